@@ -64,7 +64,7 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 67_742, 421, 55_293
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 67_835, 421, 55_459
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = ""
 KNOWN_NAMESAKES = set(NAMESAKES.split())

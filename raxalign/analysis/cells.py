@@ -17,7 +17,7 @@ Name = tuple[str, str, str, str]
 """(task, lang, metric, split)"""
 
 
-MEANS = ("avg", "avg_zero_shot")
+MEANS = ("avg", "avg_zero_shot", "avg_unseen")
 SUGGESTED, CONFIRMED = "suggested", "confirmed"
 """What rows of a search have under ``searched``: a trial that it suggested, or one that runs a
 chosen point again with a fresh seed.
@@ -41,7 +41,7 @@ class Cell:
     `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the
     languages that were evaluated. `by_seed` has the values that each is the mean of (seed None: one
     that all seeds share), and `evaluations` where in the ledger they come from: several a seed for
-    the pivot of an ``each`` grid.
+    the pivot of an ``each`` grid. `unseen` are the languages that no method has aligned.
     """
 
     method: str
@@ -54,6 +54,7 @@ class Cell:
     evaluations: Mapping[Name, Mapping[Any, tuple[str, ...]]] = field(
         default_factory=dict, repr=False
     )
+    unseen: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
@@ -76,7 +77,7 @@ def over_runs(values: Sequence[float]) -> Value:
 
 def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
     """Return the languages that a mean over languages is formed over: those of its task, metric and
-    split, for `avg_zero_shot` without the pivot.
+    split, for `avg_zero_shot` without the pivot; unseen ones have a mean of their own.
     """
     task, mean, metric, split = name
     found = [
@@ -84,6 +85,7 @@ def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
         for t, lang, m, s in cell.by_seed
         if (t, m, s) == (task, metric, split) and lang not in MEANS
     ]
+    found = [lang for lang in found if (lang in cell.unseen) == (mean == "avg_unseen")]
     return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
 
@@ -91,7 +93,7 @@ def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
     """Return the name of a cell's mean over languages: the zero-shot one where there is one, or the
     only language there is.
     """
-    for lang in ("avg_zero_shot", "avg"):
+    for lang in ("avg_zero_shot", "avg", "avg_unseen"):
         if (task, lang, metric, split) in cell.values:
             return (task, lang, metric, split)
     only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
@@ -143,7 +145,8 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
         name = row["task"], row["lang"], row["metric"], row["split"]
         found[name][row["seed"]][row["evaluation"]] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
-    _average(by_seed, pivot, measured)
+    unseen = frozenset(row["lang"] for row in group if row.get("unseen"))
+    _average(by_seed, pivot, measured, unseen)
     return Cell(
         method=first["method"],
         params=first["params"],
@@ -156,6 +159,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
             name: {seed: tuple(keys) for seed, keys in seeds.items()}
             for name, seeds in found.items()
         },
+        unseen=unseen,
     )
 
 
@@ -169,21 +173,27 @@ def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
     return means
 
 
-def _average(by_seed: dict[Name, dict[Any, float]], pivot: str, measured: Declared) -> None:
+def _average(
+    by_seed: dict[Name, dict[Any, float]], pivot: str, measured: Declared, unseen: frozenset[str]
+) -> None:
     """Set the means over languages, seed by seed: ``avg`` over all, ``avg_zero_shot`` without the
-    pivot where that was evaluated too.
+    pivot where that was evaluated too, and ``avg_unseen`` over those that neither counts.
     """
     families: dict[tuple[str, str, str], dict[str, dict[Any, float]]] = defaultdict(dict)
     for (task, lang, metric, split), seeds in by_seed.items():
         counted = measured(task, metric).role in ("count", "error")
         if not lang.startswith("avg") and not counted:
             families[task, metric, split][lang] = seeds
-    for (task, metric, split), langs in families.items():
+    for (task, metric, split), every in families.items():
+        others = [seeds for lang, seeds in every.items() if lang in unseen]
+        if others:
+            by_seed[task, "avg_unseen", metric, split] = _means(others)
+        langs = {lang: seeds for lang, seeds in every.items() if lang not in unseen}
         if len(langs) > 1:
             by_seed[task, "avg", metric, split] = _means(list(langs.values()))
         if pivot in langs and len(langs) > 1:
-            others = [seeds for lang, seeds in langs.items() if lang != pivot]
-            by_seed[task, "avg_zero_shot", metric, split] = _means(others)
+            transferred = [seeds for lang, seeds in langs.items() if lang != pivot]
+            by_seed[task, "avg_zero_shot", metric, split] = _means(transferred)
 
 
 def _means(languages: list[dict[Any, float]]) -> dict[Any, float]:

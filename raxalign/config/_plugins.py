@@ -182,17 +182,19 @@ def read_methods(section: Node, faults: Faults, *, search: bool) -> tuple[Method
     return tuple(specs)
 
 
-def read_tasks(section: Node, languages: Iterable[str], faults: Faults) -> tuple[TaskSpec, ...]:
+def read_tasks(
+    section: Node, languages: Iterable[str], pivot: str, faults: Faults
+) -> tuple[TaskSpec, ...]:
     """Read all tasks, in the order of the file. Lists are values here, not axes."""
     specs, known = [], list(languages)
     for name, node, entries in _named(section, faults):
         own = entries.get("languages")
-        chosen = _narrowed(own, known, faults) if own else None
+        chosen, unseen = _chosen(own, known, pivot, faults) if own else (None, ())
         metrics = _metrics(entries["metrics"], faults) if "metrics" in entries else ()
         kind = _kind_of(name, node, entries)
         read = read_plugin("tasks", kind, node, entries, faults, _OF_EVERY_TASK)
         if check_name(node, name, faults) and read is not None:
-            specs.append(TaskSpec(name, *read, chosen, _lines(node), metrics))
+            specs.append(TaskSpec(name, *read, chosen, _lines(node), metrics, unseen))
     return tuple(specs)
 
 
@@ -228,16 +230,25 @@ def _lines(node: Node, name: str = "") -> dict[str, int]:
     return lines
 
 
-def _narrowed(node: Node, known: list[str], faults: Faults) -> tuple[str, ...]:
-    """A task's own languages, in the grid's order."""
+def _chosen(
+    node: Node, known: list[str], pivot: str, faults: Faults
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A task's own languages: those of the grid, in its order, and others, which no method
+    aligns.
+    """
+    others: list[str] = []
     for item in node.items() if known else ():
-        if item.value not in known:
-            told = f"{item.shown()} is not one of the grid's languages"
-            faults.add(item, told, suggestion(item.text, known, listed="they are"))
+        if not isinstance(item.value, str) or not is_code(item.value):
+            told = f"{item.shown()} is not the code of a language"
+            faults.add(item, told, suggestion(item.text, known, listed="the grid has"))
+        elif item.value == pivot:
+            faults.add(item, f"{item.shown()} is the pivot, which needs no naming", "take it out")
+        elif item.value not in known and item.value not in others:
+            others.append(item.value)
     if not node.items():
         faults.add(node, "an empty list", "name languages, or leave `languages` out")
     wanted = {item.value for item in node.items() if isinstance(item.value, str)}
-    return tuple(lang for lang in known if lang in wanted)
+    return tuple(lang for lang in known if lang in wanted), tuple(others)
 
 
 def read_pairs(node: Node, faults: Faults) -> PairsSpec:

@@ -17,7 +17,7 @@ from raxalign.config.search import Search
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)
-_MEANS = ("avg", "avg_zero_shot")
+_MEANS = ("avg", "avg_zero_shot", "avg_unseen")
 
 
 def read_exclude(

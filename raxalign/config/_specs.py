@@ -134,7 +134,8 @@ class MetricSpec:
 @dataclass(frozen=True)
 class TaskSpec:
     """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's
-    (None: all). `metrics` are computed from its predictions and are part of no key.
+    (None: all), and `unseen` are languages besides these, which no method aligns. `metrics` are
+    computed from its predictions and are part of no key.
 
     `lines` are those of the grid file: of the task (under the empty name) and of each option
     (``data.train``).
@@ -146,6 +147,7 @@ class TaskSpec:
     languages: tuple[str, ...] | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
     metrics: tuple[MetricSpec, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     def line_of(self, message: str) -> int | None:
         """Return the line of the option with which a message begins (as ``data.train holds ...``),

@@ -212,7 +212,7 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
         "sentences": numbers["sentences"],
         "seeds": numbers["seeds"] or (0,),
         "methods": read_methods(top["methods"], faults, search=search) if "methods" in top else (),
-        "tasks": read_tasks(top["tasks"], languages, faults) if "tasks" in top else (),
+        "tasks": read_tasks(top["tasks"], languages, pivot, faults) if "tasks" in top else (),
     }
 
 

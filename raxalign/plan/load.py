@@ -264,7 +264,8 @@ def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     for task in grid.tasks:
         plugin = catalog("tasks")[task.kind](task.params)
         found += [
-            plugin.fetch(lang, grid.pivot, downloads) for lang in (*grid.languages, grid.pivot)
+            plugin.fetch(lang, grid.pivot, downloads)
+            for lang in (*grid.languages, *task.unseen, grid.pivot)
         ]
     return found
 

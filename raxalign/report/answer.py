@@ -88,6 +88,8 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     name += f" on {system.encoder}" if len({cell.encoder for cell in cells}) > 1 else ""
     name += f" ({how})" if how else ""
     clauses = _others([tally for tally in others if tally.languages])
+    unseen = _tally(compared, results, system, tables[0], unseen=True)
+    clauses += [_on_unseen(unseen, results.unit(*tables[0][:2]))] if unseen.languages else []
     return "; ".join([_main(name, main, results.unit(*main.table[:2])), *clauses]) + "."
 
 
@@ -135,7 +137,12 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
 
 
 def _tally(
-    compared: Sequence[Compared], results: Results, system: Cell, table: TableKey
+    compared: Sequence[Compared],
+    results: Results,
+    system: Cell,
+    table: TableKey,
+    *,
+    unseen: bool = False,
 ) -> LanguageTally:
     of_cell = [
         found
@@ -143,8 +150,9 @@ def _tally(
         if found.cell is system and found.baseline is not None and table_of(found.name) == table
     ]
     single = [found for found in of_cell if found.name[1] not in MEANS]
+    single = [found for found in single if (found.name[1] in system.unseen) == unseen]
     transferred = [found for found in single if found.name[1] != results.plan.pivot] or single
-    mean = mean_name(system, *table)
+    mean = (table[0], "avg_unseen", *table[1:]) if unseen else mean_name(system, *table)
     tests = [found.comparison for found in transferred if found.comparison is not None]
     untested = [] if any(test.p is not None for test in tests) else transferred
     return LanguageTally(
@@ -186,6 +194,18 @@ def _main(name: str, tally: LanguageTally, unit: NumberFormat) -> str:
             f"There is no significant difference between {name} and {base} in {tally.where} {span}"
         )
     return clause + _by(tally, unit)
+
+
+def _on_unseen(tally: LanguageTally, unit: NumberFormat) -> str:
+    """The clause on the languages that no method has aligned, in the main task."""
+    many, named = len(tally.languages), ", ".join(tally.languages)
+    where = f"{many} languages that were" if many > 1 else "a language that was"
+    start = f"in {where} not aligned ({named}) "
+    if tally.untested:
+        return f"{start}nothing is tested ({tally.untested})"
+    counts = (("better", tally.better), ("worse", tally.worse))
+    parts = [f"{verdict} in {count}" for verdict, count in counts if count]
+    return f"{start}it is {' and '.join(parts) or 'not significantly different'}{_by(tally, unit)}"
 
 
 def _by(tally: LanguageTally, unit: NumberFormat) -> str:

@@ -220,7 +220,7 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     }
 
 
-_ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot"}
+_ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot", "avg_unseen": "mean, unseen"}
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,7 @@ def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
         "aligned": stage.inputs["aligned"],
         "encoder": encoder,
         "languages": stage.params["languages"],
+        **({"unseen": stage.params["unseen"]} if "unseen" in stage.params else {}),
         "seed": stage.params.get("seed"),
     }
 

@@ -124,6 +124,7 @@ class Workshop:
             files=files_of(stage),
             digests=stage.digests,
             downloads=self.downloads,
+            unseen=unseen_of(stage),
         )
 
     def checkpoints(self, key: str) -> Checkpoints:
@@ -259,6 +260,11 @@ class Workshop:
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
+
+
+def unseen_of(stage: Stage) -> tuple[str, ...]:
+    """Return the languages of an evaluation that no method has aligned."""
+    return tuple(str(lang) for lang in stage.params.get("unseen", ()))  # type: ignore[union-attr]
 
 
 def languages_of(stage: Stage) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ class TaskInputs:
         text: a dataset (column ``words``) of each language and the pivot.
         bitext: as `heldout`, sentence pairs without links.
         rows: the folders of training rows that `write_rows` wrote, by language.
+        unseen: those of the evaluated languages that no method has aligned.
     """
 
     pivot: str
@@ -104,6 +105,7 @@ class TaskInputs:
     text: Mapping[str, Path] = field(default_factory=dict)
     bitext: Mapping[str, Path] = field(default_factory=dict)
     rows: Mapping[str, Path] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

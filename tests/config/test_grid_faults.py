@@ -182,8 +182,8 @@ center: [false, true] => min_count: {log_uniform: [1, 2]} => log_uniform without
 retrieval: {} => retreival: {}
 => line 13: tasks.retreival: unknown task 'retreival' (did you mean retrieval?)
 retrieval: {} => retrieval: {k: true} => line 13: tasks.retrieval.k: true is not a number
-retrieval: {} => retrieval: {languages: [fr]}
-=> line 13: tasks.retrieval.languages[0]: 'fr' is not one of the grid's languages
+retrieval: {} => retrieval: {languages: [deutsch]}
+=> line 13: tasks.retrieval.languages[0]: 'deutsch' is not the code of a language
 """
 )
 

@@ -68,8 +68,19 @@ class TaskStages:
             yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         yield from (
             Fault(spec.line_of(fault), key, fault)
-            for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot)
+            for fault in task.check(
+                (*_narrowed(spec, self.grid.languages), *spec.unseen), self.grid.pivot
+            )
         )
+        needs = task.needs()
+        if spec.unseen and (needs.heldout or needs.bitext or needs.seen or needs.text):
+            yield Fault(
+                spec.line_of("languages"),
+                f"{key}.languages",
+                f"{', '.join(spec.unseen)}: not among the grid's languages, of whose corpus"
+                f" {spec.kind} reads",
+                "name them in the grid's `languages`, or choose a task with data of its own",
+            )
         unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
         if unseen_in is not None and unseen_in < largest:
             yield Fault(
@@ -103,10 +114,10 @@ class TaskStages:
             if (
                 alignment.family in task.accepts
                 and (alignment.head or not task.needs().head)
-                and chosen
+                and (chosen or spec.unseen)
                 and (named is None or spec.name in named)
             ):
-                asked = replace(alignment, languages=chosen)
+                asked = replace(alignment, languages=chosen or alignment.languages)
                 made, why = self._evaluation(spec, task, asked, aligned)
                 keys[spec.name] = made.key
                 outdated |= {spec.name: why} if why else {}
@@ -119,7 +130,8 @@ class TaskStages:
         outdated readouts are kept (empty where none are).
         """
         why = ""
-        covered = task.languages(alignment.languages, self.grid.pivot)
+        own = (*_narrowed(spec, alignment.languages), *spec.unseen)
+        covered = task.languages(own, self.grid.pivot)
         inputs = {"aligned": aligned.key, **self._read(task.needs(), alignment.languages)}
         if task.training() is not None:
             trained = self._trained(spec, task, alignment, aligned)
@@ -131,6 +143,7 @@ class TaskStages:
                 task = refit.keeping()
         params: dict[str, Any] = {"task": task.canonical()}
         params |= {"seed": alignment.seed} if task.has_chance() else {}
+        params |= {"unseen": list(spec.unseen)} if spec.unseen else {}
         made = self._stage("evaluation", spec.kind, task, covered, aligned)
         made = replace(made, params={**made.params, **params}, inputs=inputs)
         return self.shared.add(made), why

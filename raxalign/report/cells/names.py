@@ -28,7 +28,11 @@ def in_columns(lang: str) -> str:
     >>> in_columns("avg_zero_shot"), in_columns("de")
     ('mean, zero-shot', 'de')
     """
-    return {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang)
+    return {
+        "avg": "mean",
+        "avg_zero_shot": "mean, zero-shot",
+        "avg_unseen": "mean, unseen",
+    }.get(lang, lang)
 
 
 def capitalized(text: str) -> str:

@@ -21,44 +21,45 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
+    head: Head,
+    aligned: AlignedEncoder,
+    languages: Sequence[str],
+    folder: Path,
+    unseen: Sequence[str] = (),
 ) -> Outcome:
-    """Score all languages on all splits that are given.
+    """Score all languages on all splits that are given; return the scores, their means over
+    languages, and one prediction per row.
 
     Args:
         head: Reads and scores the rows.
         aligned: The encoder that is evaluated.
         languages: Those that are evaluated, the pivot first.
         folder: The folder that `train` filled.
+        unseen: Those that no method has aligned; they choose no weights but their own.
 
-    Returns:
-        The scores, their means over languages, and one prediction per row.
-
-    Raises:
-        DataError: A file cannot be read, or was trained on.
+    Raises `DataError` for a file that cannot be read, or was trained on.
     """
     pivot, trained = head.pivot, Trained.read(folder)
     head.labels = trained.labels
     held_out = head.crossed_sets(languages, trained.fingerprints)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = list[pa.Table](), dict[str, object]()
-    for model, spoken in _languages_of(trained.models, languages, pivot):
-        view = aligned if model.toward is None else aligned.toward(model.toward)
-        scorer = _Scorer(head, view, model)
+    for model, spoken in _languages_of(trained.models, languages, pivot, unseen):
+        scorer = _Scorer(head, aligned, model)
         own = [held for held in held_out if held.owner(pivot) in spoken]
-        points, chosen[model.name] = scorer.choose(own)
+        points, chosen[model.name] = scorer.choose(own, unseen)
         for held in own:
-            point = points[held.label]
-            predicted = scorer.predictions(held, point)
-            for metric, value in head.measure(held, predicted).items():
+            values = scorer.score(held, points[held.label], tables)
+            for metric, value in values.items():
                 found[held.label, metric, held.split].append(value)
-            tables.append(scorer.table(held, point, predicted))
     # A pivot that moves differently for each language has the mean over its models.
     scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
     notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
-    return Outcome([*scores, *means(scores, labels, trained_on)], pa.concat_tables(tables), notes)
+    others = {held.label for held in held_out if {*held.langs} & {*unseen}}
+    scores += means(scores, labels, trained_on, unseen=others)
+    return Outcome(scores, pa.concat_tables(tables), notes)
 
 
 def _missing_splits(
@@ -71,12 +72,15 @@ def _missing_splits(
 
 
 def _languages_of(
-    models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
+    models: Sequence[TrainedModel], languages: Sequence[str], pivot: str, unseen: Sequence[str]
 ) -> list[tuple[TrainedModel, list[str]]]:
     """The languages that each model is for: all, the one that it was trained on, or that of its
-    transforms and the pivot. Raises `DataError` where a language has no model.
+    transforms and the pivot. Raises `DataError` where a language has no model, unless it is unseen
+    and each model is of transforms toward another one.
     """
     pairs = []
+    if all(model.toward is not None for model in models):
+        languages = [lang for lang in languages if lang not in unseen]
     for model in models:
         if model.toward is None or model.toward in languages:
             own = [lang for lang in languages if model.lang in (None, lang)]
@@ -93,11 +97,14 @@ class _Scorer:
 
     def __init__(self, head: Head, aligned: AlignedEncoder, trained: TrainedModel) -> None:
         self.head, self.trained, self.loaded = head, trained, -1
-        self.model = head.new_model(aligned, 0, training=False)
+        view = aligned if trained.toward is None else aligned.toward(trained.toward)
+        self.model = head.new_model(view, 0, training=False)
         self.inputs: dict[str, Any] = {}
         self.found: dict[tuple[str, int], Any] = {}
 
-    def choose(self, held_out: Sequence[HeldOut]) -> tuple[Mapping[str, int], object]:
+    def choose(
+        self, held_out: Sequence[HeldOut], unseen: Sequence[str]
+    ) -> tuple[Mapping[str, int], object]:
         """Choose the weights that each language or pair takes, by the training's own choice or by
         the development sets alone. Return them, and a note on the choice.
         """
@@ -108,13 +115,16 @@ class _Scorer:
             return own, own
         chosen, scores = dict.fromkeys(labels, points[0]), defaultdict[str, list[float]](list)
         dev = [held for held in held_out if held.split == "dev"] if len(points) > 1 else []
+        if (rule := self.head.options.selection) != "target-dev":
+            dev = [held for held in dev if not {*held.langs} & {*unseen}]
         for point in points if dev else ():
             for held in dev:
                 values = self.head.measure(held, self.predictions(held, point))
                 scores[held.label].append(values[self.head.task.main_metric])
         if dev:
-            places = select(self.head.options.selection, scores)
-            chosen = {label: points[place] for label, place in places.items()}
+            places = select(rule, scores)
+            chosen = dict.fromkeys(labels, points[next(iter(places.values()))])
+            chosen |= {label: points[place] for label, place in places.items()}
         return chosen, {"epochs": chosen, "dev_by_epoch": dict(scores)}
 
     def predictions(self, held: HeldOut, point: int) -> Any:
@@ -130,13 +140,14 @@ class _Scorer:
             self.found[key] = self.head.predict(self.model, inputs)
         return self.found[key]
 
-    def table(self, held: HeldOut, point: int, predicted: Any) -> pa.Table:
-        """Return one row per held-out row."""
-        n = len(held.rows)
+    def score(self, held: HeldOut, point: int, tables: list[pa.Table]) -> Mapping[str, float]:
+        """Return the values of held-out rows by metric, and add one prediction per row."""
+        predicted, n = self.predictions(held, point), len(held.rows)
         common = {
             "lang": pa.array([held.label] * n, pa.string()),
             "split": pa.array([held.split] * n, pa.string()),
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        return pa.table({**common, **self.head.columns(held, predicted)})
+        tables.append(pa.table({**common, **self.head.columns(held, predicted)}))
+        return self.head.measure(held, predicted)

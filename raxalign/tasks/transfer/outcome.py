@@ -48,9 +48,10 @@ def means(
     languages: Collection[str] | None = None,
     pivot: str | None = None,
     metrics: Collection[str] | None = None,
+    unseen: Collection[str] = (),
 ) -> list[Score]:
-    """Forms the means of scores over languages, by metric and split: `avg` over all, and where a
-    pivot is given, `avg_zero_shot` over the others.
+    """Form the means of scores over languages, by metric and split: `avg` over all, and where a
+    pivot is given, `avg_zero_shot` over the others; `avg_unseen` over those that neither counts.
 
     A split that one of them lacks has no such mean: over fewer languages it would be another
     quantity under the same name. No scores have no mean.
@@ -61,14 +62,16 @@ def means(
             them (None: all that have a score).
         pivot: the name of what was trained on.
         metrics: the metrics that have means (None: all of them).
+        unseen: those of the names that are of languages which no method has aligned.
 
     Returns:
         the means, in the order of the scores.
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
-    several = {"avg": named}
+    aligned = [lang for lang in named if lang not in unseen]
+    several = {"avg": aligned, "avg_unseen": [lang for lang in named if lang in unseen]}
     if pivot is not None:
-        several["avg_zero_shot"] = [lang for lang in named if lang != pivot]
+        several["avg_zero_shot"] = [lang for lang in aligned if lang != pivot]
     values: dict[tuple[str, str], dict[str, float]] = {}
     for score in scores:
         if metrics is None or score.metric in metrics:

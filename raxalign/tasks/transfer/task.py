@@ -247,7 +247,7 @@ class TransferTask(Task):
         from raxalign.tasks.transfer.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
-        return evaluate(self.head(inputs), aligned, languages, trained)
+        return evaluate(self.head(inputs), aligned, languages, trained, inputs.unseen)
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report data that the hub or the phrasebook does not have, paths without or with {lang},

@@ -1,0 +1,166 @@
+"""Languages that no method has aligned, in tasks with data of their own: values as elsewhere, means
+of their own, and no say in what is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from raxalign.analysis.cells import cells
+from raxalign.errors import GridError
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import rows
+from raxalign.report.answer import stored_answer
+from raxalign.stages import Workshop, run_trial
+from raxalign.tasks.transfer.outcome import select
+from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
+
+SCRATCH = (
+    "{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 16, vocab_size: 200,"
+    " steps: 2, batch_size: 8}"
+)
+POS = (
+    "pos: {{{languages}data: phrasebook, phrasebook: {{train: 60, dev: 30, test: 40}}, epochs: 2,"
+    " selection: {selection}}}"
+)
+
+
+def grid(
+    folder: Path, languages: str, own: str = "", *, selection: str = "pivot-dev", **parts: object
+) -> Path:
+    folder.mkdir(exist_ok=True)
+    given = {
+        "encoder": SCRATCH,
+        "languages": languages,
+        "size": 200,
+        "sentences": "[60]",
+        "methods": ("none: {}", "rotation: {}"),
+        "tasks": (POS.format(languages=own, selection=selection),),
+    }
+    return write_grid(folder, **{**given, **parts})  # type: ignore[arg-type]
+
+
+def ran(path: Path) -> Opened:
+    opened = open_grid(path, storage=str(path.parent / "storage"))
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return opened
+
+
+def values(opened: Opened, method: str) -> dict[str, float]:
+    """The test accuracy of a method by language."""
+    found = rows(opened.plan, opened.storage.ledger)
+    return {
+        row["lang"]: row["value"]
+        for row in found
+        if (row["method"], row["metric"], row["split"]) == (method, "accuracy", "test")
+    }
+
+
+@pytest.fixture(scope="module")
+def unseen(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    folder = tmp_path_factory.mktemp("unseen")
+    return ran(grid(folder, "{together: [de, es]}", "languages: [de, es, fr, bg], "))
+
+
+def test_an_unseen_language_has_the_values_of_a_grid_that_names_it(tmp_path: Path) -> None:
+    parts = {"encoder": "phrasebook", "methods": ("none: {}",)}
+    unseen = grid(tmp_path / "unseen", "{together: [de]}", "languages: [de, fr], ", **parts)
+    named = grid(tmp_path / "named", "{together: [de, fr]}", **parts)
+    found, other = (values(ran(path), "none") for path in (unseen, named))
+    assert (found["de"], found["fr"]) == (other["de"], other["fr"])
+
+
+def test_readouts_leave_an_unseen_language_as_it_is(unseen: Opened) -> None:
+    none, rotation = values(unseen, "none"), values(unseen, "rotation")
+    assert {lang for lang in none if none[lang] != rotation[lang]} <= {
+        "de",
+        "es",
+        "avg",
+        "avg_zero_shot",
+    }
+
+
+def test_unseen_languages_have_a_mean_and_a_test_of_their_own(unseen: Opened) -> None:
+    found = values(unseen, "none")
+    assert found["avg_unseen"] == pytest.approx((found["fr"] + found["bg"]) / 2)
+    assert found["avg_zero_shot"] == pytest.approx((found["de"] + found["es"]) / 2)
+    assert found["avg"] == pytest.approx((found["de"] + found["es"] + found["en"]) / 3)
+    plan, ledger = unseen.plan, unseen.storage.ledger
+    every = cells(rows(plan, ledger), plan.pivot, plan.measured)
+    assert {cell.unseen for cell in every} == {frozenset({"fr", "bg"})}
+    name = ("pos", "avg_unseen", "accuracy", "test")
+    assert every[0].values[name].mean == pytest.approx(found["avg_unseen"])
+    (test,) = (
+        entry for entry in comparisons(every, plan, ledger) if entry.name == name and entry.baseline
+    )
+    assert test.difference == 0
+    assert "2 languages that were not aligned (bg, fr)" in stored_answer(plan, ledger)
+
+
+def test_unseen_languages_are_in_the_key_of_their_evaluations_alone(
+    unseen: Opened, tmp_path: Path
+) -> None:
+    plain = open_grid(grid(tmp_path, "{together: [de, es]}")).plan
+    mine = {(stage.kind, key) for key, stage in unseen.plan.stages.items()}
+    theirs = {(stage.kind, key) for key, stage in plain.stages.items()}
+    assert {kind for kind, _ in mine ^ theirs} == {"evaluation"}
+
+
+def test_a_task_may_be_for_unseen_languages_alone(tmp_path: Path) -> None:
+    path = grid(tmp_path, "{each: [de, es]}", "languages: [fr], ", methods=("none: {}",))
+    opened = ran(path)
+    assert set(values(opened, "none")) == {"en", "fr", "avg", "avg_unseen"}
+    covered = [
+        stage.params["languages"]
+        for stage in opened.plan.stages.values()
+        if stage.kind == "evaluation"
+    ]
+    assert covered == [["en", "fr"]] * 2, "by the encoder of each trial"
+
+
+def test_unseen_development_sets_choose_no_weights(tmp_path: Path) -> None:
+    both = [
+        ran(grid(tmp_path / name, "{together: [de]}", own, selection="mean-dev"))
+        for name, own in (("one", ""), ("two", "languages: [de, fr, bg], "))
+    ]
+    first, second = (values(opened, "rotation") for opened in both)
+    assert {lang: second[lang] for lang in ("en", "de")} == {
+        lang: first[lang] for lang in ("en", "de")
+    }
+    assert select("mean-dev", {"en": [0.1, 0.2]}) == {"en": 1}
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        (
+            "retrieval: {languages: [de, fr]}",
+            "tasks.retrieval.languages: fr: not among the grid's languages, of whose corpus",
+        ),
+        (
+            "pos: {languages: [de, deutsch], data: phrasebook}",
+            "'deutsch' is not the code of a language",
+        ),
+        ("pos: {languages: [de, en], data: phrasebook}", "'en' is the pivot"),
+        ("pos: {languages: [de, ja], data: phrasebook}", "phrasebook has no ja"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(tmp_path: Path, task: str, told: str) -> None:
+    with pytest.raises(GridError) as raised:
+        open_grid(grid(tmp_path, "{together: [de]}", tasks=(task,)))
+    assert told in str(raised.value)
+
+
+def test_the_pivots_own_transforms_leave_unseen_languages_without_a_model(tmp_path: Path) -> None:
+    moving: Sequence[str] = ("none: {}", "rotation: {direction: to-other}")
+    path = grid(tmp_path, "{together: [de]}", "languages: [de, fr], ", methods=moving)
+    opened = ran(path)
+    assert "fr" in values(opened, "none")
+    assert "fr" not in values(opened, "rotation")
