@@ -27,6 +27,7 @@ from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect
+from tests.report.material import leave_undrawn
 
 LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take four minutes
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -130,8 +131,11 @@ class Site:
         return rows(opened.plan, opened.storage.ledger)
 
     def report(self, file: str) -> str:
-        """A file of the report, which is written next to the grid."""
-        self.look("report")
+        """A file of the report, which is written next to the grid; figures are for its page."""
+        with pytest.MonkeyPatch.context() as patch:
+            if not file.endswith(".html"):
+                leave_undrawn(patch)
+            self.look("report")
         return (self.grid.parent / f"{self.plan.name}-report" / file).read_text(encoding="utf-8")
 
     def keys(self) -> set[str]:
