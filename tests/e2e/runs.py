@@ -27,7 +27,6 @@ from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect
-from tests.report.material import leave_undrawn
 
 LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take four minutes
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -132,6 +131,8 @@ class Site:
 
     def report(self, file: str) -> str:
         """A file of the report, which is written next to the grid; figures are for its page."""
+        from tests.report.material import leave_undrawn
+
         with pytest.MonkeyPatch.context() as patch:
             if not file.endswith(".html"):
                 leave_undrawn(patch)
