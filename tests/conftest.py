@@ -136,3 +136,11 @@ def proxy(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     s3fs.S3FileSystem.clear_instance_cache()
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A grid and its ledger with made-up results, which tests read and leave as they are."""
+    from tests.ledgers import made_up
+
+    return made_up(tmp_path_factory.mktemp("made"))

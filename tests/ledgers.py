@@ -5,6 +5,7 @@ agree with each other.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tests.grids import write_grid
 
 LANGS = ("de", "fr", "es")
 SENTENCES = 60
+METRICS = ("contextual_accuracy", "contextual_accuracy_all", "noncontextual_accuracy")
 
 
 def made_up(folder: Path, **parts: object) -> tuple[Opened, Ledger]:
@@ -37,35 +39,34 @@ def made_up(folder: Path, **parts: object) -> tuple[Opened, Ledger]:
     file = write_grid(folder, **{**options, **parts})  # type: ignore[arg-type]
     opened = open_grid(file, storage=str(folder / "storage"))
     ledger = opened.storage.ledger
-    for trial in opened.plan.trials:
-        for task, key in trial.evaluations.items():
-            if not ledger.has(key):
-                fill(ledger, opened, trial, task, key)
+    fill_all(ledger, opened)
     return opened, ledger
 
 
-def fill(ledger: Ledger, opened: Opened, trial: Trial, task: str, key: str) -> None:
+def fill_all(ledger: Ledger, opened: Opened) -> None:
+    """Give a ledger the results of a grid that it lacks."""
+    for trial in opened.plan.trials:
+        for key in trial.evaluations.values():
+            if not ledger.has(key):
+                fill(ledger, opened, trial, key)
+
+
+def fill(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
     """Scores and predictions of one evaluation."""
-    stage = opened.plan.stages[key]
-    rng = np.random.default_rng(int(key[:8], 16))
-    skill = (
-        0.35
-        + {"none": 0.0, "rotation": 0.1, "finetune": 0.25}.get(trial.kind, 0.05)
-        + 0.02 * np.log2((trial.sentences or 100) / 100)
-    )
+    stage, rng = opened.plan.stages[key], np.random.default_rng(int(key[:8], 16))
+    skill = 0.35 + {"none": 0.0, "rotation": 0.1, "finetune": 0.25}.get(trial.kind, 0.05)
+    skill += 0.02 * np.log2((trial.sentences or 100) / 100)
     skill -= 0.1 * abs(np.log10(float(trial.params.get("lambda", 1.0))))
     if stage.maker == "xnli":
         scores, table = nli(("en", *trial.languages), skill, rng)
     else:
         scores, table = words(trial.languages, skill, rng)
-    record = {
-        "scores": scores,
-        "params": stage.params["task"],
-        "task": stage.maker,
-        "seconds": 2.0,
-        "created": 1_800_000_000.0,
-    }
-    ledger.write(key, record, table)
+    record = {"scores": scores, "params": stage.params["task"], "task": stage.maker}
+    ledger.write(key, {**record, "seconds": 2.0, "created": 1_800_000_000.0}, table)
+
+
+def score(lang: str, metric: str, split: str, value: float) -> dict[str, Any]:
+    return {"lang": lang, "metric": metric, "split": split, "value": float(value)}
 
 
 def nli(
@@ -80,24 +81,11 @@ def nli(
             right = rng.random(SENTENCES) < skill + 0.25 * (lang == "en") + 0.02 * place
             gold = np.arange(SENTENCES) % 3
             predicted = np.where(right, gold, (gold + 1) % 3)
-            scores.append(
-                {"lang": lang, "metric": "accuracy", "split": part, "value": float(right.mean())}
-            )
-            same = {
-                "lang": [lang] * SENTENCES,
-                "split": [part] * SENTENCES,
-                "toward": pa.array([None] * SENTENCES, pa.string()),
-            }
-            tables.append(
-                pa.table(
-                    {
-                        **same,
-                        "id": np.arange(SENTENCES),
-                        "label": labels[gold],
-                        "predicted": labels[predicted],
-                    }
-                )
-            )
+            scores.append(score(lang, "accuracy", part, right.mean()))
+            same = {"lang": [lang] * SENTENCES, "split": [part] * SENTENCES}
+            same |= {"toward": pa.array([None] * SENTENCES, pa.string())}
+            own = {"label": labels[gold], "predicted": labels[predicted]}
+            tables.append(pa.table({**same, "id": np.arange(SENTENCES), **own}))
     return scores, pa.concat_tables(tables)
 
 
@@ -105,52 +93,22 @@ def words(
     langs: tuple[str, ...], skill: float, rng: np.random.Generator
 ) -> tuple[list[dict], pa.Table]:
     scores, tables, pairs = [], [], 2 * SENTENCES
+    unseen, ids = np.arange(pairs) % 4 != 0, np.repeat(np.arange(SENTENCES), 2)
+    flags = dict.fromkeys(("unseen", "first", "first_unseen", "first_any"), unseen)
+    flags["identical"] = np.zeros(pairs, bool)
     for part in ("dev", "test"):
         for place, lang in enumerate(langs):
             both = []
             for direction in ("to_pivot", "from_pivot"):
                 correct = rng.random(pairs) < skill + 0.02 * place
-                unseen = np.arange(pairs) % 4 != 0
-                both.append((correct, unseen))
-                fixed = {
-                    "lang": [f"{lang}-en"] * pairs,
-                    "split": [part] * pairs,
-                    "direction": [direction] * pairs,
-                }
-                flags = {
-                    "correct": correct,
-                    "identical": np.zeros(pairs, bool),
-                    "unseen": unseen,
-                    "first": unseen,
-                    "first_unseen": unseen,
-                }
-                flags |= {"correct_first": correct, "first_any": unseen}
-                tables.append(
-                    pa.table({**fixed, "id": np.repeat(np.arange(SENTENCES), 2), **flags})
-                )
-            for metric, chosen in (
-                ("contextual_accuracy", True),
-                ("contextual_accuracy_all", False),
-                ("noncontextual_accuracy", True),
-            ):
-                values = [
-                    float(correct[unseen].mean() if chosen else correct.mean())
-                    for correct, unseen in both
-                ]
-                scores.append(
-                    {
-                        "lang": f"{lang}-en",
-                        "metric": metric,
-                        "split": part,
-                        "value": float(np.mean(values)),
-                    }
-                )
-            scores.append(
-                {
-                    "lang": f"{lang}-en",
-                    "metric": "contextual_accuracy_pairs",
-                    "split": part,
-                    "value": 90.0,
-                }
-            )
+                both.append(correct)
+                fixed = {"lang": f"{lang}-en", "split": part, "direction": direction}
+                same = {name: [value] * pairs for name, value in fixed.items()}
+                own = {"correct": correct, "correct_first": correct}
+                tables.append(pa.table({**same, "id": ids, **flags, **own}))
+            for metric in METRICS:
+                seen = unseen if metric != "contextual_accuracy_all" else unseen | True
+                value = np.mean([correct[seen].mean() for correct in both])
+                scores.append(score(f"{lang}-en", metric, part, value))
+            scores.append(score(f"{lang}-en", "contextual_accuracy_pairs", part, 90.0))
     return scores, pa.concat_tables(tables)

@@ -53,31 +53,18 @@ def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
     for task, key in trial.evaluations.items():
         stage, langs = plan.stages[key], (*trial.languages, "avg", "avg_zero_shot")
         values = {(lang, "dev"): dev for lang in langs} | {(lang, "test"): test for lang in langs}
-        values |= {
-            ("en", "dev"): round(0.9 * float(trial.params["lambda"]) / 10, 6),
-            ("en", "test"): 0.5,
-        }
-        record = {
-            "task": task,
-            "kind": stage.maker,
-            "params": stage.params["task"],
-            "aligned": stage.inputs["aligned"],
-            "encoder": trial.encoder,
-            "languages": list(trial.languages),
-            "seed": trial.seed,
-            "scores": [
-                {"lang": lang, "metric": "accuracy", "split": split, "value": value}
-                for (lang, split), value in values.items()
-            ],
-            "notes": {},
-            "seconds": 10.0,
-            "device": "cpu",
-            "threads": 1,
-            "versions": {},
-            "created": 0.0,
-        }
+        pivot = round(0.9 * float(trial.params["lambda"]) / 10, 6)
+        values |= {("en", "dev"): pivot, ("en", "test"): 0.5}
+        scores = [
+            {"lang": lang, "metric": "accuracy", "split": split, "value": value}
+            for (lang, split), value in values.items()
+        ]
+        record = {"task": task, "kind": stage.maker, "params": stage.params["task"]}
+        record |= {"aligned": stage.inputs["aligned"], "encoder": trial.encoder}
+        record |= {"languages": list(trial.languages), "seed": trial.seed, "scores": scores}
+        record |= {"notes": {}, "seconds": 10.0, "device": "cpu", "threads": 1}
         if not ledger.has(key):
-            ledger.write(key, record, None)
+            ledger.write(key, {**record, "versions": {}, "created": 0.0}, None)
 
 
 SELECTIONS = 9

@@ -13,28 +13,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 
 import raxalign as rx
 from raxalign.plan.values.results import rows
 from raxalign.report.compared import FIELDS
 from raxalign.report.tables import as_csv
-from raxalign.stages import Workshop, run_trial
-from raxalign.store.ledger import Ledger
-from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
 
 DOCS = Path(__file__).parents[1] / "docs"
-
-
-def run_bare(opened: rx.Opened) -> rx.Finished:
-    """`rx.run` without Ray and MLflow."""
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return rx.Finished(opened.plan, len(opened.plan.trials), 0, {})
 
 
 def page(folder: Path) -> list[str]:
@@ -47,76 +38,45 @@ def page(folder: Path) -> list[str]:
 
 def notebook(folder: Path) -> list[str]:
     """The cells of the notebook; the last expression of each is evaluated, not shown."""
-    cells = json.loads((DOCS / "tutorial" / "first-table.ipynb").read_text(encoding="utf-8"))[
-        "cells"
-    ]
+    text = (DOCS / "tutorial" / "first-table.ipynb").read_text(encoding="utf-8")
+    cells = json.loads(text)["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
+Blocks = Callable[[Path], list[str]]
 PAGES = pytest.mark.parametrize("blocks", [page, notebook], ids=["python.md", "first-table.ipynb"])
 
 
-def execute(sources: list[str]) -> dict[str, object]:
-    names: dict[str, object] = {}
-    for source in sources:
-        exec(compile(source, "docs", "exec"), names)
-    return names
-
-
 @PAGES
-def test_the_examples_of_the_docs_use_public_names_alone(
-    blocks: Callable[[Path], list[str]], tmp_path: Path
-) -> None:
+def test_the_examples_of_the_docs_use_public_names_alone(blocks: Blocks, tmp_path: Path) -> None:
     nodes = [node for block in blocks(tmp_path) for node in ast.walk(ast.parse(block))]
-    imported = {
-        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
-    }
+    imports = [node for node in nodes if isinstance(node, ast.Import)]
+    imported = {alias.name for node in imports for alias in node.names}
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
-    used = {
-        node.attr
-        for node in nodes
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "rx"
-    }
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    used = {node.attr for node in attributes if ast.unparse(node.value) == "rx"}
     assert {name for name in imported if name.startswith("raxalign")} == {"raxalign"}
     assert used
     assert used <= set(rx.__all__)
 
 
-@PAGES
-def test_the_examples_of_the_docs_run(
-    blocks: Callable[[Path], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
-    monkeypatch.setattr(rx, "run", run_bare, raising=False)
-    names = execute(blocks(tmp_path))
-    found = rx.compare(names["plan"])  # type: ignore[arg-type]
-    assert found.num_rows
-    assert all(
-        row["low"] <= row["value"] <= row["high"]
-        for row in found.to_pylist()
-        if row["low"] is not None
-    )
-    assert any(row["difference_low"] is not None for row in found.to_pylist())
-
-
 @pytest.mark.slow
 @pytest.mark.skipif("RAXALIGN_TEST_ALL" not in os.environ, reason="the same pages run without Ray")
 @PAGES
-def test_the_examples_of_the_docs_run_on_ray(
-    blocks: Callable[[Path], list[str]], tmp_path: Path
-) -> None:
+def test_the_examples_of_the_docs_run_and_leave_comparisons(blocks: Blocks, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(tmp_path)), encoding="utf-8")
+    found = "rows = rx.compare(plan).to_pylist()"
+    script.write_text("\n".join([*blocks(tmp_path), found, INTERVALS]), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+INTERVALS = """
+assert all(row["low"] <= row["value"] <= row["high"] for row in rows if row["low"] is not None)
+assert any(row["difference_low"] is not None for row in rows)
+"""
 
 
 def test_every_public_name_is_there_and_the_package_plan_is_callable_whatever_was_imported_before(
@@ -125,64 +85,51 @@ def test_every_public_name_is_there_and_the_package_plan_is_callable_whatever_wa
     import raxalign.plan.load  # sets the name `plan` to the package
 
     assert {name for name in rx.__all__ if getattr(rx, name) is None} == set()
-    opened = rx.plan(str(write_grid(tmp_path)), storage=str(tmp_path / "storage"))
-    assert (
-        opened.plan
-        == raxalign.plan.load.open_grid(
-            tmp_path / "grid.yaml", storage=str(tmp_path / "storage")
-        ).plan
-    )
-    assert (
-        repr(opened)
-        == f"<grid small: {len(opened.plan.trials)} trials, {len(opened.plan.stages)} stages,"
-        f" storage {tmp_path / 'storage'}>"
-    )
+    path, place = write_grid(tmp_path), str(tmp_path / "storage")
+    opened = rx.plan(str(path), storage=place)
+    assert opened.plan == raxalign.plan.load.open_grid(path, storage=place).plan
+    counts = f"{len(opened.plan.trials)} trials, {len(opened.plan.stages)} stages"
+    assert repr(opened) == f"<grid small: {counts}, storage {place}>"
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'raxalign' has no attribute 'runn'"):
-        rx.runn  # noqa: B018
+class Tables(NamedTuple):
+    """A grid of two tasks with made-up results, and its tables."""
+
+    opened: rx.Opened
+    results: pa.Table
+    compared: pa.Table
 
 
-def test_importing_raxalign_imports_nothing_but_itself_and_its_version() -> None:
-    code = (
-        "import sys\nbefore = set(sys.modules)\nimport raxalign\nprint(sorted(n for n in"
-        " set(sys.modules) - before if n.startswith('raxalign')))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['raxalign', 'raxalign.version']"
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    parts = {"languages": "{together: [de]}", "sentences": "100", "more": ""}
+    opened, _ = made_up(tmp_path_factory.mktemp("grid"), **parts)
+    return Tables(opened, rx.results(opened), rx.compare(opened))
 
 
-def test_results_are_those_of_the_command_with_types_of_their_own(tmp_path: Path) -> None:
-    opened, ledger = made_up(tmp_path)
-    table = rx.results(opened)
-    printed = list(csv.DictReader(io.StringIO(as_csv(rows(opened.plan, ledger)))))
-    assert table.num_rows == len(printed) > 100
+def test_results_are_those_of_the_command_with_types_of_their_own(tables: Tables) -> None:
+    opened, table, _ = tables
+    found = rows(opened.plan, opened.storage.ledger)
+    printed = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert table.num_rows == len(printed) > 50
     for row, wanted in zip(table.to_pylist(), printed, strict=True):
         assert row["value"] == float(wanted["value"])
         assert json.loads(row["params"]) == json.loads(wanted["params"])
-        assert (row["trial"], row["task"], row["lang"], row["metric"]) == (
-            wanted["trial"],
-            wanted["task"],
-            wanted["lang"],
-            wanted["metric"],
-        )
+        for name in ("trial", "task", "lang", "metric"):
+            assert row[name] == wanted[name]
     assert table.to_pandas()["value"].dtype == "float64"
 
 
 def test_the_name_of_a_grid_file_stands_for_what_plan_returns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened, _ = made_up(tmp_path)
-    monkeypatch.setenv("RAXALIGN_STORAGE", opened.root)
-    for of in (rx.results, rx.compare):
-        assert of(opened.grid.path).equals(of(opened))
-        assert of(str(opened.grid.path)).equals(of(opened))
+    monkeypatch.setenv("RAXALIGN_STORAGE", tables.opened.root)
+    assert rx.results(tables.opened.grid.path).equals(tables.results)
+    assert rx.compare(str(tables.opened.grid.path)).equals(tables.compared)
 
 
-def test_every_option_is_a_column_with_a_type_of_its_own(tmp_path: Path) -> None:
-    opened, _ = made_up(tmp_path)
-    for table in (rx.results(opened), rx.compare(opened)):
+def test_every_option_is_a_column_with_a_type_of_its_own(tables: Tables) -> None:
+    for table in (tables.results, tables.compared):
         kinds = {name: str(table.schema.field(name).type) for name in table.column_names}
         assert {kinds["method.lambda"], kinds["task.learning_rate"]} == {"double"}
         assert (kinds["method.center"], kinds["method.layers"]) == ("bool", "string")
@@ -196,6 +143,14 @@ def test_every_option_is_a_column_with_a_type_of_its_own(tmp_path: Path) -> None
             assert (row["task.measure"] is None) == (row["task"] == "xnli")
 
 
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'raxalign' has no attribute 'runn'"):
+        rx.runn  # noqa: B018
+
+
+SPLIT = {"test": 60, "dev": 30}
+
+
 def test_a_mapping_is_planned_as_the_file_that_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,11 +161,7 @@ def test_a_mapping_is_planned_as_the_file_that_holds_it(
         "name": "mapped",
         "encoder": "phrasebook",
         "languages": {"each": ("no",)},
-        "corpus": {
-            "source": "moses",
-            "path": Path("{lang}-{pivot}"),
-            "split": {"test": 60, "dev": 30},
-        },
+        "corpus": {"source": "moses", "path": Path("{lang}-{pivot}"), "split": SPLIT},
         "pairs": {"aligner": "fast_align"},
         "sentences": 100,
         "methods": {"none": {}, "finetune": {"lambda": [1e-3, 1], "learning_rate": 1e-5}},
@@ -225,38 +176,34 @@ def test_a_mapping_is_planned_as_the_file_that_holds_it(
 
 
 def test_faults_of_a_mapping_are_named_by_their_keys() -> None:
-    with pytest.raises(rx.RaxalignError) as caught:
+    told = r"  methods\.rotatoin: unknown method 'rotatoin' \(did you mean rotation\?\)"
+    with pytest.raises(rx.RaxalignError, match=told) as caught:
         rx.plan({"name": "mapped", "methods": {"rotatoin": {}}, "seeds": [0.5]})
     assert "line" not in str(caught.value)
-    assert "  methods.rotatoin: unknown method 'rotatoin' (did you mean rotation?)" in str(
-        caught.value
-    )
     with pytest.raises(rx.RaxalignError, match="cannot represent an object"):
         rx.plan({"name": object()})
 
 
 def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(
-    tmp_path: Path,
+    tables: Tables,
 ) -> None:
-    opened, _ = made_up(tmp_path)
-    names = rx.compare(opened).column_names
+    opened, _, compared = tables
+    names = compared.column_names
     assert names[: len(FIELDS)] == list(FIELDS)
     assert all(name.startswith(("method.", "encoder.", "task.")) for name in names[len(FIELDS) :])
-    assert set(rx.compare(opened).column("baseline").to_pylist()) == {"none"}
-    assert set(rx.compare(opened, baseline="rotation").column("baseline").to_pylist()) == {
-        "rotation"
-    }
+    other = rx.compare(opened, baseline="rotation")
+    for table, baseline in ((compared, "none"), (other, "rotation")):
+        assert set(table.column("baseline").to_pylist()) == {baseline}
     with pytest.raises(rx.RaxalignError, match="no result is called 'rotatoin'"):
         rx.compare(opened, baseline="rotatoin")
 
 
-def test_a_grid_without_results_has_empty_tables_of_the_same_types(tmp_path: Path) -> None:
-    full, _ = made_up(tmp_path)
-    empty = rx.plan(full.grid.path, storage=str(tmp_path / "other"))
-    assert Ledger(empty.root).keys() == set()
-    for of in (rx.results, rx.compare):
-        assert of(empty).num_rows == 0
-        assert of(empty).schema == of(full).schema
+def test_a_grid_without_results_has_empty_tables_of_the_same_types(
+    tables: Tables, tmp_path: Path
+) -> None:
+    empty = rx.plan(tables.opened.grid.path, storage=str(tmp_path / "other"))
+    for table, full in ((rx.results(empty), tables.results), (rx.compare(empty), tables.compared)):
+        assert (table.num_rows, table.schema) == (0, full.schema)
 
 
 def test_after_an_interrupted_grid_signals_mean_what_they_meant_before() -> None:

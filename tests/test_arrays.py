@@ -11,18 +11,10 @@ def test_offsets_are_where_rows_begin_and_the_last_one_ends() -> None:
 
 
 def test_offsets_are_int64_whatever_the_lengths_are() -> None:
-    for lengths in (
-        [],
-        np.zeros(0, np.int32),
-        np.array([2**31 - 1, 2**31 - 1], np.int32),
-        np.ones(3, bool),
-    ):
+    large = np.array([2**31 - 1, 2**31 - 1], np.int32)
+    for lengths in ([], np.zeros(0, np.int32), large, np.ones(3, bool)):
         assert offsets_of(lengths).dtype == np.int64
-    assert offsets_of(np.array([2**31 - 1, 2**31 - 1], np.int32)).tolist() == [
-        0,
-        2**31 - 1,
-        2**32 - 2,
-    ]
+    assert offsets_of(large).tolist() == [0, 2**31 - 1, 2**32 - 2]
 
 
 def test_ranges_are_the_entries_of_rows_in_their_order() -> None:

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from raxalign.caveats import collecting, listener, thin_support
-
-
-def test_nobody_listens_outside_of_a_block() -> None:
-    assert listener() is None
-    with collecting() as found:
-        assert listener() is found
-    assert listener() is None
 
 
 def test_of_two_blocks_the_inner_one_gets_what_is_seen() -> None:
@@ -17,6 +14,7 @@ def test_of_two_blocks_the_inner_one_gets_what_is_seen() -> None:
             assert found is not None
             found.read("de", 10, 1)
         assert listener() is outer
+    assert listener() is None
     assert inner.notes() == {"unknown": {"de": 0.1}}
     assert outer.notes() == {}
 
@@ -34,28 +32,29 @@ def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_n
     }
 
 
-def test_little_support_is_told_from_enough() -> None:
-    notes = {
-        "de": {"pairs": 900, "entries": 100, "entries_in_text": 24},
-        "fr": {"entries": 100, "entries_in_text": 25},
-        "es": {"pairs": 9},
-    }
-    assert thin_support("rotation", notes) == {
-        "rotation de": "24 of 100 entries of the dictionary are in the text"
-    }
-    few = {"entries": 1000, "entries_in_text": 642, "running_words": {"zh": 0.041, "en": 0.3}}
-    both = {**few, "warning": "9 pairs for 32 dimensions: the map is arbitrary in 23 of them"}
-    covered = (
-        "642 of 1,000 entries of the dictionary are in the text, whose running words they cover to"
-        " 4.1% of zh and 30.0% of en"
-    )
-    assert thin_support(
-        "words", {"zh-en": few, "de-en": {**few, "running_words": {"de": 0.05}}}
-    ) == {"words zh-en": covered}
-    assert thin_support("rotation", {"zh": both}) == {
-        "rotation zh": f"{covered}; 9 pairs for 32 dimensions: the map is arbitrary in 23 of them"
-    }
-    assert thin_support(
-        "rotation",
-        {"tr": {"warning": "9 pairs do not determine a rotation of 32 dimensions"}, "loss": 0.5},
-    ) == {"rotation tr": "9 pairs do not determine a rotation of 32 dimensions"}
+FEW = {"entries": 1000, "entries_in_text": 642, "running_words": {"zh": 0.041, "en": 0.3}}
+COVERED = (
+    "642 of 1,000 entries of the dictionary are in the text, whose running words they cover to 4.1%"
+    " of zh and 30.0% of en"
+)
+UNDETERMINED = "9 pairs do not determine a rotation of 32 dimensions"
+
+
+@pytest.mark.parametrize(
+    ("notes", "told"),
+    [
+        (
+            {
+                "de": {"pairs": 900, "entries": 100, "entries_in_text": 24},
+                "fr": {"entries": 100, "entries_in_text": 25},
+                "es": {"pairs": 9},
+            },
+            {"de": "24 of 100 entries of the dictionary are in the text"},
+        ),
+        ({"zh-en": FEW, "de-en": {**FEW, "running_words": {"de": 0.05}}}, {"zh-en": COVERED}),
+        ({"zh": {**FEW, "warning": UNDETERMINED}}, {"zh": f"{COVERED}; {UNDETERMINED}"}),
+        ({"tr": {"warning": UNDETERMINED}, "loss": 0.5}, {"tr": UNDETERMINED}),
+    ],
+)
+def test_little_support_is_told_from_enough(notes: dict[str, Any], told: dict[str, str]) -> None:
+    assert thin_support("x", notes) == {f"x {lang}": text for lang, text in told.items()}

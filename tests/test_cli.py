@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import gc
 import io
 import itertools
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -29,7 +27,6 @@ from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
@@ -37,12 +34,6 @@ from tests.ledgers import made_up
 from tests.searches import run as answer_search
 from tests.searches import search_grid, source_of
 from tests.tiny import tiny_bert
-
-COMMANDS = [
-    *("grid", "plan", "status", "results", "report", "search", "show", "diff"),
-    *("pairs", "aer", "align", "evaluate", "export", "power"),
-    *("init", "list", "ui", "sync", "doctor", "gc"),
-]
 
 
 @dataclass(frozen=True)
@@ -89,10 +80,6 @@ def grid(tmp_path: Path) -> Path:
     )
 
 
-def plan_of(grid: Path) -> Plan:
-    return open_grid(grid).plan
-
-
 def write_result(plan: Plan, number: int, value: float) -> None:
     """An entry of the ledger for the retrieval of a trial."""
     key = plan.trials[number].evaluations["retrieval"]
@@ -106,76 +93,59 @@ def write_result(plan: Plan, number: int, value: float) -> None:
     Ledger(os.environ["RAXALIGN_STORAGE"]).write(key, record, None)
 
 
-def test_help_lists_all_commands(run: Callable[..., Done]) -> None:
+def test_help_and_version_are_printed_and_wrong_usage_exits_2(run: Callable[..., Done]) -> None:
     done = run("--help")
-    assert done.code == 0
-    assert [
-        line.split()[1]
-        for line in done.out.splitlines()
-        if line.startswith("│ ") and line[2:3].isalpha()
-    ] == COMMANDS
-
-
-def test_the_version_is_told(run: Callable[..., Done]) -> None:
+    listed = re.findall(r"^│ (\w+)", done.out, re.MULTILINE)
+    commands = "grid plan status results report search show diff pairs aer align evaluate export"
+    assert listed == f"{commands} power init list ui sync doctor gc".split()
     assert run("--version").out.startswith("raxalign ")
-
-
-def test_wrong_usage_exits_2_and_says_nothing_on_stdout(run: Callable[..., Done]) -> None:
     for arguments in (
-        ["plan"],
-        ["plan", "x.yaml", "--format", "csv"],
-        ["grid", "x.yaml", "--limit", "0"],
-        ["nothing"],
-        ["results", "x", "--formt", "csv"],
+        "plan",
+        "plan x.yaml --format csv",
+        "grid x.yaml --limit 0",
+        "nothing",
+        "results x --formt csv",
     ):
-        done = run(*arguments)
+        done = run(arguments)
         assert (done.code, done.out) == (2, ""), arguments
         assert "Traceback" not in done.err
 
 
 def test_all_faults_of_a_grid_are_told_at_once(run: Callable[..., Done], tmp_path: Path) -> None:
-    path = write_grid(
-        tmp_path, methods=("none: {}", "finetun: {}", "rotation: {centre: true}"), seeds="[a]"
-    )
+    methods = ("none: {}", "finetun: {}", "rotation: {centre: true}")
+    path = write_grid(tmp_path, methods=methods, seeds="[a]")
     done = run("plan", path)
     assert (done.code, done.out) == (2, "")
-    for told in (
-        "3 faults",
-        "did you mean finetune?",
-        "did you mean center?",
-        "'a' is not a whole number",
-        "line ",
-    ):
+    meant = ("did you mean finetune?", "did you mean center?", "'a' is not a whole number")
+    for told in ("3 faults", *meant, "line "):
         assert told in done.err
     assert "Traceback" not in done.err
-
-
-def test_debug_lets_the_exception_through(run: Callable[..., Done], tmp_path: Path) -> None:
     with pytest.raises(GridError):
         run("plan", tmp_path / "absent.yaml", "--debug")
 
 
-def test_a_bug_is_one_line(
+def test_a_bug_is_one_line_and_an_interrupt_exits_130(
     run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("raxalign.report.plans.as_text", lambda plan, root, run: 1 / 0)
-    done = run("plan", grid)
-    assert done.code == 2
-    assert (
-        done.err
-        == "error: ZeroDivisionError: division by zero (a bug in raxalign); --debug shows the"
-        " traceback\n"
-    )
-
-
-def test_an_interrupt_exits_130(
-    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(plan: object, root: object, run: object) -> str:
+    def interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("raxalign.report.plans.as_text", lambda *_: 1 / 0)
+    bug = "error: ZeroDivisionError: division by zero (a bug in raxalign)"
+    assert run("plan", grid) == Done(2, "", f"{bug}; --debug shows the traceback\n")
     monkeypatch.setattr("raxalign.report.plans.as_text", interrupt)
     assert run("plan", grid).code == 130
+
+
+@pytest.mark.parametrize("place", ["file", "file/report"])
+def test_a_report_folder_that_cannot_be_written_is_named(
+    run: Callable[..., Done], grid: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("report", grid, "--out", place)
+    assert done.code == 2
+    assert re.search(rf"^error: {place}\S*: the report cannot be written: ", done.err, re.MULTILINE)
+    assert "(a bug in raxalign)" not in done.err
 
 
 def test_a_reader_that_has_gone_is_no_error(
@@ -194,12 +164,10 @@ def test_a_plan_as_json_is_what_programs_rely_on(
     plan = json.loads(run("plan", grid, "--format", "json").out)
     assert (plan["points"], plan["cached"], len(plan["trials"])) == (3, 0, 3)
     assert {"key", "method", "params"} <= set(plan["trials"][0])
-    assert all(
-        Path(stage["path"]).is_absolute() and stage["done"] is False for stage in plan["stages"]
-    )
-    assert {"bitext", "pairs", "encoder", "aligned"} <= {stage["kind"] for stage in plan["stages"]}
-    keys = {"kind", "key", "path", "done", "dropped", "bytes"}
-    assert all(set(stage) == keys for stage in plan["stages"])
+    stages, keys = plan["stages"], {"kind", "key", "path", "done", "dropped", "bytes"}
+    assert all(Path(stage["path"]).is_absolute() and stage["done"] is False for stage in stages)
+    assert {"bitext", "pairs", "encoder", "aligned"} <= {stage["kind"] for stage in stages}
+    assert all(set(stage) == keys for stage in stages)
 
 
 def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], grid: Path) -> None:
@@ -215,85 +183,34 @@ def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], g
 def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(
     run: Callable[..., Done], tmp_path: Path
 ) -> None:
-    grid = write_grid(
-        tmp_path,
-        languages="{each: [de]}",
-        size=200,
-        sentences="[100, 900]",
-        methods=("rotation: {}",),
-    )
+    parts = {"languages": "{each: [de]}", "sentences": "[100, 900]", "methods": ("rotation: {}",)}
+    grid = write_grid(tmp_path, size=200, **parts)  # type: ignore[arg-type]
     told = (
         "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60 of"
         " them for dev and test"
     )
-    for command in (
-        ["plan", grid],
-        ["plan", grid, "--format", "json"],
-        ["grid", grid, "--dry-run"],
-    ):
-        done = run(*command)
+    for command, *options in (("plan",), ("plan", "--format json"), ("grid", "--dry-run")):
+        done = run(command, grid, *options)
         assert (done.code, f"warning: {told}" in done.err) == (0, True)
     refused = run("grid", grid)
     assert (refused.code, f"error: {told}" in refused.err) == (2, True)
     assert not (tmp_path / "storage" / "artifacts").exists()
 
 
-def test_looking_starts_neither_ray_nor_torch(grid: Path, tmp_path: Path) -> None:
-    storage, out = str(tmp_path / "storage"), str(tmp_path / "out")
-    code = f"""
-import sys
-from raxalign.cli import main
-for command in [["plan"], ["status"], ["results"], ["report", "--out", {out!r}]]:
-    sys.argv = ["raxalign", command[0], {str(grid)!r}, *command[1:], "--storage", {storage!r}]
-    try: main()
-    except SystemExit as stop: assert not stop.code, command
-sys.argv = ["raxalign", "list", "methods"]
-try: main()
-except SystemExit: pass
-heavy = {{"ray", "torch._C", "mlflow.tracking", "transformers.utils"}}
-sys.stderr.write(str(heavy & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith("set()")
-
-
-def test_garbage_is_searched_for_rarely_only_while_a_command_reads(
-    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: dict[str, int] = {}
-    app = cli.app
-
-    def noted(arguments: list[str], **named: Any) -> None:
-        seen[arguments[0]] = gc.get_threshold()[0]
-        app(arguments, **named)
-
-    monkeypatch.setattr(cli, "app", noted)
-    usual = gc.get_threshold()
-    assert run("status", grid).code == 0
-    assert run("grid", grid, "--dry-run").code == 0
-    assert seen["status"] > 100 * usual[0]
-    assert seen["grid"] == usual[0]
-    assert gc.get_threshold() == usual
-
-
 def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path) -> None:
-    assert (
-        run("status", grid).out
-        == "small: 0 of 3 trials done, 0 failed, 3 to run; 0 of 3 evaluations\n"
-    )
-    plan = plan_of(grid)
+    none = "small: 0 of 3 trials done, 0 failed, 3 to run; 0 of 3 evaluations\n"
+    assert run("status", grid).out == none
+    plan = open_grid(grid).plan
     write_result(plan, 0, 0.5)
     Ledger(os.environ["RAXALIGN_STORAGE"]).fail(plan.trials[1].key, {"message": "no memory"})
-    done = run("status", grid)
-    assert done.out.startswith(
-        "small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\nfailed: rotation de 100"
-    )
-    assert "no memory" in done.out
+    said = run("status", grid).out
+    assert said.startswith("small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\n")
+    assert "\nfailed: rotation de 100" in said
+    assert "no memory" in said
 
 
 def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], grid: Path) -> None:
-    plan = plan_of(grid)
+    plan = open_grid(grid).plan
     write_result(plan, 0, 0.25)
     rows = json.loads(run("results", grid, "--format", "json").out)
     trial = plan.trials[0]
@@ -309,24 +226,30 @@ def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], gr
     assert "contextual_accuracy_pairs" in run("results", grid, "--all").out
 
 
-def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path: Path) -> None:
-    made_up(tmp_path, languages="{together: [de]}", sentences="100", seeds="[0, 1, 2, 3, 4]")
+def test_results_are_compared_with_a_baseline(
+    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {"languages": "{together: [de]}", "sentences": "100", "seeds": "[0, 1, 2, 3, 4]"}
+    made_up(tmp_path, **parts, tasks=("retrieval: {}",), more="")
     file = tmp_path / "grid.yaml"
     table = run("results", file, "--compare").out
     assert "retrieval: contextual_accuracy (test), %, against none" in table
     assert "p (Holm)" in table
-    assert "Not after correction" in table
-    last = table.splitlines()[-1]
-    assert re.match(
-        r"finetune .*(beats|differs from) none in retrieval \(contextual accuracy\)", last
-    )
+    said = r"finetune .*(beats|differs from) none in retrieval \(contextual accuracy\)"
+    assert re.match(said, table.splitlines()[-1])
+    assert max(map(len, table.splitlines()[:-3])) > 80
+    for width in (40, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for options in ((), ("--compare",), ("--transpose",)):
+            shown = run("results", file, *options).out
+            assert max(map(len, shown.splitlines())) <= width
+            assert "…" not in shown
     found = json.loads(run("results", file, "--compare", "rotation", "--format", "json").out)
     assert {row["baseline"] for row in found} == {"rotation"}
     tuned = ["finetune lambda=0.1", "finetune lambda=1", "finetune lambda=10"]
     assert {row["cell"] for row in found} == {"none", *tuned}
-    assert run("results", file, "--compare", "--format", "csv").out.startswith(
-        "cell,method,params,"
-    )
+    lines = run("results", file, "--compare", "--format", "csv").out
+    assert lines.startswith("cell,method,params,")
     wrong = run("results", file, "--compare=finetune")
     assert wrong.code == 2
     assert f"{', '.join(tuned)}; name one of them" in wrong.err
@@ -375,7 +298,8 @@ def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(
 
 
 def test_results_are_chosen_by_options(run: Callable[..., Done], tmp_path: Path) -> None:
-    made_up(tmp_path, languages="{together: [de, fr]}", sentences="100")
+    methods = ("none: {}", "rotation: {}")
+    made_up(tmp_path, languages="{together: [de, fr]}", sentences="100", methods=methods)
     file = tmp_path / "grid.yaml"
     dev = ("--task", "xnli", "--split", "dev", "--lang", "fr")
     rows = json.loads(run("results", file, *dev, "--format", "json").out)
@@ -393,21 +317,6 @@ def test_results_are_chosen_by_options(run: Callable[..., Done], tmp_path: Path)
     assert run("results", file, "--compare", "--transpose").code == 2
 
 
-def test_tables_have_the_width_of_the_terminal(
-    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made_up(tmp_path, sentences="100")
-    file = tmp_path / "grid.yaml"
-    whole = max(map(len, run("results", file, "--compare").out.splitlines()[:-3]))
-    assert whole > 100
-    for width in (40, 80):
-        monkeypatch.setenv("COLUMNS", str(width))
-        for options in ((), ("--compare",), ("--transpose",)):
-            shown = run("results", file, *options).out
-            assert max(map(len, shown.splitlines())) <= width
-            assert "…" not in shown
-
-
 def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(grid.read_text(encoding="utf-8").replace("[0]", "[1]"), encoding="utf-8")
@@ -422,7 +331,7 @@ def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path:
 def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: Path) -> None:
     from raxalign.sweep.job import write_plan
 
-    plan = plan_of(grid)
+    plan = open_grid(grid).plan
     write_plan(plan, Storage(os.environ["RAXALIGN_STORAGE"]))
     write_result(plan, 0, 0.25)
     done = run("show", plan.trials[0].key[:20])
@@ -439,11 +348,9 @@ def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: 
 
 
 def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
-    assert "finetune: " in run("list", "methods").out
-    assert "Weight of the regulariser" in run("list", "methods", "finetune").out
-    assert run("list", "methods", "linear", "--format", "markdown").out.startswith("# linear\n")
-    done = run("list", "method")
-    assert (done.code, done.err) == (2, "error: list method: did you mean methods?\n")
+    assert "Weight of the regulariser" in run("list methods finetune").out
+    assert run("list methods linear --format markdown").out.startswith("# linear\n")
+    assert run("list method") == Done(2, "", "error: list method: did you mean methods?\n")
 
 
 def test_the_end_of_a_searched_grid_answers_from_what_was_suggested(
@@ -464,34 +371,28 @@ def test_the_end_of_a_searched_grid_answers_from_what_was_suggested(
 
 def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
     assert run("doctor", grid).code == 0
-    text = grid.read_text(encoding="utf-8").replace(
-        "source: phrasebook\n  size: 400", "source: moses\n  path: 'data/{lang}-{pivot}'"
-    )
-    grid.write_text(text, encoding="utf-8")
+    of_files(grid, "data/")
     done = run("doctor", grid)
     assert done.code == 2
     for name in ("de-en.de", "de-en.en"):
-        assert (
-            f"broken   {tmp_path / 'data' / name}" in done.out
-            or f"\n{tmp_path / 'data' / name}" in done.out
-        )
+        assert re.search(rf"^(broken   )?{tmp_path}/data/{name}", done.out, re.MULTILINE)
+
+
+def of_files(grid: Path, folder: str) -> None:
+    """Have a grid read its text from two files per language."""
+    text, own = grid.read_text(encoding="utf-8"), f"moses\n  path: '{folder}{{lang}}-{{pivot}}'"
+    grid.write_text(text.replace("phrasebook\n  size: 400", own), encoding="utf-8")
 
 
 def test_doctor_and_plan_remark_on_sides_that_seem_to_be_swapped(
     run: Callable[..., Done], grid: Path, tmp_path: Path
 ) -> None:
-    pairs = list(
-        PhrasebookCorpus(PhrasebookCorpus.Params(size=400)).read(
-            "de", "en", CorpusInputs({}, tmp_path)
-        )
-    )
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=400))
+    pairs = list(corpus.read("de", "en", CorpusInputs({}, tmp_path)))
     for code, side in (("en", "source"), ("de", "target")):  # English is in the file of German
         text = "".join(f"{getattr(pair, side)}\n" for pair in pairs)
         (tmp_path / f"de-en.{code}").write_text(text, encoding="utf-8")
-    text = grid.read_text(encoding="utf-8").replace(
-        "source: phrasebook\n  size: 400", "source: moses\n  path: '{lang}-{pivot}'"
-    )
-    grid.write_text(text, encoding="utf-8")
+    of_files(grid, "")
     told = f"{tmp_path}/de-en.de: the sides of de-en seem to be swapped: "
     done = run("doctor", grid)
     assert (done.code, f"note     {told}" in done.out) == (0, True)
@@ -504,15 +405,12 @@ XNLI = "xnli: {data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: '
 
 def write_xnli(folder: Path, **replaced: str) -> Path:
     """A grid on files of XNLI, of which some hold something else."""
-    for split, langs in (("train", ["en"]), ("dev", ["en", "de"]), ("test", ["en", "de"])):
-        for lang in langs:
-            text = replaced.get(
-                f"{split}_{lang}", f"premise\thypothesis\tlabel\n{split} {lang}\tB\tneutral\n"
-            )
-            (folder / f"{split}.{lang}.tsv").write_text(text, encoding="utf-8")
-    return write_grid(
-        folder, languages="{each: [de]}", sentences="100", methods=("none: {}",), tasks=(XNLI,)
-    )
+    for name in ("train_en", "dev_en", "dev_de", "test_en", "test_de"):
+        text = f"premise\thypothesis\tlabel\n{name}\tB\tneutral\n"
+        file = folder / f"{name.replace('_', '.')}.tsv"
+        file.write_text(replaced.get(name, text), encoding="utf-8")
+    parts = {"languages": "{each: [de]}", "sentences": "100", "methods": ("none: {}",)}
+    return write_grid(folder, tasks=(XNLI,), **parts)  # type: ignore[arg-type]
 
 
 def test_a_grid_names_all_faults_of_its_data_files_before_anything_starts(
@@ -522,12 +420,7 @@ def test_a_grid_names_all_faults_of_its_data_files_before_anything_starts(
     path = write_xnli(tmp_path, dev_de="A\tB\tmaybe\nC\tD\t0\nE\tF\tperhaps\n", test_de="")
     done = run("grid", path)
     assert (done.code, done.out) == (2, "")
-    assert [line.strip().split(". ")[0] for line in done.err.splitlines()] == [
-        f"error: {path}: 3 faults in its data files; nothing was started",
-        f"{tmp_path}/dev.de.tsv:1: unknown label 'maybe'",
-        f"{tmp_path}/dev.de.tsv:3: unknown label 'perhaps'",
-        f"{tmp_path}/test.de.tsv: the file is empty",
-    ]
+    assert f"error: {path}: 3 faults in its data files; nothing was started" in done.err
     assert not (tmp_path / "storage" / "plans").exists()
     tiny_bert(tmp_path / "encoder", ["the"], layers=1)
     done = run("evaluate", path, "--encoder", "encoder", "--device", "cpu")
@@ -544,19 +437,6 @@ def test_doctor_reads_the_data_files(run: Callable[..., Done], tmp_path: Path) -
     assert f"broken   {tmp_path}/test.de.tsv:1: no labels" in done.out
 
 
-def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> None:
-    store, plan = ArtifactStore(os.environ["RAXALIGN_STORAGE"]), plan_of(grid)
-    needed = next(stage for stage in plan.stages.values() if stage.kind == "pairs")
-    for key in (needed.key, "0" * 64):
-        store.make(
-            "pairs", key, lambda folder: {"size": (folder / "file").write_bytes(b"x" * 2**20)}
-        )
-    assert "would remove pairs 000000000000 (1.0 MB)" in run("gc", grid).out
-    assert store.has("pairs", "0" * 64)
-    assert "1.0 MB freed" in run("gc", grid, "--delete").out
-    assert set(store.keys()) == {("pairs", needed.key)}
-
-
 def test_the_words_of_options_are_those_of_grid_files() -> None:
     for flag, known in (
         (_terminal.Keep, run_config.Keep),
@@ -568,9 +448,8 @@ def test_the_words_of_options_are_those_of_grid_files() -> None:
 
 def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "links").write_text("0-0 1-1\n0-0 5-5\n", encoding="utf-8")
-    (tmp_path / "gold").write_text(
-        "1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n", encoding="utf-8"
-    )
+    gold = "1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n"
+    (tmp_path / "gold").write_text(gold, encoding="utf-8")
     done = run("aer", "links", "gold", "--format", "naacl")
     shown = "precision 0.7500 recall 0.6667 f1 0.7059 aer 0.2857 sentences 2 "
     assert (done.code, " ".join(done.out.split()).startswith(shown)) == (0, True)
@@ -578,20 +457,18 @@ def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -
 
 
 def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Path) -> None:
-    tiny_bert(tmp_path / "encoder", ["the", "der", "die", "das", "."], layers=1)
-    data = "--source phrasebook -o size=200 --lang de --sentences 80 --heldout 60"
+    tiny_bert(tmp_path / "encoder", ["the", "der", "das", "."], layers=1, hidden=8)
+    data = "--source phrasebook -o size=120 --lang de --sentences 40 --heldout 60"
     links = "--aligner fast_align --no-one-to-one --symmetrization grow-diag"
     done = run("pairs --out pairs --export-links links.txt", data, links)
     assert (done.code, done.out) == (0, "pairs\n")
-    assert "80 sentence pairs" in done.err
-    assert len((tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()) == 80
-    done = run(
-        "align rotation --encoder encoder --device cpu --pairs de=pairs -o center=true --out out"
-    )
+    assert "40 sentence pairs" in done.err
+    assert len((tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()) == 40
+    given = "--encoder encoder --device cpu --pairs de=pairs -o center=true --out out"
+    done = run("align rotation", given)
     assert (done.code, done.out) == (0, "out\n")
-    grid = write_grid(
-        tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",)
-    )
+    parts = {"languages": "{each: [de]}", "sentences": "40", "methods": ("none: {}",)}
+    grid = write_grid(tmp_path, size=120, **parts)  # type: ignore[arg-type]
     options = "--encoder out --device cpu --task retrieval --format json"
     rows = json.loads(run("evaluate", grid, options).out)
     assert {row["lang"] for row in rows} == {"de-en"}

@@ -33,15 +33,15 @@ class Launched:
 
     Attributes:
         config: The cluster file after Ray's bootstrap.
-        ec2: A client of the fake EC2.
-        group: The security group that the user made.
+        groups: The security groups that there are.
+        own: The one that the user made.
         instances: Node type -> what EC2 knows of its node.
         calls: Names of the calls that the provider made of EC2 while it ran, as on the head.
     """
 
     config: dict[str, Any]
-    ec2: Any
-    group: str
+    groups: list[dict[str, Any]]
+    own: str
     instances: dict[str, Any] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
 
@@ -104,7 +104,7 @@ def launched(group: str) -> Launched:
     text = FILE.read_text().replace("sg-REPLACE", group)
     config = bootstrap_aws(prepared(yaml.safe_load(text)))
     ec2 = boto3.client("ec2", region_name=config["provider"]["region"])
-    found = Launched(config, ec2, group)
+    found = Launched(config, ec2.describe_security_groups()["SecurityGroups"], group)
     provider = AWSNodeProvider(config["provider"], config["cluster_name"])
     for resource in (provider.ec2, provider.ec2_fail_fast):
         resource.meta.client.meta.events.register(
@@ -138,21 +138,18 @@ def actions(statements: list[dict[str, Any]]) -> set[str]:
     return {name for each in given for name in ([each] if isinstance(each, str) else each)}
 
 
-def test_the_documented_extra_has_what_rays_aws_provider_imports():
+def test_nodes_install_what_the_lock_names_and_results_can_name_their_commit(cluster):
     with (ROOT / "pyproject.toml").open("rb") as opened:
         extra = tomllib.load(opened)["project"]["optional-dependencies"]["aws"]
     names = {re.match(r"[\w\[\]-]+", one)[0] for one in extra}
-    assert {"boto3", "ray[default]", "s3fs", "aiobotocore"} <= names
-    pins = re.findall("^(.+?)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert {"boto3", "botocore", "s3fs", "aiobotocore", "ray"} <= set(pins)
-
-
-def test_nodes_install_what_the_lock_names_and_results_can_name_their_commit(cluster):
+    assert {"boto3", "ray[default]", "s3fs", "aiobotocore"} <= names, "Ray's provider imports them"
     lock, own = (command for command in cluster["setup_commands"] if "pip install" in command)
     assert "--require-hashes --requirement ~/raxalign/requirements.lock" in lock
     assert "--no-deps --no-build-isolation --editable ~/raxalign" in own
     assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
     assert ".git" not in cluster["rsync_exclude"]
+    commands = cluster["head_start_ray_commands"]
+    assert any("mlflow server --host 127.0.0.1" in command for command in commands)
 
 
 @pytest.mark.slow
@@ -207,14 +204,13 @@ def test_only_the_head_may_start_nodes_and_workers_cost_the_spot_price_first(lau
 
 @pytest.mark.slow
 def test_nothing_is_open_to_the_world(launched):
-    groups = {
-        group["GroupId"] for node in launched.instances.values() for group in node["SecurityGroups"]
-    }
-    assert groups == {launched.group}  # none of Ray's own, which lets everybody reach SSH
-    every = launched.ec2.describe_security_groups()["SecurityGroups"]
-    (own,) = (group["IpPermissions"] for group in every if group["GroupId"] == launched.group)
+    nodes = launched.instances.values()
+    assert {group["GroupId"] for node in nodes for group in node["SecurityGroups"]} == {
+        launched.own
+    }, "none of Ray's own, which lets everybody reach SSH"
+    (own,) = (one["IpPermissions"] for one in launched.groups if one["GroupId"] == launched.own)
     assert "0.0.0.0/0" not in json.dumps(own)
-    assert not [group for group in every if group["GroupName"].startswith("ray-autoscaler")]
+    assert not [one for one in launched.groups if one["GroupName"].startswith("ray-autoscaler")]
     for kind in launched.config["available_node_types"].values():
         assert kind["node_config"]["MetadataOptions"]["HttpTokens"] == "required"
 
@@ -248,8 +244,3 @@ def test_the_caps_of_the_types_are_the_cap_of_all(cluster):
     assert not cluster["provider"]["cache_stopped_nodes"]
     shutdown = types[HEAD]["node_config"]["InstanceInitiatedShutdownBehavior"]
     assert shutdown == "terminate"  # or `ray exec --stop` would leave a stopped head with its disk
-
-
-def test_mlflow_listens_on_loopback(cluster):
-    commands = cluster["head_start_ray_commands"]
-    assert any("mlflow server --host 127.0.0.1" in command for command in commands)

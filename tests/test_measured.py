@@ -41,19 +41,13 @@ def test_a_value_within_its_limits_is_no_fault() -> None:
     assert Measured("distance", "Mean distance.").fault(-300.0) == ""
 
 
-def test_what_is_not_said_is_a_number_as_it_is_and_higher_is_better() -> None:
-    plain = Measured("distance", "Mean distance.")
-    assert (plain.unit, plain.better, plain.role, plain.sign) == ("number", "higher", "score", 1)
-
-
-def test_what_nothing_declares_is_neutral() -> None:
+def test_more_is_better_of_a_plain_number_and_what_nothing_declares_is_neutral() -> None:
     """A name says nothing: not the direction, not the unit, not that it is a count."""
     for metric in ("alignment_error_rate", "accuracy", "accuracy_pairs", "layer3_f1"):
         found = undeclared(metric)
         assert (found.sign, found.unit, found.role) == (0, "number", "score")
         assert not found.declared
-
-
-def test_counts_and_errors_have_no_direction() -> None:
+    plain = Measured("distance", "Mean distance.")
+    assert (plain.unit, plain.better, plain.role, plain.sign) == ("number", "higher", "score", 1)
     assert count("pairs", "Pairs.").sign == standard_error("stderr", "Error.").sign == 0
     assert (count("pairs", "Pairs.").unit, standard_error("e", "Error.").unit) == ("count", "share")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from bisect import bisect_right
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -41,40 +40,64 @@ NO = (  # what may follow "is no"
     "longer|more|such|difference|better|worse|loss|test|interval|one|need|way|limit|reason|point|"
     "doubt|less|fewer|later|other|room|chance"
 )
-WORDS = {
+WORDS = {  # advice: words of which one is in each match, and the patterns
     'one thing "a" another: write "per"': (
+        (rf" an? +(?:{UNITS})\b",),
         rf"(?<!per )\b(?:{THINGS})s? {A_UNIT}",
         rf"\b(?:one|an?|1) (?:\w+ )?(?:{AMBIGUOUS}) {A_UNIT}",
         rf"\b{SEVERAL} (?:\w+ )?(?:{AMBIGUOUS})s {A_UNIT}",
         rf"\bone {A_UNIT}",
     ),
-    '"is no": write "is not a"': (rf"(?<!here )\b(?:is|are|was|were) no (?!(?:{NO})\b)\w+",),
+    '"is no": write "is not a"': (
+        (" no ",),
+        rf"(?<!here )\b(?:is|are|was|were) no (?!(?:{NO})\b)\w+",
+    ),
     "told: write reported, printed or recorded": (
+        ("told", "tell"),
         r"\b(?:is|are|be|were|was) told\b(?! (?:apart|to|from)\b)",
         r"\btells? (?:what|how|that|whether|the user)\b",
     ),
     "beside: write next to, besides or with": (
+        ("eside",),
         r"\b(?:stands?|lies?|stood|lay|put|written|sets?|shown|hold|given) beside\b",
         r"\bBeside (?!the\b|a\b)\w+",
     ),
-    "handed over: write passed": (r"\bhand(?:ed|s)? over\b",),
-    "wants: write requires": (r"\bwants? (?:an?|the|more|one|two)\b",),
-    "so many: write that many, or name the number": (r"\b(?:most|from|for|in|and) so many\b",),
+    "handed over: write passed": ((" over",), r"\bhand(?:ed|s)? over\b"),
+    "wants: write requires": (("want",), r"\bwants? (?:an?|the|more|one|two)\b"),
+    "so many: write that many, or name the number": (
+        ("many",),
+        r"\b(?:most|from|for|in|and) so many\b",
+    ),
     "brings: write copies, passes or maps": (
+        ("bring", "brought"),
         r"\bbr(?:ings?|ought|inging) (?:to MLflow|twice|both|all|again|here|over|later|results|runs"
         r"|curves|means|them|it|the rest|one grid|what)\b",
         r"\b(?:be|is|are|was|were|still) brought(?! (?:to|down|up)\b)",
     ),
     "what stands: write is, or name the thing": (
+        ("stand",),
         r"\bwhat stands\b",
         r"\bstands? in the (?:notes|report|record)\b",
     ),
-    "the very: write exactly the": (r"\bthe very (?!same|first|last|start|end|beginning)\w+",),
-    "whoever: name who": (r"\b[Ww]hoever\b",),
-    "said: write stated or described": (r"\b(?:is|are) said (?:by|of|beside|in|once)\b",),
-    "but for: write except": (r"\bbut for (?:the|what|its|a|an|part|words|those)\b",),
-    "an old word": (r"\b(?:thereof|whereof|wherein|thither|lest|inasmuch|whence|thence)\b",),
+    "the very: write exactly the": (
+        (" very",),
+        r"\bthe very (?!same|first|last|start|end|beginning)\w+",
+    ),
+    "whoever: name who": (("hoever",), r"\b[Ww]hoever\b"),
+    "said: write stated or described": (
+        (" said",),
+        r"\b(?:is|are) said (?:by|of|beside|in|once)\b",
+    ),
+    "but for: write except": (("but +for",), r"\bbut for (?:the|what|its|a|an|part|words|those)\b"),
+    "an old word": (
+        ("ereof", "wherein", "thither", "lest", "inasmuch", "hence"),
+        r"\b(?:thereof|whereof|wherein|thither|lest|inasmuch|whence|thence)\b",
+    ),
     "an unusual turn of phrase": (
+        (
+            *("such +a ", "they +lie", "ever", "the +same +of", "one +go", "nothing", " of "),
+            *("it +is +made", " so\\b", "wanted", "together", "taken"),
+        ),
         r"\bsuch a one\b",
         r"\bas they lie\b",
         r"\bfor ever\b",
@@ -90,6 +113,8 @@ WORDS = {
         r"\btaken off\b",
     ),
 }
+AROUND = 100
+"""A match has at most that many characters before and after the word that it is found by."""
 
 
 def compiled(words: tuple[str, ...]) -> re.Pattern[str]:
@@ -98,24 +123,32 @@ def compiled(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(spaced)
 
 
-PATTERNS = [(advice, compiled(words)) for advice, words in WORDS.items()]
+PATTERNS = [
+    (advice, [re.compile(word) for word in words], compiled(patterns))
+    for advice, (words, *patterns) in WORDS.items()
+]
+LINES, MARKS = str.maketrans("\n\t\r", "   "), str.maketrans('"#', "  ")
 
 
 def flat(text: str) -> str:
     """Return a text on one line, every character at its place, without comment marks and the
     quotation marks between adjacent literals.
     """
-    return re.sub(r'[\s"#]|(?<=\s)[fr](?=")', " ", text)
+    line = text.translate(LINES)
+    return line.replace(' f"', "   ").replace(' r"', "   ").translate(MARKS)
 
 
 def findings(text: str, name: str) -> list[str]:
     """Return ``file:line: words (advice)`` of every turn of phrase in a text."""
-    starts, line = [match.end() for match in re.finditer("\n", text)], flat(text)
+    line, found = flat(text), {}
+    for advice, words, pattern in PATTERNS:
+        for match in (match for word in words for match in word.finditer(line)):
+            part = max(match.start() - AROUND, 0), match.end() + AROUND
+            for wrong in pattern.finditer(line, *part):
+                found[wrong.start(), advice] = " ".join(wrong.group().split())
     return [
-        f"{name}:{bisect_right(starts, match.start()) + 1}: {' '.join(match.group().split())}"
-        f" ({advice})"
-        for advice, pattern in PATTERNS
-        for match in pattern.finditer(line)
+        f"{name}:{text.count(chr(10), 0, start) + 1}: {words} ({advice})"
+        for (start, advice), words in found.items()
     ]
 
 

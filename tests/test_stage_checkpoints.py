@@ -38,12 +38,24 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"memory://{tmp_path}/root"
 
 
-def step(kept: Checkpoints, number: int) -> None:
+@pytest.fixture
+def machines(root: str, tmp_path: Path) -> list[Checkpoints]:
+    """The checkpoints of one training as three machines have them."""
+    return [Checkpoints(at(root, tmp_path / name), "key") for name in ("one", "two", "three")]
+
+
+def copies(root: str) -> int:
+    return len({name.partition("/")[0] for name in files_of(root).names("checkpoints/key")})
+
+
+def step(kept: Checkpoints, number: int, *, copied: bool = True) -> None:
     """A checkpoint, as a training writes one, and one that is being written."""
     folder = kept.folder / "train"
     for place in (folder / f"step-{number}", folder / ".step.part"):
         place.mkdir(parents=True, exist_ok=True)
         (place / "state.json").write_text(str(number))
+    if copied:
+        kept.saved()
 
 
 def steps(kept: Checkpoints) -> set[str]:
@@ -52,70 +64,59 @@ def steps(kept: Checkpoints) -> set[str]:
     }
 
 
-def test_another_machine_goes_on_from_the_last_copy(root: str, tmp_path: Path) -> None:
-    one, two = (Checkpoints(at(root, tmp_path / name), "key") for name in ("one", "two"))
+def test_another_machine_goes_on_from_the_last_copy(
+    machines: list[Checkpoints], root: str, tmp_path: Path
+) -> None:
+    one, two, _ = machines
     step(one, 200)
-    one.saved()
     two.restore()
     assert steps(two) == {"step-200"}
     step(two, 400)
-    two.saved()
-    step(one, 300)  # an older machine that comes back with what was never copied
+    step(one, 300, copied=False)  # an older machine that comes back with what was never copied
     one.restore()
     assert steps(one) == {"step-200", "step-400"}
+    step(one, 500, copied=False)
+    one.restore()
+    assert {"step-400", "step-500"} <= steps(one), "it keeps what is newer than its own copy"
     one.remove()
     assert not one.folder.exists()
     assert files_of(root).names("checkpoints") == {}
+    local = Checkpoints(Storage(str(tmp_path / "local")), "key")
+    step(local, 200)
+    local.restore()
+    places = (tmp_path / "local" / "checkpoints").iterdir()
+    assert [path.name for path in places] == ["key"], "on a file system they stay where they are"
 
 
-def test_a_machine_keeps_what_is_newer_than_its_own_copy(root: str, tmp_path: Path) -> None:
-    kept = Checkpoints(at(root, tmp_path / "one"), "key")
-    step(kept, 200)
-    kept.saved()
-    step(kept, 400)
-    kept.restore()
-    assert {"step-200", "step-400"} <= steps(kept)
-
-
-def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(root, tmp_path, monkeypatch):
+def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(machines, root, monkeypatch):
     """The owner comes back after another machine took over, and copies what it has."""
     monkeypatch.setattr(module, "SHARE", 1.0)
-    owner, heir, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
+    owner, heir, third = machines
     owner.restore()
     step(owner, 200)
-    owner.saved()
     heir.restore()
     step(heir, 400)
-    heir.saved()
-    assert len(copies(root)) == 1, "the owner's is behind"
+    assert copies(root) == 1, "the owner's is behind"
     step(owner, 300)
-    owner.saved()
-    assert len(copies(root)) == 2
+    assert copies(root) == 2
     assert third.steps() == 400
     third.restore()
     assert "step-400" in steps(third)
 
 
-def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(root, tmp_path) -> None:
+def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(machines) -> None:
     """As of another version of the training, which begins anew."""
-    old, new, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
+    old, new, third = machines
     step(old, 900)
-    old.saved()
     new.restore()
     shutil.rmtree(new.folder)
     step(new, 100)
-    new.saved()
     third.restore()
     assert steps(third) == {"step-100"}
 
 
-def copies(root: str) -> set[str]:
-    return {name.partition("/")[0] for name in files_of(root).names("checkpoints/key")}
-
-
-def test_copies_leave_most_of_the_time_to_the_training(root, tmp_path, monkeypatch) -> None:
-    pushed = []
-    clock = [100.0]
+def test_copies_leave_most_of_the_time_to_the_training(machines, monkeypatch) -> None:
+    pushed, clock = [], [100.0]
 
     def push(mirror: Mirror, files: object) -> str:
         pushed.append(clock[0])
@@ -124,19 +125,10 @@ def test_copies_leave_most_of_the_time_to_the_training(root, tmp_path, monkeypat
 
     monkeypatch.setattr(Mirror, "push", push)
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    kept = Checkpoints(at(root, tmp_path / "one"), "key")
     for _ in range(20):
-        kept.saved()
+        machines[0].saved()
         clock[0] += 20.0
     assert pushed == [100.0, 210.0, 320.0, 430.0]
-
-
-def test_on_a_file_system_they_stay_where_they_are(tmp_path: Path) -> None:
-    kept = Checkpoints(Storage(str(tmp_path)), "key")
-    step(kept, 200)
-    kept.saved()
-    kept.restore()
-    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["key"]
 
 
 def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_path, monkeypatch):

@@ -21,22 +21,12 @@ sentences: 10
 methods: {mlm: {}}
 tasks: {sentence_retrieval: {}}
 """
+OWN_SPLIT = 'path: "{lang}-{pivot}", split: {test: 1, dev: 1}, shortage: use-all'
 TEXT = {
-    "de": [
-        ("Ja.", "Yes."),
-        ("Hallo!", "Hello!"),
-        ("Nein.", "No."),
-        ("Danke.", "Thanks."),
-        ("Bitte.", "Please."),
-    ],
-    "fr": [
-        ("Bien.", "Good."),
-        ("Merci !", "Thanks!"),
-        ("Oui.", "Yes."),
-        ("Salut.", "Hi."),
-        ("Non.", "no"),
-    ],
+    "de": "Ja. Yes. Hallo! Hello! Nein. No. Danke. Thanks. Bitte. Please.",
+    "fr": "Bien. Good. Merci! Thanks! Oui. Yes. Salut. Hi. Non. no",
 }
+PAIRS = {lang: list(zip(*[iter(text.split())] * 2, strict=True)) for lang, text in TEXT.items()}
 
 
 def sentences(folder, column):
@@ -57,7 +47,7 @@ def workshop_of(folder, grid):
 
 
 def test_what_is_tested_in_one_language_is_not_trained_on_in_another(tmp_path):
-    for lang, pairs in TEXT.items():
+    for lang, pairs in PAIRS.items():
         write(tmp_path, f"{lang}-en", lang, pairs)
     workshop = workshop_of(tmp_path, GRID)
     plan = workshop.plan
@@ -67,64 +57,43 @@ def test_what_is_tested_in_one_language_is_not_trained_on_in_another(tmp_path):
         if stage.params.get("part") == "training"
     }
     text = {stage.params["lang"]: key for key, stage in plan.stages.items() if stage.kind == "text"}
-    assert sentences(workshop.ensure(training["de"]), "tgt") == [
-        "Hello !",
-        "Yes .",
-    ]  # "No." is French test text
-    assert sentences(workshop.ensure(training["fr"]), "tgt") == [
-        "Yes .",
-        "Good .",
-    ]  # "Thanks!" is German dev text
+    # "No." is French test text, and "Thanks!" German dev text
+    assert sentences(workshop.ensure(training["de"]), "tgt") == ["Hello !", "Yes ."]
+    assert sentences(workshop.ensure(training["fr"]), "tgt") == ["Yes .", "Good ."]
     assert sentences(workshop.ensure(text["en"]), "words") == ["Hello !", "Yes .", "Good ."]
     counts = workshop.store.manifest("bitext", training["de"]).notes["counts"]["training"]
     assert (counts["overlapping"], counts["overlapping_elsewhere"]) == (0, 1)
 
 
 def test_published_splits_are_taken_whole_and_training_is_the_end_of_its_file(tmp_path):
-    corpus = (
-        'source: moses, path: {train: "train.{lang}", dev: "dev.{lang}", test: "test.{lang}"},'
-        " split: files"
-    )
-    grid = GRID.replace(
-        'source: moses, path: "{lang}-{pivot}", split: {test: 1, dev: 1}, shortage: use-all', corpus
-    )
-    for lang, pairs in TEXT.items():
+    corpus = 'path: {train: "train.{lang}", dev: "dev.{lang}", test: "test.{lang}"}, split: files'
+    grid = GRID.replace(OWN_SPLIT, corpus)
+    for lang, pairs in PAIRS.items():
         for part, chosen in (("train", pairs[:3]), ("dev", pairs[3:4]), ("test", pairs[4:])):
             write(tmp_path, f"{part}.{lang}", lang, chosen)
-    workshop = workshop_of(
-        tmp_path, grid.replace("together", "each").replace("sentences: 10", "sentences: 2")
-    )
+    grid = grid.replace("together", "each").replace("sentences: 10", "sentences: 2")
+    workshop = workshop_of(tmp_path, grid)
     found = {
         (stage.params["lang"], stage.params["part"]): key
         for key, stage in workshop.plan.stages.items()
         if stage.kind == "bitext"
     }
     heldout = workshop.ensure(found["de", "heldout"])
-    assert (sentences(heldout, "src"), read_table(heldout / "dev").column("src").to_pylist()) == (
-        ["Bitte ."],
-        [["Danke", "."]],
-    )
-    table = read_table(workshop.ensure(found["de", "training"]) / "data")
-    assert (table.column("id").to_pylist(), table.column("src").to_pylist()) == (
-        [2, 1],
-        [["Nein", "."], ["Hallo", "!"]],
-    )
-    write(tmp_path, "dev.de", "de", TEXT["de"][3:5])
+    assert sentences(heldout, "src") == ["Bitte ."]
+    assert read_table(heldout / "dev").column("src").to_pylist() == [["Danke", "."]]
+    training = workshop.ensure(found["de", "training"])
+    assert read_table(training / "data").column("id").to_pylist() == [2, 1]
+    assert sentences(training, "src") == ["Nein .", "Hallo !"]
+    write(tmp_path, "dev.de", "de", PAIRS["de"][3:5])
     changed = expand(load(tmp_path / "grid.yaml"))
-    assert not {found[lang, part] for lang, part in found if lang == "de"} & set(
-        changed.stages
-    )  # files are known by their bytes
+    german = {key for (lang, _), key in found.items() if lang == "de"}
+    assert not german & set(changed.stages), "files are known by their bytes"
 
 
 def test_a_dev_file_that_is_not_there_is_named_by_its_path(tmp_path):
-    corpus = (
-        'source: moses, path: {train: "train.{lang}", dev: "dev.{lang}", test: "train.{lang}"},'
-        " split: files"
-    )
-    grid = GRID.replace(
-        'source: moses, path: "{lang}-{pivot}", split: {test: 1, dev: 1}, shortage: use-all', corpus
-    )
-    for lang, pairs in TEXT.items():
+    corpus = 'path: {train: "train.{lang}", dev: "dev.{lang}", test: "train.{lang}"}, split: files'
+    grid = GRID.replace(OWN_SPLIT, corpus)
+    for lang, pairs in PAIRS.items():
         write(tmp_path, f"train.{lang}", lang, pairs)
     with pytest.raises(DataError, match=rf"{tmp_path}/dev\.de\.de: No such file"):
         workshop_of(tmp_path, grid)

@@ -7,8 +7,7 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -70,23 +69,6 @@ _READING = frozenset({"plan", "status", "results", "show", "diff", "list"})
 _RARELY = 300_000  # new objects between two searches for garbage; Python's own number is 700
 
 
-@contextmanager
-def _collecting(arguments: list[str]) -> Iterator[None]:
-    """Search for garbage rarely while a command runs that only reads, and not in what it leaves:
-    it makes many objects that stay until its end, which is soon.
-    """
-    if not _READING.intersection(arguments[:1]):
-        yield
-        return
-    usual = gc.get_threshold()
-    gc.set_threshold(_RARELY, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.set_threshold(*usual)
-
-
 def _filled(arguments: list[str]) -> list[str]:
     """Return the arguments with an empty value for a `--compare` that has none, which typer cannot
     read.
@@ -109,11 +91,13 @@ def main() -> None:
         trusting.set(True)
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
     spell_what_cannot_be_encoded()
+    usual = gc.get_threshold()
     try:
         everywhere = {"--debug", "--trust"}
         arguments = _filled([argument for argument in sys.argv[1:] if argument not in everywhere])
-        with _collecting(arguments):
-            app(arguments, prog_name="raxalign")
+        if _READING.intersection(arguments[:1]):  # it makes many objects that stay until its end
+            gc.set_threshold(_RARELY)
+        app(arguments, prog_name="raxalign")
     except KeyboardInterrupt:
         tell("interrupted")
         sys.exit(130)
@@ -124,6 +108,9 @@ def main() -> None:
             raise
         tell(f"error: {_reason(error)}")
         sys.exit(error.exit_code if isinstance(error, RaxalignError) else 2)
+    finally:
+        gc.freeze()  # what is left is not looked through once more
+        gc.set_threshold(*usual)
 
 
 def _reason(error: Exception) -> str:

@@ -1,18 +1,38 @@
-"""A grid with made-up results, for the tests of a module."""
+"""Made-up results of a grid, tested and written as a report: once for all tests that read them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ledgers import made_up
-from tests.report.material import leave_undrawn
+from raxalign.plan.values.results import rows
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from tests.report.material import judge_of, leave_undrawn, write
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return made_up(tmp_path_factory.mktemp("grid"))
+@pytest.fixture(scope="session")
+def results(made: Any) -> Results:
+    opened, ledger = made
+    return Results.of(rows(opened.plan, ledger), opened.plan)
+
+
+@pytest.fixture(scope="session")
+def judge(made: Any, results: Results) -> Judge:
+    return judge_of(results, made[1])
+
+
+@pytest.fixture(scope="session")
+def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of its report, whose figures are empty files."""
+    folder = tmp_path_factory.mktemp("report") / "new"
+    with pytest.MonkeyPatch.context() as patch:
+        leave_undrawn(patch)
+        paths = write(made, folder)
+    assert all(path.is_file() for path in paths)
+    return folder
 
 
 @pytest.fixture

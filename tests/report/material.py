@@ -14,6 +14,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.sections.published import paper_part
@@ -63,12 +64,17 @@ def judge_of(results: Results, ledger: Any) -> Judge:
     return Judge(comparisons(results.cells, results.plan, ledger))
 
 
-def own_table(made: Any, ledger: Any, anchor: str) -> Table:
-    """One of the grid's own tables, judged by the predictions in `ledger`."""
-    opened, known = made
-    results = Results.of(rows(opened.plan, known), opened.plan)
-    return next(
-        table
-        for table in part("own_tables", results, judge_of(results, ledger)).tables
-        if table.anchor == anchor
-    )
+def write(made: Any, folder: Path, **asked: Any) -> list[Path]:
+    """Write the report of a grid with the published tables that it names, unless `asked` has
+    others.
+    """
+    opened, ledger = made
+    options = ReportOptions(**{"published": opened.grid.published, **asked})
+    found = rows(opened.plan, ledger)
+    return write_report(found, opened.plan, folder, ledger=ledger, asked=options)
+
+
+def own_table(results: Results, judge: Judge, anchor: str) -> Table:
+    """One of the grid's own tables."""
+    tables = part("own_tables", results, judge).tables
+    return next(table for table in tables if table.anchor == anchor)

@@ -19,20 +19,19 @@ from raxalign.corpora.phrases.rows import links, sentences
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Entry, Table
-from raxalign.report.sections.base import Measure
+from raxalign.report.predictions import StoredPredictions
+from raxalign.report.sections.base import Fill, Measure
+from raxalign.report.sections.spaces import panels_of
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
-from tests.report.material import part, published, section, share
+from tests.report.material import judge_of, part, published, section, share, write
 
 IDS = range(120)
 
@@ -104,25 +103,6 @@ def representation(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
     return scores, pa.Table.from_pylist(points)
 
 
-def without_phrasebook(plan: Plan) -> Plan:
-    """A plan whose corpus has no tags of its own."""
-    stages = {
-        key: replace(stage, maker="moses") if stage.kind == "bitext" else stage
-        for key, stage in plan.stages.items()
-    }
-    return replace(plan, stages=stages)
-
-
-def key_of(plan: Plan, kind: str, part: str) -> str:
-    """The key of the German stage of a kind and part."""
-    (key,) = (
-        key
-        for key, stage in plan.stages.items()
-        if stage.kind == kind and stage.params["part"] == part and stage.params["lang"] == "de"
-    )
-    return key
-
-
 def results(made: tuple[Opened, Ledger]) -> Results:
     opened, ledger = made
     return Results.of(rows(opened.plan, ledger), opened.plan)
@@ -163,7 +143,9 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
     opened, ledger = made
     assert training_counts(opened.plan, Storage(ledger.root), "de") is None
     assert not [t for t in tables("word_retrieval", made) if "ranks" in t.title]
-    key = key_of(opened.plan, "bitext", "training")
+    stages = (stage for stage in opened.plan.stages.values() if stage.kind == "bitext")
+    wanted = {"lang": "de", "part": "training"}
+    (key,) = (stage.key for stage in stages if wanted.items() <= stage.params.items())
     said = list(sentences(("de", "en"), len(IDS)))
     src, tgt = ([list(row[side].words) for row in said] for side in (0, 1))
 
@@ -219,61 +201,36 @@ def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path
     assert not any("layer1" in figure.svg for figure in found.figures)
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_report_holds_them_and_the_papers_table_is_filled(
-    made: tuple[Opened, Ledger], tmp_path: Path
-) -> None:
-    opened, ledger = made
-    published = opened.grid.published
-    write_report(
-        rows(opened.plan, ledger),
-        opened.plan,
-        tmp_path,
-        ledger=ledger,
-        asked=ReportOptions(published=published),
-    )
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Retrieval by part of speech" in page
-    assert "Language identity by layer" in page
-    assert "layer1" not in page
-    text = (tmp_path / "published.csv").read_text(encoding="utf-8")
-    assert any(
-        "retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line
-        for line in text.splitlines()
-    )
-
-
 def test_damaged_predictions_are_named_not_passed_over(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
-    opened, ledger = made
-    shutil.copytree(ledger.root, tmp_path / "storage")
-    copy = Ledger(str(tmp_path / "storage"))
+    shutil.copytree(made[1].root, tmp_path / "storage")
     file = next((tmp_path / "storage" / "ledger").rglob("predictions.arrow"))
     damaged = bytearray(file.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     file.write_bytes(damaged)
     with pytest.raises(DamagedArtifact, match=file.parent.name[:12]):
-        write_report(rows(opened.plan, copy), opened.plan, tmp_path, ledger=copy)
+        write((made[0], Ledger(str(tmp_path / "storage"))), tmp_path)
 
 
 def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
     found = results(made)
-    section = part("own_tables", found, Judge(comparisons(found.cells, found.plan, made[1])))
+    tables = {t.title: t for t in part("own_tables", found, judge_of(found, made[1])).tables}
     compared = {
-        table.title: {entry.mark or entry.delta for line in table.lines for entry in line.entries}
-        for table in section.tables
+        title: {entry.mark or entry.delta for line in table.lines for entry in line.entries}
+        for title, table in tables.items()
     }
     assert compared["representation: language probe"] == {""}
     assert compared["retrieval: contextual accuracy"] > {""}
-    (probe,) = [t for t in section.tables if t.title == "representation: language probe"]
-    assert probe.notes == ()
+    assert tables["representation: language probe"].notes == ()
 
 
 def test_without_phrasebook_or_treebank_there_are_no_tags(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
-    plan = without_phrasebook(made[0].plan)
+    stages = made[0].plan.stages.items()
+    other = {k: replace(s, maker="moses") if s.kind == "bitext" else s for k, s in stages}
+    plan = replace(made[0].plan, stages=other)
     assert pivot_tags(plan) is None
     treebank = tmp_path / "train.en.conllu"
     words = ((1, "dogs", "NOUN"), (2, "bark", "VERB"))
@@ -288,40 +245,33 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
-    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("tagged", [True, False])
+def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing(
+    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, *, tagged: bool
 ) -> None:
-    opened, ledger = made
-    untagged = "raxalign.report.sections.word_retrieval.pivot_tags"
-    monkeypatch.setattr(untagged, lambda plan: None)
-    write_report(
-        rows(opened.plan, ledger),
-        opened.plan,
-        tmp_path,
-        ledger=ledger,
-        asked=ReportOptions(published=["cao2020"]),
-    )
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    part = text.partition("### Non-contextual retrieval by part of speech")[2]
-    part = part.partition("\n### ")[0]
-    assert part.count("no tags (0.") == 30
-    assert "not run" not in part
-    assert "None of these cells were run" not in part
-    assert "add the task \\`pos\\` with treebank files of the pivot" in part
+    if not tagged:
+        untagged = "raxalign.report.sections.word_retrieval.pivot_tags"
+        monkeypatch.setattr(untagged, lambda plan: None)
+    known = results(made)
+    measures = section("word_retrieval", known, ledger=made[1]).measures()
+    (shown,), records = published(known, Judge(), ["cao2020"], measures)
+    (table,) = [t for t in shown.tables if t.anchor == "cao2020-retrieval_by_pos"]
+    states = [entry.text for line in table.lines for entry in line.entries]
+    if tagged:
+        assert any(record[2:4] == ("base", "NOUN") and 0.0 in record for record in records)
+        assert "no tags" not in states
+    else:
+        assert states.count("no tags") == 30
+        assert "not run" not in states
+        told = (table.caption, *table.notes)
+        assert any("add the task `pos` with treebank files of the pivot" in text for text in told)
 
 
 def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
-    made: tuple[Opened, Ledger], tmp_path: Path
+    made: tuple[Opened, Ledger],
 ) -> None:
-    from raxalign.report.figures.panels import Panel
-    from raxalign.report.predictions import StoredPredictions
-    from raxalign.report.sections.spaces import panels_of
-
-    found = results(made)
-    drawn: dict[str, list[Panel]] = {
-        kind: panels_of(found, StoredPredictions(made[1]), kind) for kind in ("occurrence", "type")
-    }
+    found, kept = results(made), StoredPredictions(made[1])
+    drawn = {kind: panels_of(found, kept, kind) for kind in ("occurrence", "type")}
     assert [panel.title for panel in drawn["type"]] == ["none, finetune"], "the points are the same"
     assert drawn["type"][0].links == [
         (float(i), float(i % 3), float(i), float(i % 3) + 10) for i in range(5)
@@ -414,10 +364,9 @@ def test_corpora_that_have_all_that_was_asked_for_have_no_table(
 def test_pairs_that_a_method_leaves_out_are_not_counted(short: Grid) -> None:
     (cell,) = [c for c in short[1].cells if (c.method, c.sentences) == ("ppa", 100)]
     fill = measures(short)["training_pairs"](cell)
-    assert fill is not None
     counts = {"de": 93, "fr": 90, "total": 183}
-    assert fill.values == {lang: Value(n, None, 1) for lang, n in counts.items()}
-    assert fill.remark == "The total is over de, fr."
+    values = {lang: Value(n, None, 1) for lang, n in counts.items()}
+    assert fill == Fill(values, "The total is over de, fr.")
 
 
 def test_where_a_method_s_own_counts_are_not_stored_its_training_text_is_counted(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.methods.rotation import Rotation
 from raxalign.plan.plan import Plan
 from raxalign.report.terminal.details import as_text, details, look_up
 from raxalign.report.terminal.differences import as_json, differences, read_side
@@ -51,15 +52,14 @@ def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored) -> 
     facts = details(look_up(trial.key[:16], Storage(root)), Storage(root), examples=2)
     assert (facts["key"], facts["state"], facts["grid"]) == (trial.key, "done", "small")
     assert facts["params"] == dict(trial.params)
-    of = ("lang", "metric", "split")
     own = [score for score in facts["scores"] if score["task"] == "xnli"]
-    scores = {tuple(score[name] for name in of): score for score in own}
-    record = Ledger(root).read(trial.evaluations["xnli"])
-    for known in record["scores"]:
-        found = scores[tuple(known[name] for name in of)]
-        assert found["value"] == known["value"]
-        assert found["low"] < found["value"] < found["high"]
-        assert found["examples"] == 60
+    known = Ledger(root).read(trial.evaluations["xnli"])["scores"]
+    assert {(s["lang"], s["split"], s["value"]) for s in known} <= {
+        (score["lang"], score["split"], score["value"]) for score in own
+    }
+    for score in own:
+        assert score["low"] < score["value"] < score["high"]
+    assert {score["examples"] for score in own if not score["lang"].startswith("avg")} == {60}
     kinds = {stage["kind"]: stage for stage in facts["stages"]}
     assert set(kinds) >= {"bitext", "pairs", "encoder", "aligned", "tuned"}
     assert kinds["aligned"]["state"] == "not there"
@@ -70,19 +70,12 @@ def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored) -> 
     json.dumps(facts, default=str)
 
 
-def test_the_text_has_all_of_it_at_any_width(stored) -> None:
+@pytest.mark.parametrize("width", [60, 120, None])
+def test_the_text_has_all_of_it_at_any_width(stored, width) -> None:
     plan, root = stored
-    facts = details(look_up(finetuned(plan).key, Storage(root)), Storage(root))
-    for width in (60, 120, None):
-        text = as_text(facts, width)
-        for part in (
-            "lambda: 0.1",
-            "xnli: accuracy",
-            "bitext phrasebook",
-            "finetune/loss",
-            "predicted=",
-        ):
-            assert part in text
+    text = as_text(details(look_up(finetuned(plan).key, Storage(root)), Storage(root)), width)
+    parts = ("lambda: 0.1", "xnli: accuracy", "bitext phrasebook", "finetune/loss", "predicted=")
+    assert all(part in text for part in parts)
 
 
 def test_an_evaluation_names_the_trials_that_share_it(stored) -> None:
@@ -108,20 +101,16 @@ def test_a_stage_says_where_it_is_and_who_needs_it(stored) -> None:
     assert "stage pairs" in as_text(facts, 80)
 
 
-def test_what_no_plan_has_is_shown_by_its_manifest(stored) -> None:
-    _, root = stored
-    ArtifactStore(root).make("text", "f" * 64, lambda place: {"lines": 3})
-    facts = details(look_up("ffffffffff", Storage(root)), Storage(root))
+def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(stored) -> None:
+    storage = Storage(stored[1])
+    storage.artifacts.make("text", "f" * 64, lambda place: {"lines": 3})
+    facts = details(look_up("ffffffffff", storage), storage)
     assert (facts["kind"], facts["grid"], facts["notes"]) == ("text", None, {"lines": 3})
-
-
-def test_several_keys_are_listed_and_none_is_an_error(stored) -> None:
-    _, root = stored
     with pytest.raises(RaxalignError, match=r"show : \d+ keys begin like this") as error:
-        look_up("", Storage(root))
+        look_up("", storage)
     assert "and " in str(error.value).splitlines()[-1]
     with pytest.raises(RaxalignError, match="no trial, stage or evaluation"):
-        look_up("xyz", Storage(root))
+        look_up("xyz", storage)
 
 
 SMALL: dict[str, Any] = {
@@ -132,31 +121,12 @@ SMALL: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A storage in which a small grid has run."""
-    folder = tmp_path / "one"
-    folder.mkdir()
-    opened, _ = made_up(folder, **SMALL)
+    opened, _ = made_up(tmp_path_factory.mktemp("one"), **SMALL)
     write_plan(opened.plan, opened.storage)
     return opened.root
-
-
-def copy(root: str, folder: Path) -> str:
-    return str(shutil.copytree(root, folder / "copy"))
-
-
-def change(root: str, by: float) -> str:
-    """Change the first score of one evaluation; returns its key."""
-    ledger = Ledger(root)
-    key = min(ledger.keys())
-    record = ledger.read(key)
-    table = ledger.predictions(key)
-    shutil.rmtree(Path(root) / "ledger" / key)
-    first, *rest = record["scores"]
-    record["scores"] = [{**first, "value": first["value"] + by}, *rest]
-    ledger.write(key, record, table)
-    return key
 
 
 def compared(one: str, other: str) -> tuple[Any, str]:
@@ -165,26 +135,28 @@ def compared(one: str, other: str) -> tuple[Any, str]:
     return found, text_of(found, *sides, width=None)
 
 
-def test_a_storage_equals_its_copy(storage: str, tmp_path: Path) -> None:
-    found, text = compared(storage, copy(storage, tmp_path))
-    assert not found.any
-    assert text == f"equal: {found.trials} trials with the same keys, and {found.same} values"
-    assert found.same > 0
-
-
-@pytest.mark.parametrize(("by", "near", "apart"), [(5e-7, 1, 0), (0.01, 0, 1)])
+@pytest.mark.parametrize(("by", "near", "apart"), [(0, 0, 0), (5e-7, 1, 0), (0.01, 0, 1)])
 def test_values_are_equal_near_or_apart(
     storage: str, tmp_path: Path, by: float, near: int, apart: int
 ) -> None:
-    other = copy(storage, tmp_path)
-    change(other, by)
+    other = str(shutil.copytree(storage, tmp_path / "copy"))
+    ledger = Ledger(other)
+    key = min(ledger.keys())
+    record, table = ledger.read(key), ledger.predictions(key)
+    shutil.rmtree(Path(other) / "ledger" / key)
+    record["scores"][0]["value"] += by
+    ledger.write(key, record, table)
     found, text = compared(storage, other)
     assert (found.near, len(found.apart), found.any) == (near, apart, apart == 1)
-    assert f"{found.same} equal, {near} within 1e-06, {apart} further apart" in text
+    if by:
+        assert f"{found.same} equal, {near} within 1e-06, {apart} further apart" in text
+    else:
+        assert text == f"equal: {found.trials} trials with the same keys, and {found.same} values"
+    assert found.same > 0
     assert ("(+0.010000)" in text) == (apart == 1)
 
 
-def test_what_only_one_has_is_named(tmp_path: Path) -> None:
+def test_what_only_one_has_is_named_and_what_is_not_there_is_refused(tmp_path: Path) -> None:
     one = str(write_grid(tmp_path, **SMALL))
     more = {**SMALL, "methods": ("none: {}", "rotation: {}", "znorm: {}")}
     other = str(write_grid(tmp_path, **more, name="other.yaml"))
@@ -192,8 +164,10 @@ def test_what_only_one_has_is_named(tmp_path: Path) -> None:
     assert list(map(len, found.only)) == [0, 1]
     assert f"only in {other}: znorm" in text
     data = json.loads(as_json(found))
-    assert data["only_second"][0][1] == "znorm"
-    assert data["causes"] == {}
+    assert (data["only_second"][0][1], data["causes"]) == ("znorm", {})
+    for place, told in (("absent", "no such grid file or storage"), ("", "no grid has run in it")):
+        with pytest.raises(RaxalignError, match=told):
+            read_side(str(tmp_path / place))
 
 
 def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(
@@ -212,18 +186,8 @@ def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(
 
 
 def test_a_raised_version_is_a_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from raxalign.methods.rotation import Rotation
-
     path = str(write_grid(tmp_path, **SMALL))
-    before = read_side(path)
-    monkeypatch.setattr(Rotation, "VERSION", Rotation.VERSION + 1)
+    before, version = read_side(path), Rotation.VERSION
+    monkeypatch.setattr(Rotation, "VERSION", version + 1)
     found = differences(before, read_side(path))
-    version = Rotation.VERSION
-    assert dict(found.causes) == {f"aligned rotation: VERSION {version - 1} or {version}": 1}
-
-
-def test_what_is_not_there_cannot_be_compared(tmp_path: Path) -> None:
-    with pytest.raises(RaxalignError, match="no such grid file or storage"):
-        read_side(str(tmp_path / "absent"))
-    with pytest.raises(RaxalignError, match="no grid has run in it"):
-        read_side(str(tmp_path))
+    assert dict(found.causes) == {f"aligned rotation: VERSION {version} or {version + 1}": 1}

@@ -20,8 +20,8 @@ from tests.tiny import tiny_bert
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    words = ["the", "a", "dog", "der", "die", "das", "."]
-    return tiny_bert(tmp_path_factory.mktemp("encoder") / "tiny", words, positions=32)
+    words, place = ["the", "a", "dog", "der", "die", "das", "."], tmp_path_factory.mktemp("encoder")
+    return tiny_bert(place / "tiny", words, positions=32, layers=1, hidden=8)
 
 
 def field(lines: list[str], label: str) -> str:
@@ -35,7 +35,7 @@ def field(lines: list[str], label: str) -> str:
 def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder: Path) -> None:
     lines, _ = examine_encoder(str(folder))
     assert field(lines, "architecture") == "BertForMaskedLM (bert)"
-    assert field(lines, "layers") == "2 of 32 dimensions"
+    assert field(lines, "layers") == "1 of 8 dimensions"
     assert field(lines, "positions") == "32 pieces per row, special ones included"
     assert field(lines, "rows") == "several sentences share a row in training"
     assert field(lines, "masked LM") == "has a head"
@@ -43,6 +43,9 @@ def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder: Path)
     assert field(lines, "sentences") == "built in"
     assert "not " not in field(lines, "methods") + field(lines, "tasks")
     assert all(len(line) <= 80 or "/" in line for line in lines)
+    lines, code = examine_encoder(f"{folder}/nowhere")
+    assert code == BROKEN
+    assert field(lines, "broken").startswith(f"{folder}/nowhere: no such encoder folder")
 
 
 def moses(folder: Path, english: str, german: str) -> Opened:
@@ -123,19 +126,6 @@ def test_what_needs_a_masked_lm_head_does_not_take_an_encoder_without_one(
     lines, code = examine_encoder(str(folder), open_grid(grid, storage=str(tmp_path / "storage")))
     assert field(lines, "methods") == "none; not mine: needs a masked-LM head"
     assert code == DIFFERENT
-
-
-def test_an_encoder_that_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
-    lines, code = examine_encoder(str(tmp_path / "nowhere"))
-    assert code == BROKEN
-    assert field(lines, "broken").startswith(f"{tmp_path}/nowhere: no such encoder folder")
-
-
-def test_words_at_blanks_alone_are_those_of_running_text(tmp_path: Path) -> None:
-    encoder = tiny_bert(tmp_path / "tiny", ["the"], positions=64)
-    grid = write_grid(tmp_path, languages="{each: [de]}", methods=("none: {}",))
-    _, code = examine_encoder(str(encoder), open_grid(grid, storage=str(tmp_path / "storage")))
-    assert code == HEALTHY
 
 
 @pytest.mark.parametrize(

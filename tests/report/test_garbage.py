@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from raxalign.report import garbage as module
 from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.drivers import signed_on, signs
+from raxalign.store.drivers import signed_on
 from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
@@ -29,43 +30,44 @@ from tests.grids import write_grid
 from tests.searches import measure, open_search, run, search_grid, source_of
 
 OTHER = "f" * 64
+PARTS: dict[str, Any] = {"sentences": "[100]", "methods": ("none: {}",)}
 
 
-@pytest.fixture
-def opened(tmp_path: Path, monkeypatch) -> Opened:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder; that of the machine, in which `gc` looks too, is one inside."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    (tmp_path / "tmp").mkdir()
-    path = write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", methods=("none: {}",))
-    return open_grid(path, storage=str(tmp_path / "storage"))
+    for name in ("tmp", "more"):
+        (tmp_path / name).mkdir()
+    return tmp_path
 
 
 @pytest.fixture
-def french(opened: Opened, tmp_path: Path) -> Opened:
-    """A grid in the same storage, with word pairs that it has made."""
-    (tmp_path / "more").mkdir()
-    parts = {"languages": "{each: [fr]}", "sentences": "[100]", "methods": ("none: {}",)}
-    made = open_grid(write_grid(tmp_path / "more", **parts), storage=opened.root)  # type: ignore[arg-type]
-    key = next(s.key for s in made.plan.stages.values() if s.kind == "pairs")
-    opened.storage.artifacts.make("pairs", key, lambda folder: {})
-    return made
+def opened(folder: Path) -> Opened:
+    path = write_grid(folder, languages="{each: [de]}", **PARTS)
+    return open_grid(path, storage=str(folder / "storage"))
 
 
 def gc(opened: Opened, *more: Path, delete: bool = False) -> str:
     return collect([opened.grid.path, *more], opened.root, delete=delete)
 
 
-def put(root: str, path: str, size: int = 1000) -> Path:
+def put(root: str, path: str, content: object = "x" * 1000) -> Path:
+    """Write a file of a storage: a text, or a record."""
     file = Path(root) / path
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(b"x" * size)
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
     return file
 
 
-def dead_process() -> str:
-    """The name of a process that has ended."""
-    code = "from raxalign.store.alive import maker_name; print(maker_name())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+@pytest.fixture
+def french(opened: Opened, folder: Path) -> Opened:
+    """A grid in the same storage, with word pairs that it has made."""
+    path = write_grid(folder / "more", languages="{each: [fr]}", **PARTS)
+    made = open_grid(path, storage=opened.root)
+    key = next(s.key for s in made.plan.stages.values() if s.kind == "pairs")
+    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+    return made
 
 
 def take(root: str, key: str) -> None:
@@ -76,11 +78,13 @@ def take(root: str, key: str) -> None:
 
 def clutter(root: str) -> dict[str, Path]:
     """One thing of each kind that nobody needs, by its line."""
-    dead, store = dead_process(), ArtifactStore(root)
+    code = "from raxalign.store.alive import maker_name; print(maker_name(), end='')"
+    dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    store = ArtifactStore(root)
     take(root, OTHER)
     for kind in ("pairs", "tuned"):
         store.make(kind, OTHER, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
-    Storage(store.root).drop("tuned", OTHER, "run.keep: none")
+    Storage(root).drop("tuned", OTHER, "run.keep: none")
     return {
         "1 artifacts (1.0 kB): no given grid needs them": Path(store.folder("pairs", OTHER)),
         "1 records (0 bytes): no given grid has the stages": Path(root, "dropped/tuned/ff", OTHER),
@@ -90,17 +94,17 @@ def clutter(root: str) -> dict[str, Path]:
         "1 checkpoints (1.0 kB): their trainings are over": put(root, f"checkpoints/{OTHER}/s"),
         "1 locks (0 bytes): no driver lives": Path(root, "locks/making", OTHER),
         "1 tracked (1.0 kB): they mark other grids": put(root, "tracked/mark"),
-        "1 scratch (1.0 kB): the drivers that used them": put(root, f"ray/{dead}/x/y"),
-        "1 temporaries (1.0 kB): their processes died": put(
-            root, "ledger/.tmp-x-00000000-1-1-00000000/y"
-        ),
+        "1 scratch (1.0 kB): the drivers that used": put(root, f"ray/{dead.stdout}/x/y"),
+        OLD: put(root, "ledger/.tmp-x-00000000-1-1-00000000/y"),
     }
+
+
+OLD = "1 temporaries (1.0 kB): their processes died"
 
 
 def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened) -> None:
     found = clutter(opened.root)
-    old = found["1 temporaries (1.0 kB): their processes died"].parent
-    os.utime(old, (0, 0))  # of another machine, and silent for a day
+    os.utime(found[OLD].parent, (0, 0))  # of another machine, and silent for a day
     told = gc(opened)
     for line in found:
         assert f"would remove {line}" in told
@@ -119,7 +123,7 @@ def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     put(root, f"spool/{plan.trials[0].key}/1.json")
     put(root, "downloads/corpus.zip")
     write_plan(plan, Storage(root))
-    put(root, "tracked/mark").write_text(json.dumps({"grid": plan.name, "uri": "x"}))
+    put(root, "tracked/mark", {"grid": plan.name, "uri": "x"})
     assert gc(opened) == "0 bytes could be freed with --delete"
 
 
@@ -143,43 +147,27 @@ def test_what_a_living_driver_uses_stays(opened, french) -> None:
     put(opened.root, f"ray/{maker_name()}/x")
     with signed_on(opened.storage, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
-    told = gc(opened)
-    assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks"))
-
-
-def test_a_training_whose_lock_is_held_keeps_its_checkpoints(opened) -> None:
     put(opened.root, f"checkpoints/{OTHER}/s")
     with lease(opened.storage, f"making/{OTHER}"):
-        assert gc(opened) == "0 bytes could be freed with --delete"
-    assert "1 checkpoints" in gc(opened)
+        assert "checkpoints" not in gc(opened), "its lock is held"
+    told = gc(opened)
+    assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks", "checkpoints"))
 
 
 def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(opened) -> None:
     record = {"host": "h", "pid": 1, "plan": "http://127.0.0.1:9/plan.json", "at": 1e12}
-    put(opened.root, "drivers/cafecafe-1-1/driver.json").write_text(json.dumps(record))
+    put(opened.root, "drivers/cafecafe-1-1/driver.json", record)
     assert "would remove 1 drivers" in gc(opened)
-    record["at"] = time.time()
-    put(opened.root, "drivers/cafecafe-1-1/driver.json").write_text(json.dumps(record))
+    put(opened.root, "drivers/cafecafe-1-1/driver.json", {**record, "at": time.time()})
     with pytest.raises(RaxalignError, match="a driver runs on this storage") as told:
         gc(opened)
     assert f"{opened.root}/plans/plan.json" in str(told.value)
-
-
-def test_a_driver_whose_plan_cannot_be_read_stops_it_and_dead_signs_go(opened) -> None:
-    unreadable = pytest.raises(RaxalignError, match="a driver runs on this storage")
-    with signed_on(opened.storage, f"{opened.root}/plans/gone.json"), unreadable:
-        gc(opened)
-    record = {"host": "h", "pid": 1, "plan": "p", "at": 0.0}
-    put(opened.root, "drivers/cafecafe-1-1/driver.json").write_text(json.dumps(record))
-    assert "removed 1 drivers (0 bytes)" in gc(opened, delete=True)
-    assert signs(opened.storage) == []
 
 
 def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
     opened, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
-
     root = f"memory://{tmp_path.name}"
     store = ArtifactStore(root)
     for key in (OTHER, "e" * 64):
@@ -198,21 +186,14 @@ def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
 
 
 @pytest.fixture
-def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    (tmp_path / "tmp").mkdir()
-    return open_search(search_grid(tmp_path, "trials: 3, confirm: 1"))
+def searched(folder: Path) -> Opened:
+    return open_search(search_grid(folder, "trials: 3, confirm: 1"))
 
 
 @pytest.fixture
-def other(searched: Opened, tmp_path: Path) -> Path:
+def other(folder: Path) -> Path:
     """A grid that shares nothing with the search but its storage."""
-    (tmp_path / "other").mkdir()
-    return write_grid(tmp_path / "other", languages="{each: [fr]}", methods=("none: {}",))
-
-
-def collected(grid: Path, root: str, *, delete: bool = True) -> str:
-    return collect([grid], root, delete=delete)
+    return write_grid(folder / "more", languages="{each: [fr]}", methods=("none: {}",))
 
 
 def begin(source: SearchSource, ended: dict[str, str | None]) -> Plan:
@@ -242,14 +223,25 @@ def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(
     second = begin(source, {plan.trials[0].key: None})
     source.owner.leave()
     for grid in (other, searched.grid.path):
-        told = collected(grid, searched.root)
+        told = collect([grid], searched.root, delete=True)
         assert aligned(searched.root) == {plan.trials[0].aligned, second.trials[0].aligned}
         assert "removed 1 plans" not in told
-    name = searched.plan.studies[0].name
-    assert f"kept what searches need that are not finished: {name}." in collected(
-        other, searched.root
-    )
-    assert "kept" not in collected(searched.grid.path, searched.root)
+    name, kept = searched.plan.studies[0].name, "kept what searches need that are not finished"
+    assert f"{kept}: {name}." in collect([other], searched.root, delete=True)
+    assert "kept" not in gc(searched, delete=True)
+    (record,) = (Path(searched.root) / "studies").glob("*.json")
+    record.unlink()  # the search is given up
+    assert "removed 2 artifacts" in collect([other], searched.root, delete=True)
+
+
+def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
+    alive, dead = source_of(searched).owner, source_of(searched).owner
+    dead.name = "0badcafe-1-1"
+    dead.beat()
+    sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
+    sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))
+    assert "removed 1 drivers" in collect([other], searched.root, delete=True)
+    assert [file.stem for file in sign.parent.iterdir()] == [alive.token]
 
 
 def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched: Opened, other: Path) -> None:
@@ -258,20 +250,13 @@ def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched: Opened, o
     for _ in range(3 + 1):  # the points, and the best one again
         plan = begin(source, ended)
         assert len(aligned(searched.root)) > 0
-        collected(other, searched.root)
+        collect([other], searched.root, delete=True)
         assert plan.trials[0].aligned in aligned(searched.root)
         measure(searched.storage.ledger, plan, plan.trials[0])
         ended = {plan.trials[0].key: None}
     assert source.more(ended, 1) is None
-    assert "removed 4 artifacts" in collected(other, searched.root)
+    assert "removed 4 artifacts" in collect([other], searched.root, delete=True)
     assert aligned(searched.root) == set()
-
-
-def test_a_search_that_is_given_up_keeps_nothing(searched: Opened, other: Path) -> None:
-    begin(source_of(searched), {})
-    (record,) = (Path(searched.root) / "studies").glob("*.json")
-    record.unlink()
-    assert "removed 1 artifacts" in collected(other, searched.root)
 
 
 def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(
@@ -281,7 +266,7 @@ def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(
     plan = open_grid(searched.grid.path, storage=searched.root).plan
     align(searched.root, plan)
     with signed_on(searched.storage, write_plan(plan, searched.storage)):
-        collected(other, searched.root)
+        collect([other], searched.root, delete=True)
         assert len(aligned(searched.root)) == len({trial.aligned for trial in plan.trials})
 
 
@@ -299,16 +284,5 @@ def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
         yield from listed(needs)
 
     monkeypatch.setattr(module, "waste", waste)
-    collected(other if which == "other" else searched.grid.path, searched.root)
+    collect([other if which == "other" else searched.grid.path], searched.root, delete=True)
     assert late[0].trials[0].aligned in aligned(searched.root)
-
-
-def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
-    alive, dead = source_of(searched).owner, source_of(searched).owner
-    dead.name = "0badcafe-1-1"
-    dead.beat()
-    sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
-    sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))
-    assert "removed 1 drivers" in collected(other, searched.root)
-    left = [file.stem for file in sign.parent.iterdir()]
-    assert left == [alive.token]

@@ -15,10 +15,10 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.joined import joined
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.tables import blocks
 from tests.grids import write_grid
-from tests.ledgers import fill
+from tests.ledgers import fill_all
+from tests.report.material import write
 
 RETRIEVAL = "contextual_accuracy"
 
@@ -31,11 +31,7 @@ def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> 
     file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
     file.write_text(file.read_text().replace("name: small", f"name: {name}"))
     opened = rx.plan(file, storage=str(folder / storage))
-    ledger = opened.storage.ledger
-    for trial in opened.plan.trials:
-        for task, key in trial.evaluations.items():
-            if not ledger.has(key):
-                fill(ledger, opened, trial, task, key)
+    fill_all(opened.storage.ledger, opened)
     return opened
 
 
@@ -64,6 +60,9 @@ def test_lines_are_named_by_their_grid_but_those_that_several_share(
     keys = {trial.key for opened in (first, second) for trial in opened.plan.trials}
     assert {trial.key for trial in both.plan.trials} == keys
     monkeypatch.setenv("RAXALIGN_STORAGE", both.root)
+    files = [str(opened.grid.path) for opened in (first, second)]
+    assert "first: rotation" in CliRunner().invoke(app, ["results", *files]).stdout
+    assert CliRunner().invoke(app, ["results", *files, "--best"]).exit_code == 2
     table = rx.results([first, second.grid.path])
     assert set(table.column("trial").to_pylist()) <= keys
 
@@ -125,29 +124,13 @@ def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_pa
     methods = ("none: {}", "rotation: {center: [false, true]}")
     second = grid(tmp_path, "second", aligner="eflomal", methods=methods)
     both, out = joined([first, second]), tmp_path / "out"
-    ledger = both.storage.ledger
-    write_report(
-        rows(both.plan, ledger),
-        both.plan,
-        out,
-        ledger=ledger,
-        asked=ReportOptions(sources=both.sources),
-    )
+    write((both, both.storage.ledger), out, published=[], sources=both.sources)
     page = (out / "report.html").read_text(encoding="utf-8")
     assert not re.search(r'id="[^"]*\s', page)
     assert not [path for path in (out / "figures").iterdir() if re.search(r"[\s:]", path.name)]
     for name in ("first/first.yaml", "second/second.yaml"):
         assert f"<summary><b>{name}</b></summary>" in page
     assert "pairs fast_align or pairs eflomal" in page
-
-
-def test_the_commands_take_several_files(tmp_path: Path) -> None:
-    files = [str(grid(tmp_path, name).grid.path) for name in ("first", "second")]
-    common = [*files, "--storage", str(tmp_path / "storage")]
-    done = CliRunner().invoke(app, ["results", *common])
-    assert done.exit_code == 0
-    assert "first: rotation" not in done.stdout  # both have the same trials
-    assert CliRunner().invoke(app, ["results", *common, "--best"]).exit_code == 2
 
 
 def test_grids_of_other_pivots_storages_or_of_one_name_are_refused(tmp_path: Path) -> None:

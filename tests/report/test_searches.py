@@ -9,13 +9,16 @@ import pytest
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.tried import read_record
 from raxalign.plan.values.results import rows
+from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose
+from raxalign.report.document import Document
 from raxalign.report.plans import as_text
 from raxalign.report.sections.searches import Seen, expectations, history
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import trial_metrics, trial_run
+from tests.report.material import leave_undrawn, share
 from tests.searches import METRIC, SPACES, open_search, run, search_grid, source_of
 
 TWO = (
@@ -33,10 +36,16 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     return reopened(opened)
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Path) -> None:
-    ledger = searched.storage.ledger
-    document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document
+@pytest.fixture(scope="module")
+def document(searched: Opened, tmp_path_factory: pytest.TempPathFactory) -> Document:
+    """Its report, with empty figures."""
+    ledger, folder = searched.storage.ledger, tmp_path_factory.mktemp("report")
+    with pytest.MonkeyPatch.context() as patch:
+        leave_undrawn(patch)
+        return compose(rows(searched.plan, ledger), searched.plan, folder, ledger=ledger).document
+
+
+def test_the_report_shows_what_was_chosen_and_how(searched: Opened, document: Document) -> None:
     part = next(part for part in document.parts if part.anchor == "searches")
     lines = part.tables[0].lines
     assert [line.label.split()[0] for line in lines] == ["finetune", "slow"]
@@ -48,14 +57,8 @@ def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Pa
     assert lines[0].label.startswith(f"finetune λ={best.values['lambda']:g} layers=")
     (remark,) = part.remarks
     assert "expected best of 6 trials of each, xnli accuracy, zero-shot mean, dev (%)" in remark
-    assert {figure.name for figure in part.figures} >= {
-        "search-history",
-        "search-expected-best",
-        "search-importance",
-        "search-slices",
-    }
-    for figure in part.figures:
-        assert (tmp_path / f"{figure.name}.svg").exists()
+    figures = {f"search-{name}" for name in ("history", "expected-best", "importance")}
+    assert {figure.name for figure in part.figures} >= figures
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -75,10 +78,8 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     first = sum(score for _, score in seen.spent()) / 8  # the mean over all trials that were spent
     assert panel.series[0].y[0] == pytest.approx(first)
     assert len(panel.series[0].y) == 8
-    folder = tmp_path / "report"
-    folder.mkdir()
-    document = compose(rows(opened.plan, ledger), opened.plan, folder, ledger=ledger).document
-    (part,) = [part for part in document.parts if part.anchor == "searches"]
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    (part,) = share("searches", results, ledger=ledger, figures=tmp_path).parts
     (line,) = part.tables[0].lines
     ended = len(record.pruned)
     assert 0 < ended < 8
@@ -86,22 +87,20 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     assert f"{ended} of 8 trials pruned, which saved " in part.tables[0].caption
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_tables_have_confirmed_points_alone_and_mark_them(searched: Opened, tmp_path: Path) -> None:
-    ledger = searched.storage.ledger
-    document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document
+def test_tables_have_confirmed_points_alone_and_mark_them(document: Document) -> None:
     tables = {table.anchor: table for part in document.parts for table in part.tables}
     labels = [line.label for line in tables["grid-xnli-accuracy-test"].lines]
     assert [label.split(" ")[0] for label in labels] == ["finetune", "slow"]
     assert all(label.endswith(" (searched)") for label in labels)
     assert "chosen-xnli" not in tables  # a search has its own table
-    assert not [
-        figure for part in document.parts for figure in part.figures if "curve" in figure.name
-    ]
+    figures = [figure.name for part in document.parts for figure in part.figures]
+    assert not [name for name in figures if "curve" in name]
 
 
 def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
+    lines = as_text(opened.plan, opened.storage, opened.grid.run).splitlines()
+    assert "nothing is left to run (without the trials of searches)" in lines
     assert plan_lines(opened.plan, opened.storage) == [
         "search finetune de, 100 sentences: at most 6 trials, then the best point with 2 fresh"
         " seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
@@ -110,12 +109,6 @@ def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> N
     (line,) = plan_lines(reopened(opened).plan, opened.storage)
     assert "at most 6 trials, 2 tried, then" in line
     assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
-
-
-def test_a_plan_of_searches_alone_does_not_end_with_nothing_to_run(tmp_path: Path) -> None:
-    opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
-    lines = as_text(opened.plan, opened.storage, opened.grid.run).splitlines()
-    assert "nothing is left to run (without the trials of searches)" in lines
 
 
 def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:

@@ -16,26 +16,34 @@ from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportOptions, compose, section_kinds, write_report
+from raxalign.report.compose import compose, section_kinds
 from raxalign.report.document import Document, Part, Share, Table
 from raxalign.report.render import as_latex
-from raxalign.report.sections.base import Material, Section
+from raxalign.report.sections.base import Section
 from tests.grids import write_grid
 from tests.ledgers import made_up
-from tests.report.material import share
+from tests.report.material import leave_undrawn, share, write
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 EMPTY = Plan("p", "en", 1, (), {}, {})
 
 
-def example(folder: Path) -> Path:
-    """The section of docs/how-to/report.md in a file."""
+NASTY = '# <b> & "quotes" `code`\n\n\n# after two empty lines\n'
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[rx.Opened, Path]:
+    """A grid with the section of docs/how-to/report.md, and its report."""
+    folder = tmp_path_factory.mktemp("own")
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    path = folder / "best_method.py"
-    path.write_text(code, encoding="utf-8")
-    return path
+    (folder / "best_method.py").write_text(code, encoding="utf-8")
+    made = made_up(folder, more=f"plugins: [best_method.py]\n{NASTY}")
+    with pytest.MonkeyPatch.context() as patch:
+        leave_undrawn(patch)
+        paths = write(made, folder / "out", published=[], sources=made[0].sources)
+    assert folder / "out" / "best.csv" in paths
+    return made[0], folder / "out"
 
 
 def test_the_package_s_sections_have_places_of_their_own() -> None:
@@ -44,29 +52,41 @@ def test_the_package_s_sections_have_places_of_their_own() -> None:
     assert len(places) == len(catalog("sections"))
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_section_of_the_docs_is_shown_after_the_package_s_own(tmp_path: Path) -> None:
-    example(tmp_path)
-    opened, ledger = made_up(tmp_path, more="plugins: [best_method.py]\n")
-    found = rows(opened.plan, ledger)
-    paths = write_report(found, opened.plan, tmp_path / "out", ledger=ledger)
-    assert tmp_path / "out" / "best.csv" in paths
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    headings = re.findall(r"<h2>(.*?)</h2>", page)
-    own = ["Methods by language", "Ranks of methods", "The grid&#39;s own tables", "Figures"]
-    own += ["Chosen on dev"]
-    assert headings == [*own, "Best methods", "How it was made"]
-    best = (tmp_path / "out" / "best.csv").read_text(encoding="utf-8").splitlines()
+def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no_key(
+    own: tuple[rx.Opened, Path], made: Any
+) -> None:
+    opened, out = own
+    page = (out / "report.html").read_text(encoding="utf-8")
+    first = ["Methods by language", "Ranks of methods", "The grid&#39;s own tables", "Figures"]
+    headings = [*first, "Chosen on dev", "Best methods", "How it was made"]
+    assert re.findall(r"<h2>(.*?)</h2>", page) == headings
+    best = (out / "best.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[0] for line in best] == ["retrieval", "xnli"]
     assert "finetune" in best[1]
+    assert set(opened.plan.stages) == set(made[0].plan.stages)
 
 
-def test_a_section_s_file_changes_no_key(tmp_path: Path) -> None:
-    plain, _ = made_up(tmp_path)
-    example(tmp_path)
-    other, _ = made_up(tmp_path, more="plugins: [best_method.py]\n")
-    assert [trial.key for trial in plain.plan.trials] == [trial.key for trial in other.plan.trials]
-    assert set(plain.plan.stages) == set(other.plan.stages)
+def test_figures_of_several_sections_share_a_part_in_the_order_of_the_sections(
+    written: Path,
+) -> None:
+    page = (written / "report.html").read_text(encoding="utf-8")
+    names = re.findall(r'aria-labelledby="caption-([^"]+)"', page.partition('id="figures"')[2])
+    order = ["data-size", "curve-finetune-lambda", "gain-over-baseline", "pivot-transfer"]
+    assert names[:5] == [*order, "retrieval-transfer"]
+
+
+def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(
+    own: tuple[rx.Opened, Path], tmp_path: Path
+) -> None:
+    opened, out = own
+    page = (out / "report.html").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"<b>grid.yaml</b></summary>\s*<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    text = unescape(shown).removeprefix("\n")
+    assert text == opened.grid.text_of_file
+    sent = out.parent / "sent.yaml"
+    sent.write_text(text, encoding="utf-8")
+    assert rx.plan(sent, storage=str(tmp_path / "other")).plan == opened.plan
+    assert "`code`" in (out / "report.md").read_text(encoding="utf-8")
 
 
 class Late(Section):
@@ -94,19 +114,6 @@ def test_a_section_of_an_entry_point_is_last_whatever_its_place(
     assert document.facts[-1] == ("late", "yes")
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
-    tmp_path: Path,
-) -> None:
-    opened, ledger = made_up(tmp_path)
-    document = compose(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger).document
-    figures = next(part for part in document.parts if part.anchor == "figures")
-    names = [figure.name for figure in figures.figures]
-    assert names[:3] == ["data-size", "curve-finetune-lambda", "gain-over-baseline"]
-    assert names[3:] == ["pivot-transfer", "retrieval-transfer"]
-    assert [table.anchor for table in figures.tables] == ["retrieval-transfer"]
-
-
 @pytest.mark.parametrize("kind", catalog("sections"))
 def test_a_grid_without_results_has_no_section(kind: str, tmp_path: Path) -> None:
     found = share(kind, Results.of([], EMPTY), figures=tmp_path)
@@ -114,25 +121,6 @@ def test_a_grid_without_results_has_no_section(kind: str, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_material_reads_each_prediction_once(tmp_path: Path) -> None:
-    opened, ledger = made_up(tmp_path)
-    asked: list[str] = []
-
-    class Counting:
-        root = ledger.root
-
-        def predictions(self, key: str) -> Any:
-            asked.append(key)
-            return ledger.predictions(key)
-
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
-    material = Material(results, Judge(), tmp_path, Counting())  # type: ignore[arg-type]
-    catalog("sections")["word_retrieval"](material).share()
-    assert asked
-    assert len(asked) == len(set(asked))
-
-
-NASTY = '# <b> & "quotes" `code`\n\n\n# after two empty lines\n'
 MADE = {
     "versions": {"raxalign": "0.1.0", "torch": "2.13.0", "commit": "abc123", "dirty": "true"},
     "device": "cuda",
@@ -146,25 +134,6 @@ def how(opened: rx.Opened) -> Share:
     ledger = opened.storage.ledger
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     return share("how_made", results, ledger=ledger, sources=opened.sources)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(tmp_path: Path) -> None:
-    opened, ledger = made_up(tmp_path, more=NASTY)
-    found, out = rows(opened.plan, ledger), tmp_path / "out"
-    write_report(
-        found, opened.plan, out, ledger=ledger, asked=ReportOptions(sources=opened.sources)
-    )
-    page = (out / "report.html").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"<b>grid.yaml</b></summary>\s*<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
-    text = unescape(shown).removeprefix("\n")
-    assert text == opened.grid.text_of_file
-    again = tmp_path / "again"
-    again.mkdir()
-    (again / "sent.yaml").write_text(text, encoding="utf-8")
-    sent = rx.plan(again / "sent.yaml", storage=str(tmp_path / "other"))
-    assert sent.plan == opened.plan
-    assert "`code`" in (out / "report.md").read_text(encoding="utf-8")
 
 
 def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path: Path) -> None:
@@ -191,9 +160,8 @@ def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path: Pa
     assert "machine: cuda (NVIDIA H100)" in shown
 
 
-def test_the_options_in_effect_are_those_of_the_plan_with_defaults(tmp_path: Path) -> None:
-    opened, _ = made_up(tmp_path)
-    text = next(entry.text for entry in how(opened).listings if entry.title == "Options in effect")
+def test_the_options_in_effect_are_those_of_the_plan_with_defaults(made: Any) -> None:
+    text = next(entry.text for entry in how(made[0]).listings if entry.title == "Options in effect")
     options = YAML(typ="safe", pure=True).load(text)
     finetune = options["methods"]["finetune"]
     assert finetune["lambda"] == [0.1, 1.0, 10.0]

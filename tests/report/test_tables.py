@@ -4,10 +4,6 @@ CSV.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +24,6 @@ from raxalign.report.tables import (
     as_text,
     blocks,
     csv_parts,
-    json_parts,
 )
 from raxalign.report.terminal.selection import Selection
 from tests.grids import write_grid
@@ -122,14 +117,6 @@ def test_what_is_shown_without_a_wish_and_with_all() -> None:
     assert [line[0] for line in block.lines] == names
 
 
-def test_csv_holds_what_json_holds() -> None:
-    read = list(csv.DictReader(io.StringIO(as_csv(ROWS))))
-    for line, original in zip(read, json.loads(as_json(ROWS)), strict=True):
-        assert float(line["value"]) == original["value"]
-        assert json.loads(line["params"]) == original["params"]
-        assert json.loads(line["languages"]) == original["languages"]
-
-
 def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown() -> None:
     few = [row(12.0, metric="accuracy_pairs"), *(r for r in ROWS if "_pairs" not in r["metric"])]
     hidden, shown = (
@@ -139,22 +126,6 @@ def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown() -> None:
     assert hidden.lines == ()
     assert "12; too few" in hidden.note
     assert shown.lines
-
-
-def test_a_row_is_written_before_the_next_one_is_read() -> None:
-    read: list[float] = []
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for value in (0.25, 0.5, 0.75):
-            read.append(value)
-            yield row(value)
-
-    assert json.loads(next(json_parts(rows())) + "]") == [row(0.25)]
-    assert read == [0.25]
-    parts = csv_parts(rows())
-    assert next(parts).strip().split(",") == list(FIELDS)
-    assert ",0.25" in next(parts)
-    assert read == [0.25, 0.25, 0.5]
 
 
 def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(
@@ -238,12 +209,9 @@ def test_a_selection_takes_columns_and_leaves_means_over_all_languages() -> None
     assert (dev.title, dev.lines[0][2]) == ("sentence_retrieval: accuracy (dev), %", "90.0")
     [pairs] = blocks(ROWS, PLAN, Selection(metrics=("accuracy_pairs",)))
     assert pairs.title == "sentence_retrieval: accuracy_pairs (test)"
-
-
-def test_a_language_means_its_pair_with_the_pivot_too() -> None:
-    rows = [row(0.5, lang="de-en"), row(0.4, lang="bg-en")]
-    [block] = blocks(rows, PLAN, Selection(langs=("de",)))
-    assert block.langs == ("de-en",)
+    both = [row(0.5, lang="de-en"), row(0.4, lang="bg-en")]
+    [block] = blocks(both, PLAN, Selection(langs=("de",)))
+    assert block.langs == ("de-en",), "a language means its pair with the pivot too"
 
 
 def test_what_no_result_has_is_refused_with_what_there_is() -> None:

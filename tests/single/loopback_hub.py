@@ -47,23 +47,13 @@ class _Handler(BaseHTTPRequestHandler):
         name = "/".join(self.path.split("/")[3:5])
         if "/preupload/" in self.path:
             files = json.loads(body)["files"]
-            modes = {True: "lfs", False: "regular"}
-            answer = [
-                {
-                    "path": file["path"],
-                    "uploadMode": modes[file["size"] > self.server.limit],
-                    "shouldIgnore": False,
-                    "oid": None,
-                }
-                for file in files
-            ]
+            modes, same = {True: "lfs", False: "regular"}, {"shouldIgnore": False, "oid": None}
+            large = {file["path"]: file["size"] > self.server.limit for file in files}
+            answer = [{**same, "path": p, "uploadMode": modes[is_]} for p, is_ in large.items()]
             return self._json({"files": answer})
         if self.path.endswith("/info/lfs/objects/batch"):
-            wanted = json.loads(body)["objects"]
-            links = [
-                {**one, "actions": {"upload": {"href": f"{self.server.url}/lfs/{one['oid']}"}}}
-                for one in wanted
-            ]
+            wanted, place = json.loads(body)["objects"], f"{self.server.url}/lfs/"
+            links = [{**one, "actions": {"upload": {"href": place + one["oid"]}}} for one in wanted]
             return self._json({"transfer": "basic", "objects": links})
         if "/commit/" in self.path:
             self._commit(self.server.repositories[name], body)
@@ -84,11 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
         if files is None:
             return self._json({"error": "Repository not found"}, 404, "RepoNotFound")
         if "/tree/" in self.path:
-            tree = [
-                {"type": "file", "path": path, "size": len(data), "oid": "0" * 40}
-                for path, data in files.items()
-            ]
-            return self._json(tree)
+            tree, same = files.items(), {"type": "file", "oid": "0" * 40}
+            return self._json([{**same, "path": path, "size": len(data)} for path, data in tree])
         if "/resolve/" in self.path:
             path = self.path.split("/resolve/")[1].split("/", 1)[1]
             return self._answer(200, files[path])
@@ -123,15 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, code: int, data: bytes, error: str = "") -> None:
         self.send_response(code)
-        tag = hashlib.sha256(data).hexdigest()
-        for key, value in {
-            "Content-Length": str(len(data)),
-            "ETag": f'"{tag}"',
-            "X-Repo-Commit": COMMIT,
-            "X-Error-Code": error,
-        }.items():
-            if value:
-                self.send_header(key, value)
+        known = {"X-Repo-Commit": COMMIT} | ({"X-Error-Code": error} if error else {})
+        tag = f'"{hashlib.sha256(data).hexdigest()}"'
+        for key, value in {"Content-Length": str(len(data)), "ETag": tag, **known}.items():
+            self.send_header(key, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)

@@ -17,73 +17,45 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def pairs(folder: Path, rows: list[tuple[int, str, str, list[tuple[int, int]]]]) -> Path:
+def pairs(folder: Path, *rows: tuple[int, str, str, int, int]) -> Path:
+    """Word pairs of sentences with one link each."""
     with DatasetWriter(folder, pairs_schema(), {}) as writer:
-        writer.write(
-            {
-                "id": [row[0] for row in rows],
-                "src": [row[1].split() for row in rows],
-                "tgt": [row[2].split() for row in rows],
-                "src_links": [[s for s, _ in row[3]] for row in rows],
-                "tgt_links": [[t for _, t in row[3]] for row in rows],
-            }
-        )
+        for id_, src, tgt, *link in rows:
+            row = {"id": id_, "src": src.split(), "tgt": tgt.split()}
+            row |= {"src_links": link[:1], "tgt_links": link[1:]}
+            writer.write({name: [value] for name, value in row.items()})
     return folder
 
 
 def test_scores_by_hand(tmp_path):
     # A = 4 links, S = 3, P = S and 2 more; A & S = 2, A & P = 3.
-    links, gold = (
-        write(tmp_path / "links", "0-0 1-1\n0-0 5-5\n"),
-        write(tmp_path / "gold", "0-0 2-2 1p1\n0-0 0p1\n"),
-    )
+    links = write(tmp_path / "links", "0-0 1-1\n0-0 5-5\n")
+    gold = write(tmp_path / "gold", "0-0 2-2 1p1\n0-0 0p1\n")
     found = error_rate(ErrorRateRequest(links, gold))
-    assert found["precision"] == pytest.approx(3 / 4)
-    assert found["recall"] == pytest.approx(2 / 3)
-    assert found["f1"] == pytest.approx(2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3))
-    assert found["aer"] == pytest.approx(1 - 5 / 7)
-    assert {name: found[name] for name in ("sentences", "links", "sure", "possible")} == {
-        "sentences": 2,
-        "links": 4,
-        "sure": 3,
-        "possible": 5,
-    }
+    counts = {"sentences": 2, "links": 4, "sure": 3, "possible": 5}
+    f1 = 2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3)
+    scores = {"precision": 3 / 4, "recall": 2 / 3, "f1": f1, "aer": 1 - 5 / 7}
+    assert {name: found[name] for name in counts | scores} == pytest.approx(counts | scores)
+    links, gold = write(tmp_path / "links", "1-2\n"), write(tmp_path / "gold", "2-1\n")
+    swapped = ErrorRateRequest(links, gold, gold_first=1, links_first=1, swap=True)
+    assert error_rate(swapped)["aer"] == 0
 
 
 def test_naacl_gold_is_compared_with_the_lines_that_it_names(tmp_path):
     links = write(tmp_path / "links", "0-0\n3-3\n0-1 1-0\n7-7\n")
     gold = write(tmp_path / "gold", "1 1 1 S\n3 1 2 S\n3 2 2 S\n")
     found = error_rate(ErrorRateRequest(links, gold, "naacl"))
-    assert (found["sentences"], found["links"], found["precision"], found["recall"]) == (
-        2,
-        3,
-        pytest.approx(2 / 3),
-        pytest.approx(2 / 3),
-    )
-
-
-def test_both_files_may_count_from_one_and_gold_may_have_its_sides_swapped(tmp_path):
-    links, gold = write(tmp_path / "links", "1-2\n"), write(tmp_path / "gold", "2-1\n")
-    assert (
-        error_rate(ErrorRateRequest(links, gold, gold_first=1, links_first=1, swap=True))["aer"]
-        == 0
-    )
+    assert (found["sentences"], found["links"]) == (2, 3)
+    assert found["precision"] == found["recall"] == pytest.approx(2 / 3)
 
 
 def test_word_pairs_are_matched_by_their_ids_and_what_they_lack_is_left_out(tmp_path):
-    folder = pairs(
-        tmp_path / "pairs",
-        [(9, "x", "y", [(0, 0)]), (2, "a b", "c d", [(1, 1)]), (0, "a b", "c d", [(0, 0)])],
-    )
+    rows = (9, "x", "y", 0, 0), (2, "a b", "c d", 1, 1), (0, "a b", "c d", 0, 0)
+    folder = pairs(tmp_path / "pairs", *rows)
     gold, told = write(tmp_path / "gold", "0-0\n0-0\n0-0 1-1\n"), []
     found = error_rate(ErrorRateRequest(folder, gold), tell=told.append)
-    assert (
-        found["sentences"],
-        found["links"],
-        found["sure"],
-        found["precision"],
-        found["recall"],
-    ) == (2, 2, 3, 1.0, pytest.approx(2 / 3))
+    scores = {"sentences": 2, "links": 2, "sure": 3, "precision": 1.0, "recall": 2 / 3}
+    assert {name: found[name] for name in scores} == pytest.approx(scores)
     assert told == [
         f"1 sentence pairs of {gold} are not among the word pairs (`raxalign pairs` drops repeated"
         " ones without `--overlap keep`) and are left out"
@@ -91,19 +63,13 @@ def test_word_pairs_are_matched_by_their_ids_and_what_they_lack_is_left_out(tmp_
 
 
 def test_word_pairs_of_other_words_than_the_gold_text_are_refused(tmp_path):
-    folder = pairs(tmp_path / "pairs", [(0, "a b", "c", [(1, 0)])])
-    with pytest.raises(
-        DataError,
-        match="sentence pair 1 has a link of word 2 with word 2, and the text has 2 and 1 words",
-    ):
+    folder = pairs(tmp_path / "pairs", (0, "a b", "c", 1, 0))
+    told = "sentence pair 1 has a link of word 2 with word 2, and the text has 2 and 1 words"
+    with pytest.raises(DataError, match=told):
         error_rate(ErrorRateRequest(folder, write(tmp_path / "gold", "1-1\n")))
+    folder, gold = pairs(tmp_path / "others", (7, "a", "c", 0, 0)), write(tmp_path / "g", "0-0\n")
     with pytest.raises(RaxalignError, match="none of its sentence pairs is annotated"):
-        error_rate(
-            ErrorRateRequest(
-                pairs(tmp_path / "others", [(7, "a", "c", [(0, 0)])]),
-                write(tmp_path / "gold", "0-0\n"),
-            )
-        )
+        error_rate(ErrorRateRequest(folder, gold))
 
 
 @pytest.mark.parametrize("links", ["0-0\n", "0-0\n0-0\n0-0\n"])

@@ -4,7 +4,6 @@ its card says which way of loading gives which score.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,14 @@ from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.values.results import rows
 from raxalign.single.export import export_trial
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
-from tests.single.mteb_bitext import LANGUAGES, MODULE, PIVOT, Lines, make
+from tests.tiny import tiny_bert
 
 
 def model_of(folder: Path, *, trusted: bool) -> Any:
@@ -31,80 +31,110 @@ def model_of(folder: Path, *, trusted: bool) -> Any:
     return SentenceTransformer(str(folder), device="cpu", trust_remote_code=trusted)
 
 
-def phrases(size: int) -> Lines:
+SMALL = "batch_size: 16, steps: 3, learning_rate: 1e-4"
+METHODS = {
+    **dict.fromkeys(("finetune", "strong_contrastive", "weak_contrastive", "weam"), SMALL),
+    **dict.fromkeys(("mlm", "tlm", "sentence_margin", "distillation"), SMALL),
+    "ppa": f"{SMALL}, queue_size: 16",
+    "code_switching": f"{SMALL}, dictionary: words.txt",
+}
+"""Options of the methods that train; the others have their defaults."""
+METRICS = ("accuracy_to_pivot", "accuracy_from_pivot")
+
+
+def phrases(size: int) -> list[tuple[str, str]]:
     """Sentences of the phrasebook of which none is repeated."""
     corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=size))
-    lines: Lines = {}
-    for lang in LANGUAGES[:1]:
-        seen: set[str] = set()
-        for pair in corpus.read(lang, PIVOT, CorpusInputs({}, Path())):
-            if not seen & {pair.source, pair.target}:
-                lines.setdefault(lang, []).append((pair.source, pair.target))
-            seen |= {pair.source, pair.target}
-    return lines
+    found, seen = [], set[str]()
+    for pair in corpus.read("de", "en", CorpusInputs({}, Path())):
+        if not seen & {pair.source, pair.target}:
+            found.append((pair.source, pair.target))
+        seen |= {pair.source, pair.target}
+    return found
 
 
-def accuracies(model: Any, test: dict[str, list[list[str]]], *, trusted: bool) -> list[float]:
+def accuracies(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
     """The share of sentences whose nearest neighbour by the cosine is their translation, into the
     pivot and out of it.
     """
-    values = []
-    for lang, pairs in test.items():
-        sides = []
-        for side, code in enumerate((lang, PIVOT)):
-            given = {"language": code} if trusted else {}
-            vectors = model.encode([pair[side] for pair in pairs], convert_to_tensor=True, **given)
-            sides.append(torch.nn.functional.normalize(vectors))
-        cosines = sides[0] @ sides[1].T
-        right = torch.arange(len(cosines))
-        values += [
-            float((table.argmax(1) == right).float().mean()) for table in (cosines, cosines.T)
-        ]
-    return values
+    trusted = (folder / "aligned_sentences.py").is_file()
+    model, sides = model_of(folder, trusted=trusted), []
+    for side, code in enumerate(("de", "en")):
+        given = {"language": code} if trusted else {}
+        vectors = model.encode([pair[side] for pair in pairs], convert_to_tensor=True, **given)
+        sides.append(torch.nn.functional.normalize(vectors))
+    cosines = sides[0] @ sides[1].T
+    right = torch.arange(len(cosines))
+    return [float((table.argmax(1) == right).float().mean()) for table in (cosines, cosines.T)]
 
 
 @pytest.mark.slow
 def test_every_method_has_the_accuracy_in_sentence_transformers_that_its_trial_has(
     tmp_path: Path,
 ) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("Hund dog\nKatze cat\nle the\nun a\nund and\n", encoding="utf-8")
-    out = tmp_path / "out"
-    make(out, "{kind: phrasebook}", phrases(160), str(words), test=60, steps=3)
-    record = json.loads((out / "measured.json").read_text(encoding="utf-8"))
-    assert set(record["measured"]) == set(catalog("methods"))
-    moved = {}
-    for kind, measured in record["measured"].items():
-        folder = out / kind
-        trusted = (folder / MODULE).is_file()
-        values = accuracies(model_of(folder, trusted=trusted), record["test"], trusted=trusted)
-        assert values == pytest.approx(list(measured.values()), abs=1e-6), kind
-        moved[kind] = values
-    assert len({tuple(values) for values in moved.values()}) > 12
+    words, pairs = "Hund dog\nKatze cat\nle the\nun a\nund and\n", phrases(160)
+    (tmp_path / "words.txt").write_text(words, encoding="utf-8")
+    for side, code in enumerate(("de", "en")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (tmp_path / f"de-en.{code}").write_text(text, encoding="utf-8")
+    kinds = sorted(catalog("methods"))
+    path = write_grid(
+        tmp_path,
+        encoder="phrasebook",
+        languages="{each: [de]}",
+        sentences=str(len(pairs) - 60),
+        methods=tuple(f"{kind}: {{{METHODS.get(kind, '')}}}" for kind in kinds),
+        tasks=("sentence_retrieval: {}",),
+    )
+    own = "moses\n  path: '{lang}-{pivot}'"
+    path.write_text(path.read_text("utf-8").replace("phrasebook\n  size: 400", own), "utf-8")
+    opened = run_grid(path)
+    found = rows(opened.plan, opened.storage.ledger)
+    moved = set()
+    for trial in opened.plan.trials:
+        out = tmp_path / "out" / trial.method
+        export_trial(trial.key, out, storage=opened.storage)
+        measured = {
+            row["metric"]: row["value"]
+            for row in found
+            if (row["trial"], row["split"]) == (trial.key, "test")
+        }
+        values = accuracies(out, pairs[-30:])
+        assert values == pytest.approx([measured[name] for name in METRICS], abs=1e-6), trial.method
+        moved.add(tuple(values))
+    assert len(moved) > 8
+
+
+def run_grid(path: Path) -> Opened:
+    """Run the trials of a grid in this process, and leave its plan where `grid` does."""
+    opened = open_grid(path, storage=str(path.parent / "storage"))
+    write_plan(opened.plan, opened.storage)
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return opened
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     """A grid whose trials have run, with tasks on sentences, on words and with a training."""
     folder = tmp_path_factory.mktemp("cards")
-    sizes = "data: phrasebook, epochs: 1, phrasebook: {train: 20, dev: 10, test: 10}"
+    sizes = "data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 6, test: 6}"
+    tasks = (
+        "sentence_retrieval: {layers: 1}",
+        "retrieval: {}",
+        f"pos: {{readout: refit, {sizes}}}",
+    )
     path = write_grid(
         folder,
+        encoder=str(tiny_bert(folder / "encoder", ["das", "the", "Haus", "."], hidden=8)),
         languages="{each: [de]}",
-        sentences="100",
+        sentences="40",
+        size=120,
         methods=("none: {}", "rotation: {layers: 1-2}", "finetune: {batch_size: 40}"),
-        tasks=(
-            "sentence_retrieval: {layers: 1}",
-            "retrieval: {}",
-            f"pos: {{readout: refit, {sizes}}}",
-        ),
+        tasks=tasks,
     )
-    opened = open_grid(path, storage=str(folder / "storage"))
-    write_plan(opened.plan, opened.storage)
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return opened
+    return run_grid(path)
 
 
 def card_of(finished: Opened, method: str, out: Path, **options: Any) -> str:
@@ -126,10 +156,8 @@ def test_a_card_says_first_what_a_plain_encoder_lacks_and_which_way_gives_which_
     body = text.split("---\n", 2)[2]
     assert body.lstrip().split("\n\n")[1].startswith("**`AutoModel` opens this encoder without its")
     data = ModelCard(text).data
-    assert (data.library_name, data.pipeline_tag) == (
-        "sentence-transformers",
-        "sentence-similarity",
-    )
+    kinds = ("sentence-transformers", "sentence-similarity")
+    assert (data.library_name, data.pipeline_tag) == kinds
     assert {result.dataset_name for result in data.eval_results} == {"sentence_retrieval (de-en)"}
     assert given_by(text) | {"task": ""} == {
         "task": "",
@@ -150,11 +178,8 @@ def test_a_card_of_new_weights_has_every_way_and_names_those_that_read_other_lay
     text = card_of(finished, "finetune", tmp_path / "out")
     data = ModelCard(text).data
     assert data.library_name == "transformers"
-    assert {result.task_name for result in data.eval_results} == {
-        "sentence_retrieval",
-        "retrieval",
-        "pos",
-    }
+    names = {result.task_name for result in data.eval_results}
+    assert names == {"sentence_retrieval", "retrieval", "pos"}
     ways = given_by(text)
     assert ways["retrieval"] == ways["sentence_retrieval"] == "raxalign, AutoModel"
     assert "**" not in text

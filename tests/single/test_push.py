@@ -36,19 +36,22 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub
         server.shutdown()
 
 
-def exported(folder: Path, shift: float = 1.0) -> Path:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     """An export with a transform."""
-    encoder = TransformerEncoder.from_folder(tiny_bert(folder / "tiny", ["ein", "Haus"]))
-    transform = Transform("de", 2, steps=(Affine(shift=torch.full((32,), shift)),))
-    AlignedEncoder(encoder, (transform,)).export(folder / "export")
-    (folder / "export" / "README.md").write_text("---\nlanguage: de\n---\n", encoding="utf-8")
-    return folder / "export"
+    encoder = TransformerEncoder.from_folder(
+        tiny_bert(tmp_path / "tiny", ["ein", "Haus"], layers=1, hidden=8)
+    )
+    transform = Transform("de", 1, steps=(Affine(shift=torch.full((8,), 1.0)),))
+    AlignedEncoder(encoder, (transform,)).export(tmp_path / "export")
+    card = tmp_path / "export" / "README.md"
+    card.write_text("---\nlanguage: de\n---\n", encoding="utf-8")
+    return tmp_path / "export"
 
 
-def test_a_pushed_export_is_downloaded_with_its_transforms(tmp_path: Path, hub: LoopbackHub):
+def test_a_pushed_export_is_downloaded_with_its_transforms(folder: Path, hub: LoopbackHub):
     from huggingface_hub import snapshot_download
 
-    folder = exported(tmp_path)
     assert push(folder, "me/aligned") == f"{hub.url}/me/aligned"
     assert hub.large, "weights go as large files"
     assert hub.private == set()
@@ -58,8 +61,7 @@ def test_a_pushed_export_is_downloaded_with_its_transforms(tmp_path: Path, hub: 
     assert torch.equal(found, expected)
 
 
-def test_a_repository_becomes_the_same_as_the_export(tmp_path: Path, hub: LoopbackHub) -> None:
-    folder = exported(tmp_path)
+def test_a_repository_becomes_the_same_as_the_export(folder: Path, hub: LoopbackHub) -> None:
     push(folder, "me/aligned", private=True)
     assert hub.private == {"me/aligned"}
     hub.repositories["me/aligned"]["of-an-earlier-export.json"] = b"{}"
@@ -68,10 +70,10 @@ def test_a_repository_becomes_the_same_as_the_export(tmp_path: Path, hub: Loopba
     assert hub.repositories["me/aligned"].keys() == {".gitattributes", *paths}
 
 
-def test_a_repository_with_something_else_is_left_as_it_is(tmp_path: Path, hub: LoopbackHub):
+def test_a_repository_with_something_else_is_left_as_it_is(folder: Path, hub: LoopbackHub):
     hub.repositories["me/other"] = {"weights.bin": b"of another"}
     with pytest.raises(RaxalignError, match=r"something else .*weights\.bin.*Give another name"):
-        push(exported(tmp_path), "me/other")
+        push(folder, "me/other")
     assert hub.repositories["me/other"] == {"weights.bin": b"of another"}
 
 
@@ -85,17 +87,17 @@ def test_who_is_not_logged_in_is_told_before_the_export(hub: LoopbackHub, monkey
 
 
 def test_a_token_that_may_not_write_is_refused_with_the_place_of_the_export(
-    tmp_path: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
+    folder: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_of_another")
     refuse_unready("me/aligned")
     with pytest.raises(RaxalignError, match=r"the hub refuses .* `hf upload me/aligned .*export`"):
-        push(exported(tmp_path), "me/aligned")
+        push(folder, "me/aligned")
 
 
 def test_a_hub_that_cannot_be_reached_is_a_transient_error(
-    tmp_path: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
+    folder: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(TransientError, match=r"does not answer .* Try again; the export is in"):
-        push(exported(tmp_path), "me/aligned")
+        push(folder, "me/aligned")

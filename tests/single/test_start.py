@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from raxalign.catalog import FOLDERS as ALL
 from raxalign.catalog import open_file
 from raxalign.cli import app
-from raxalign.config.grid import load
+from raxalign.config.grid import Grid, load
 from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError, StorageError
@@ -36,39 +36,37 @@ CORPUS = "{source: phrasebook, size: 200, split: {test: 30, dev: 30}}"
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_a_grid_is_written_that_plans_and_has_comments(name: str, tmp_path: Path) -> None:
-    written = write_grid(name, tmp_path / "first.yaml")
-    assert (
-        len([line for line in written.read_text(encoding="utf-8").splitlines() if "#" in line]) >= 3
-    )
-    plan = expand(load(written), allow_missing=True)
+def test_a_grid_is_written_that_plans_and_has_comments(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = write_grid(name)
+    assert written == Path(f"{name}.yaml"), "it is named after the grid, and is here"
+    assert sum("#" in line for line in written.read_text(encoding="utf-8").splitlines()) >= 3
+    plan = expand(load(written.resolve()), allow_missing=True)
     assert plan.name == name
     assert plan.trials
 
 
-def test_without_a_place_it_is_named_after_the_grid_and_lies_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert write_grid("mine") == Path("mine.yaml")
-    assert (tmp_path / "mine.yaml").read_bytes() == (
-        REPOSITORY / "grids" / "mine.yaml"
-    ).read_bytes()
-
-
-def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("of my own")
-    with pytest.raises(
-        RaxalignError, match=r"mine\.yaml: is there already; give another name with --out"
-    ):
-        write_grid("mine", tmp_path / "mine.yaml")
-    assert (tmp_path / "mine.yaml").read_text() == "of my own"
-
-
-def test_an_unknown_grid_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(
-        RaxalignError, match="init mein: is not one of the grids; there are quickstart, paper, mine"
-    ):
+def test_files_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
+    for name, writes in {
+        "mine.yaml": lambda path: write_grid("mine", path),
+        "test_mine.py": lambda path: write_plugin("method", "mine", path.parent),
+        "search.yaml": write,
+    }.items():
+        (tmp_path / name).write_text("of my own")
+        with pytest.raises(RaxalignError, match=rf"{name}: is there already"):
+            writes(tmp_path / name)
+        assert (tmp_path / name).read_text() == "of my own"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "mine.yaml",
+        "test_mine.py",
+        "search.yaml",
+    }
+    with pytest.raises(StorageError, match="cannot be written"):
+        write(tmp_path / "mine.yaml" / "below.yaml")
+    known = "init mein: is not one of the grids; there are quickstart, paper, mine"
+    with pytest.raises(RaxalignError, match=known):
         write_grid("mein")
 
 
@@ -79,16 +77,6 @@ def test_an_installed_package_has_its_own_copy_of_the_grids(
     (tmp_path / "raxalign" / "grids" / "quickstart.yaml").write_text("")
     monkeypatch.setattr("raxalign.__file__", str(tmp_path / "raxalign" / "__init__.py"))
     assert grids_folder() == tmp_path / "raxalign" / "grids"
-
-
-def test_the_fine_tuning_of_mine_has_hundreds_of_steps_at_the_smallest_size(tmp_path: Path) -> None:
-    grid = load(write_grid("mine", tmp_path / "mine.yaml"))
-    trials = [t for t in expand(grid, allow_missing=True).trials if t.kind == "finetune"]
-    rates = {trial.params["learning_rate"] for trial in trials}
-    assert len(rates) == 2
-    assert max(rates) == 1e-3  # that of small encoders
-    steps = {t.sentences * t.params["epochs"] // t.params["batch_size"] for t in trials}  # type: ignore[operator]
-    assert min(steps) >= 300
 
 
 def test_what_is_written_is_a_plug_in_of_its_kind(tmp_path: Path) -> None:
@@ -136,13 +124,6 @@ def test_a_name_that_cannot_be_used_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "test_mine.py").write_text("of my own")
-    with pytest.raises(RaxalignError, match=r"test_mine\.py: is there already"):
-        write_plugin("method", "mine", tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
-
-
 def write(path: Path, **changes: object) -> None:
     values: dict[str, object] = {
         "method": "finetune",
@@ -163,10 +144,16 @@ def write(path: Path, **changes: object) -> None:
     write_search(path, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_the_options_are_a_grid_file_that_loads(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    write(path)
-    grid = load(path)
+def searched(path: Path, **changes: object) -> Grid:
+    """The grid that options are written as."""
+    write(path, **changes)
+    return load(path)
+
+
+def test_the_options_are_a_grid_file_that_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = searched(tmp_path / "mine.yaml")
     assert (grid.name, grid.languages, grid.sentences) == ("mine", ("de", "fr"), (100,))
     none, method = grid.methods
     assert none.kind == "none"
@@ -178,29 +165,18 @@ def test_the_options_are_a_grid_file_that_loads(tmp_path: Path) -> None:
     assert grid.search is not None
     assert grid.search.metric == ("retrieval/{lang}-{pivot}/contextual_accuracy",)
     assert (grid.search.most, grid.search.confirm) == (20, 5)
-
-
-def test_a_pruner_is_written_where_one_is_asked_for(tmp_path: Path) -> None:
-    write(tmp_path / "none.yaml")
-    assert "pruner" not in (tmp_path / "none.yaml").read_text(encoding="utf-8")
-    write(tmp_path / "median.yaml", pruner="median")
-    search = load(tmp_path / "median.yaml").search
-    assert search is not None
-    assert search.pruner == Pruner(name="median")
-
-
-def test_a_task_with_a_training_is_judged_without_the_pivot(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    write(path, task="xnli: {setting: zero-shot, data: phrasebook}")
-    search = load(path).search
-    assert search is not None
-    assert search.metric == ("xnli/avg_zero_shot/accuracy",)
-
-
-def test_a_prefix_is_two_parallel_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "pruner" not in (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    task = "xnli: {setting: zero-shot, data: phrasebook}"
+    other = searched(tmp_path / "other.yaml", pruner="median", task=task).search
+    assert other is not None
+    assert other.pruner == Pruner(name="median")
+    assert other.metric == ("xnli/avg_zero_shot/accuracy",), (
+        "a training is judged without the pivot"
+    )
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "mine.yaml", corpus="data/de-en")
-    assert f"{{source: moses, path: {tmp_path}/data/de-en}}" in (tmp_path / "mine.yaml").read_text()
+    write(tmp_path / "files.yaml", corpus="data/de-en")
+    text = (tmp_path / "files.yaml").read_text()
+    assert f"{{source: moses, path: {tmp_path}/data/de-en}}" in text
 
 
 @pytest.mark.parametrize(
@@ -220,16 +196,6 @@ def test_what_cannot_be_written_is_refused(
         write(tmp_path / "mine.yaml", **changes)
     assert said in str(caught.value)
     assert not (tmp_path / "mine.yaml").exists()
-
-
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text("mine")
-    with pytest.raises(RaxalignError, match="is there already"):
-        write(path)
-    assert path.read_text() == "mine"
-    with pytest.raises(StorageError, match="cannot be written"):
-        write(path / "below.yaml")
 
 
 def test_the_command_writes_the_file_and_shows_the_plan(tmp_path: Path) -> None:

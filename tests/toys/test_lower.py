@@ -19,13 +19,12 @@ from raxalign.report.cells.choice import representatives
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import as_text
-from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.figures.panels import Series
 from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
 from raxalign.single.model_card import scores_of
-from tests.report.material import part
+from tests.report.material import leave_undrawn, part, write
 from tests.toys.lower import lower_grid
 
 MAIN, OTHER = ("ranks", "mean_rank", "test"), ("ranks", "orphans", "test")
@@ -134,10 +133,9 @@ def test_progress_says_the_mean_rank_as_it_is(plan, ledger):
     assert shown == ("ranks mean rank", "number", -1)
 
 
-def test_the_report_marks_the_smaller_values(plan, ledger, tmp_path):
-    write_report(
-        rows(plan, ledger), plan, tmp_path, ledger=ledger, asked=ReportOptions(published=())
-    )
+def test_the_report_marks_the_smaller_values(made, tmp_path, monkeypatch):
+    leave_undrawn(monkeypatch)
+    write(made, tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     matrix, _, _ = page.partition("answer-ranks-mean_rank-test")[2].partition("</table>")
     row, _, _ = matrix.partition("rotation")[2].partition("</tr>")

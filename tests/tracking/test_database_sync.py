@@ -18,9 +18,18 @@ from raxalign.tracking.database_sync import Copy, carried
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
-    return f"memory://{tmp_path}/root"
+    return Storage(f"memory://{tmp_path}/root")
+
+
+@pytest.fixture
+def first(storage: Storage, tmp_path: Path) -> Copy:
+    """That of a machine with one run."""
+    add(tmp_path / "one", "first")
+    copy = Copy(storage, tmp_path / "one")
+    copy.push(never)
+    return copy
 
 
 def add(local: Path, name: str) -> None:
@@ -45,71 +54,63 @@ def never() -> None:
     raise AssertionError("nothing was missing")
 
 
-def test_the_next_machine_goes_on_from_the_copy(root: str, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    add(one, "first")
-    Copy(Storage(root), one).push(never)
-    assert Copy(Storage(root), two).fetch()
-    assert not Copy(Storage(root), two).fetch(), "it is there"
-    (one / "mlartifacts").rename(tmp_path / "gone")
+def test_the_next_machine_goes_on_from_the_copy(
+    first: Copy, storage: Storage, tmp_path: Path
+) -> None:
+    two = tmp_path / "two"
+    assert Copy(storage, two).fetch()
+    assert not Copy(storage, two).fetch(), "it is there"
+    (tmp_path / "one" / "mlartifacts").rename(tmp_path / "gone")
     add(two, "second")
     assert runs(two / "mlflow.db") == {"first": "first", "second": "second"}
-    Copy(Storage(root), two).push(never)
-    assert Copy(Storage(root), tmp_path / "three").fetch()
+    Copy(storage, two).push(never)
+    assert Copy(storage, tmp_path / "three").fetch()
     assert set(runs(tmp_path / "three" / "mlflow.db")) == {"first", "second"}
 
 
-def test_who_is_second_takes_the_others_and_brings_its_runs_again(root, tmp_path, capsys) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    add(one, "first")
+def test_who_is_second_takes_the_others_and_brings_its_runs_again(
+    first: Copy, storage: Storage, tmp_path: Path, capsys
+) -> None:
+    two = tmp_path / "two"
     add(two, "second")
-    Copy(Storage(root), one).push(never)
-    Copy(Storage(root), two).push(lambda: add(two, "second again"))
+    with Copy(storage, two).in_use():
+        with pytest.raises(StorageError, match="a grid that runs on this one"):
+            Copy(storage, two).push(never)
+        assert set(runs(two / "mlflow.db")) == {"second"}, "another process writes to it"
+    Copy(storage, two).push(lambda: add(two, "second again"))
     assert set(runs(two / "mlflow.db")) == {"first", "second again"}
     assert set(runs(two / "mlflow-1.db")) == {"second"}
     said = capsys.readouterr().err
     assert "was written from another machine" in said
     assert "mlflow-1.db" in said
-    Copy(Storage(root), one).fetch()
-    assert set(runs(one / "mlflow.db")) == {"first", "second again"}
+    first.fetch()
+    assert set(runs(tmp_path / "one" / "mlflow.db")) == {"first", "second again"}
 
 
-def test_a_database_that_another_process_writes_to_is_not_replaced(root, tmp_path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    add(one, "first")
-    add(two, "second")
-    Copy(Storage(root), one).push(never)
-    with Copy(Storage(root), two).in_use():
-        with pytest.raises(StorageError, match="a grid that runs on this one"):
-            Copy(Storage(root), two).push(never)
-        assert set(runs(two / "mlflow.db")) == {"second"}
-
-
-def test_a_grid_begins_with_the_copy_and_ends_with_one(root: str, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", Storage(root).local
-    add(one, "first")
-    Copy(Storage(root), one).push(never)
-    with carried(Target(default_uri(Storage(root)), Storage(root), ""), never):
-        add(two, "second")
-    Copy(Storage(root), one).fetch()
-    assert set(runs(one / "mlflow.db")) == {"first", "second"}
+def test_a_grid_begins_with_the_copy_and_ends_with_one(
+    first: Copy, storage: Storage, tmp_path: Path
+) -> None:
+    with carried(Target(default_uri(storage), storage, ""), never):
+        add(storage.local, "second")
+    first.fetch()
+    assert set(runs(tmp_path / "one" / "mlflow.db")) == {"first", "second"}
 
 
 @pytest.mark.parametrize("uri", ["http://server", "sqlite:////elsewhere/mlflow.db"])
-def test_what_goes_elsewhere_is_not_copied(root: str, tmp_path: Path, uri: str) -> None:
+def test_what_goes_elsewhere_is_not_copied(storage: Storage, tmp_path: Path, uri: str) -> None:
     add(tmp_path, "first")
-    with carried(Target(uri, Storage(root), ""), never):
+    with carried(Target(uri, storage, ""), never):
         pass
-    assert files_of(root).names("tracking") == {}
+    assert files_of(storage.root).names("tracking") == {}
 
 
-def test_a_storage_that_fails_is_a_message(root, tmp_path, monkeypatch, capsys) -> None:
+def test_a_storage_that_fails_is_a_message(storage: Storage, monkeypatch, capsys) -> None:
     def down(*arguments: object) -> None:
         raise StorageError("it is down")
 
     monkeypatch.setattr(Copy, "fetch", down)
-    add(Storage(root).local, "first")
-    with carried(Target(default_uri(Storage(root)), Storage(root), ""), never):
+    add(storage.local, "first")
+    with carried(Target(default_uri(storage), storage, ""), never):
         pass
     said = capsys.readouterr().err
     assert "was not fetched: it is down" in said

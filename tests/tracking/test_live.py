@@ -4,12 +4,16 @@ requests. MLflow and its database are real.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from raxalign.plan.trial import Searched
+from raxalign.tracking.client import connect, find_experiment
 from raxalign.tracking.recorder import Event, Recorder
+from raxalign.tracking.registry import Change, Registry
+from raxalign.tracking.runs import Run
 from tests.test_tracking import fill, target
 
 pytestmark = pytest.mark.slow
@@ -80,3 +84,26 @@ def test_a_run_of_an_older_layout_is_folded_below_its_cell_when_its_trial_ends_a
     found = runs(recorder)
     (cell,) = (run for key, run in found.items() if key.startswith("cell:"))
     assert found[f"trial:{plan.trials[0].key}"].tags["mlflow.parentRunId"] == cell.id
+
+
+@pytest.fixture
+def registry(tmp_path, no_runs) -> Registry:
+    """The runs of an experiment by their keys."""
+    uri = f"sqlite:///{shutil.copy(no_runs, tmp_path / 'mlflow.db')}"
+    client = connect(uri)
+    return Registry(client, find_experiment(client, uri, "small"))
+
+
+def test_the_earlier_of_two_runs_of_a_key_counts(registry):
+    tags = {"raxalign.key": "trial:1", "raxalign.kind": "trial"}
+    for start in (2000, 1000):
+        run = registry._client.create_run(registry._experiment, start_time=start, tags=tags)
+    assert registry.find("trial:1").id == registry.load()["trial:1"].id == run.info.run_id
+
+
+def test_more_values_than_one_request_takes_are_brought_in_several(registry):
+    entry = registry.make(Run("trial:1", "trial", "one"))
+    points = [("train/loss", float(step), step, 1) for step in range(1900)]
+    registry.save(entry, Change(points=points, tags={"mark": "all"}))
+    assert len(registry._client.get_metric_history(entry.id, "train/loss")) == 1900
+    assert registry.find("trial:1").tags["mark"] == "all"

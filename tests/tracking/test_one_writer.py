@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from raxalign.store.files import files_of
 from raxalign.tracking import client
 from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
 from raxalign.tracking.recorder import Event, Recorder, sync
+from raxalign.tracking.ui import end_dead_runs
 from tests.forks import forks
 from tests.test_tracking import WHOLE, counts, fill, target
 
@@ -69,6 +71,9 @@ def test_a_writer_that_died_is_followed_at_once(tmp_path, plan):
     process.start()
     process.join()
     assert ("trial", "RUNNING") in counts(where.uri)
+    copy = f"sqlite:///{shutil.copy(tmp_path / 'mlflow.db', tmp_path / 'copy.db')}"
+    assert end_dead_runs(copy, where.storage) == 3
+    assert counts(copy) == {(kind, "KILLED"): 1 for kind in ("grid", "cell", "trial")}
     recorder = Recorder(plan, where)
     recorder.open()
     kinds = {("grid", "RUNNING"): 1, ("trial", "KILLED"): 1, ("cell", "KILLED"): 1}

@@ -52,15 +52,10 @@ def test_the_first_view_is_one_row_per_cell_and_the_files_of_the_grid(copied):
         cell = runs[run["tags"]["mlflow.parentRunId"]]
         assert cell["tags"]["raxalign.kind"] == "cell"
         assert cell["params"].items() <= run["params"].items()
-
-
-def test_lambda_and_learning_rate_are_params_whether_or_not_they_are_axes(copied):
-    cells = [
-        run for run in tracked(copied[1].uri, "small") if run["tags"]["raxalign.kind"] == "cell"
-    ]
-    assert sorted(run["params"].get("lambda", "") for run in cells) == ["", "0.1", "1.0"]
-    tuned = [run["params"] for run in cells if run["params"]["method"] == "finetune"]
-    assert all(float(params["learning_rate"]) > 0 for params in tuned)
+    cells = [run["params"] for run in top if run["tags"]["raxalign.kind"] == "cell"]
+    assert sorted(params.get("lambda", "") for params in cells) == ["", "0.1", "1.0"]
+    tuned = [params for params in cells if params["method"] == "finetune"]
+    assert all(float(params["learning_rate"]) > 0 for params in tuned), "it is not an axis"
 
 
 def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(copied):
@@ -76,6 +71,14 @@ def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(
     assert state["selectedColumns"][:4] == [*shown, "metrics.`retrieval/avg/contextual_accuracy`"]
     trials = json.loads(json.loads(found[VIEW + "trials"])["state"])
     assert "params.`seed`" in trials["selectedColumns"]
+    client, order = connect(copied[1].uri), f"{state['orderByKey']} DESC"
+    experiment = client.get_experiment_by_name("small").experiment_id
+    shown = client.search_runs([experiment], state["searchFilter"], order_by=[order])
+    assert len(shown) == 3, "the store understands filter and order"
+    Page(client, empty := client.create_experiment("empty")).show(copied[0], [])
+    without = client.get_experiment(empty).tags
+    assert without["mlflow.experimentKind"] == "custom_model_development"
+    assert not [name for name in without if name.startswith(VIEW)]
 
 
 @pytest.mark.parametrize(
@@ -92,14 +95,6 @@ def test_the_best_cell_is_first_whichever_values_are_better(tmp_path, no_runs, m
     assert state["orderByKey"] == f"metrics.`ranks/avg/{metric}`"
     assert state["orderByAsc"] is ascending
     assert found["mlflow.experiment.primaryMetric.greaterIsBetter"] == str(not ascending)
-
-
-def test_the_views_filter_is_one_that_the_store_understands(copied):
-    client, found = connect(copied[1].uri), tags(copied[1])
-    state = json.loads(json.loads(found[VIEW + "cells"])["state"])
-    experiment = client.get_experiment_by_name("small").experiment_id
-    order = f"{state['orderByKey']} DESC"
-    assert len(client.search_runs([experiment], state["searchFilter"], order_by=[order])) == 3
 
 
 def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied):
@@ -127,13 +122,3 @@ def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(copied):
     ]
     assert main_metrics(plan, names) == ["retrieval/avg_zero_shot/contextual_accuracy"]
     assert main_metrics(plan, names[:1]) == ["retrieval/de-en/sentence_accuracy"]
-
-
-def test_an_experiment_without_results_has_its_kind_and_no_views(tmp_path, copied, no_runs):
-    uri = f"sqlite:///{shutil.copy(no_runs, tmp_path)}"
-    client = connect(uri)
-    experiment = client.create_experiment("empty")
-    Page(client, experiment).show(copied[0], [])
-    found = client.get_experiment(experiment).tags
-    assert found["mlflow.experimentKind"] == "custom_model_development"
-    assert not [name for name in found if name.startswith(VIEW)]

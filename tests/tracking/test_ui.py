@@ -10,8 +10,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from raxalign.errors import RaxalignError
@@ -32,27 +35,23 @@ except KeyboardInterrupt:
 """
 
 
-def group(leader: int) -> list[int]:
-    """The living processes of a process group."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == leader and fields[0] not in "ZX":
-            found.append(int(path.parent.name))
-    return found
+def alive(mine: Callable[[psutil.Process], bool]) -> bool:
+    """Whether a process of some lives."""
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and mine(process):
+                return True
+    return False
 
 
 def test_a_command_that_is_told_to_end_leaves_no_server_behind() -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE) as command:
         assert command.stdout is not None
         leader = int(command.stdout.readline())
-        assert leader in group(leader)
+        assert alive(lambda process: os.getpgid(process.pid) == leader)
         os.kill(command.pid, signal.SIGTERM)
         assert command.wait(timeout=60) == 7
-    assert group(leader) == []
+    assert not alive(lambda process: os.getpgid(process.pid) == leader)
 
 
 def test_a_server_that_has_the_runs_is_named_and_not_started_again(tmp_path: Path) -> None:
@@ -67,18 +66,6 @@ def test_a_port_in_use_is_refused_with_another(tmp_path: Path) -> None:
             serve(Storage(str(tmp_path)), "127.0.0.1", port)
 
 
-def of_storage(root: Path) -> list[int]:
-    """The processes whose environment names the database of a storage."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"sqlite:///{root}/mlflow.db".encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.mark.slow
 def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp_path, no_runs):
     client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
@@ -89,7 +76,7 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
     port = free_port()
     command = [sys.executable, "-m", "raxalign", "ui", "--storage", str(tmp_path)]
     environment = {key: text for key, text in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
-    said = tmp_path / "said"
+    said, uri = tmp_path / "said", f"sqlite:///{tmp_path}/mlflow.db"
     with said.open("w") as file:
         process = subprocess.Popen(
             [*command, "--port", str(port)], stderr=file, stdout=file, env=environment
@@ -98,7 +85,7 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
         while not answers(port):
             assert process.poll() is None, said.read_text()
             time.sleep(0.1)
-        assert of_storage(tmp_path)
+        assert alive(lambda process: uri in process.environ().values())
         for name in ("127.0.0.1", "raxalign.localhost"):
             asked = urllib.request.Request(f"http://127.0.0.1:{port}/")
             asked.add_header("Host", f"{name}:{port}")
@@ -106,7 +93,7 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
     finally:
         process.terminate()
         process.wait(timeout=60)
-    assert of_storage(tmp_path) == []
+    assert not alive(lambda process: uri in process.environ().values())
     lines = said.read_text().splitlines()
     server, plain = f"http://raxalign.localhost:{port}", f"http://127.0.0.1:{port}"
     view = "runs?viewStateShareKey=cells&workflowType=machine_learning"

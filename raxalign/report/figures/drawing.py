@@ -156,8 +156,6 @@ def _panel(axes: Axes, panel: Panel) -> None:
     for series in panel.series:
         draw_series(axes, series)
     _ticks(axes, panel)
-    if panel.ends:
-        axes.update_datalim([(end, ys[0]) for end in panel.ends])
     axes.margins(x=0.08, y=0.12)
     clouds = [series for series in panel.series if series.look == "dots"]
     if any(cloud.x_ends or cloud.ends for cloud in clouds):
@@ -192,7 +190,7 @@ def _ticks(axes: Axes, panel: Panel) -> None:
 
     if panel.ticks:
         shown = (f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks)
-        axes.set_xticks(list(panel.ticks), list(panel.tick_names or shown))
+        axes.set_xticks(list(panel.ticks), list(shown))
         axes.xaxis.set_minor_locator(NullLocator())
     elif panel.whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

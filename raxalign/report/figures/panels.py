@@ -49,9 +49,8 @@ class Panel:
         groups: Names of groups of dots that stand next to each other; every series then has a value
             for each, NaN where it is missing, and x is not looked at.
         links: Thin lines between points that belong together, as (x, y, x, y).
-        ticks: The only ticks of the x axis, with names of their own where there are `tick_names`.
+        ticks: The only ticks of the x axis.
         whole: Whether fractions are kept from its ticks.
-        ends: What is on the x axis whatever is drawn.
     """
 
     title: str
@@ -64,9 +63,7 @@ class Panel:
     log: bool = False
     zero: bool = False
     ticks: Sequence[float] = ()
-    tick_names: Sequence[str] = ()
     whole: bool = False
-    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

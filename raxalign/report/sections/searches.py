@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,6 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, cells
 from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
-from raxalign.config.spaces import Space
 from raxalign.measured import Declared, spoken
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
@@ -55,10 +53,6 @@ _TOLD: Mapping[str, tuple[str, str]] = {
         "Importance of the params",
         "The share of the dev scores' variance that each param explains (fANOVA), within the"
         " space that was searched.",
-    ),
-    "slices": (
-        "Scores over each param",
-        "One point per trial. The other params differ between the points.",
     ),
     "fronts": (
         "Two metrics at once",
@@ -155,7 +149,7 @@ class Searches(Section):
         if not seen:
             return None
         several = [entry for entry in seen if len(entry.record.done) >= _FEW]
-        makers = (history, expectations, importances, slices, fronts)
+        makers = (history, expectations, importances, fronts)
         sketches = (
             Sketch(f"search-{name}", *words, make(several))
             for (name, words), make in zip(_TOLD.items(), makers, strict=True)
@@ -321,30 +315,6 @@ def importances(seen: Sequence[Seen]) -> list[Panel]:
                     dots.append(Series(label, (), values, look="dots", colour=len(dots)))
         panels.append(Panel(method, "", "share of variance (%)", dots, list(map(symbol, names))))
     return panels
-
-
-def slices(seen: Sequence[Seen]) -> list[Panel]:
-    """Return a panel per method and param: the score over the value."""
-    panels = []
-    for method, group in _grouped(seen, lambda entry: entry.study.method).items():
-        for space in group[0].study.spaces:
-            clouds = []
-            for number, entry in enumerate(group):
-                values = [done.values[space.name] for done in entry.record.done]
-                choice = space.kind == "choice"
-                xs = [space.choices.index(v) if choice else float(v or 0) for v in values]
-                name, colour = ("", entry.colour) if len(group) == 1 else (entry.group, number)
-                clouds.append(Series(name, xs, entry.scores(), look="dots", colour=colour))
-            panels.append(_along(Panel(method, symbol(space.name), group[0].axis(), clouds), space))
-    return panels
-
-
-def _along(panel: Panel, space: Space) -> Panel:
-    """The panel with the x axis of a space."""
-    if space.kind == "choice":
-        names = [json.dumps(c) if isinstance(c, bool) else str(c) for c in space.choices]
-        return replace(panel, ticks=range(len(names)), tick_names=names)
-    return replace(panel, ends=(space.low, space.high), whole=space.kind == "int", log=space.log)
 
 
 def fronts(seen: Sequence[Seen]) -> list[Panel]:
