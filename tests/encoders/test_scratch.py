@@ -306,26 +306,10 @@ def test_the_options_enter_keys_only_where_they_are_set() -> None:
     assert given.params.identity() == {**identity, "slicing": True}
 
 
-SMALLEST = SIZE
-FEW_STEPS = {"window": 16, "batch_size": 4, "steps": 9, "learning_rate": 0.01, "seed": 5}
-SHORT = Scratch.Params.model_validate({**SMALLEST, **FEW_STEPS, "vocab_size": 100})
-DRAWN = ["dog", "cat", "house", "river", "sees", "loves", "has", "old", "red", "."]
-
-
-def write_text(root: Path) -> None:
-    """The text of one language in ``root/en``: 40 sentences of 3 to 9 words."""
-    chance = random.Random(0)
-    write_words(root / "en", [chance.choices(DRAWN, k=chance.randint(3, 9)) for _ in range(40)])
-
-
 def pretrained(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:
-    """Pre-train into the folder ``root/name``; returns the notes."""
-    (root / name).mkdir()
-    kind, inputs = (
-        Scratch(SHORT.model_copy(update=options)),
-        EncoderInputs(text={"en": root / "en"}),
-    )
-    return dict(kind.build(inputs, runtime, root / name))
+    """Pre-train on the language in `root/en` into the folder `root/name`; returns the notes."""
+    few = {"batch_size": 4, "steps": 9, "vocab_size": 100, "seed": 5}
+    return build({"en": root / "en"}, root / name, runtime, **few, **options)
 
 
 def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_path: Path) -> None:
@@ -336,7 +320,7 @@ def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_
         if steps == list(range(1, 6)):
             raise KeyboardInterrupt
 
-    write_text(tmp_path)
+    write_words(tmp_path / "en", sentences("en", 40))
     options = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 2}
     with pytest.raises(KeyboardInterrupt):
         pretrained(tmp_path, "killed", Runtime(**options, report=report))
@@ -356,7 +340,7 @@ def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, m
             raise torch.OutOfMemoryError("CUDA out of memory")
         return whole_loss(self, step, positions)
 
-    write_text(tmp_path)
+    write_words(tmp_path / "en", sentences("en", 40))
     expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
     whole_loss = Pretraining.loss
     monkeypatch.setattr(Pretraining, "loss", small)
@@ -377,7 +361,7 @@ def work(rank: int, folder: Path) -> None:
 def test_two_workers_give_the_encoder_of_one(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    write_text(tmp_path)
+    write_words(tmp_path / "en", sentences("en", 40))
     run_workers(work, 2, tmp_path)
     expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
     for rank in (0, 1):

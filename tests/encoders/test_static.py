@@ -69,10 +69,7 @@ def build_all(text: dict[str, str], folder: str) -> None:
     for algorithm, units in (("word2vec", "words"), ("fasttext", "words"), ("glove", "pieces")):
         out = Path(folder) / algorithm
         out.mkdir(parents=True)
-        kind = Static(
-            Static.Params.model_validate({**PARAMS, **OPTIONS[algorithm], "units": units})
-        )
-        kind.build(EncoderInputs(text=folders), Runtime(), out)
+        build(folders, out, algorithm=algorithm, units=units)
 
 
 def looked_up(encoder, *words, lang="en", pooling="mean"):
@@ -377,10 +374,6 @@ def mrr(encoder: StaticEncoder, topics: dict[str, Path], folder: Path) -> float:
     return next(score.value for score in outcome.scores if score.metric == "mrr")
 
 
-def vectors_of(encoder: StaticEncoder, lang: str, *words: str) -> torch.Tensor:
-    return encoder.words([list(words)], lang, layers=(0,), pooling="mean").vectors_NLH[:, 0]
-
-
 @pytest.mark.parametrize("algorithm", ["glove", "fasttext"])
 def test_translations_are_found_in_a_joint_space_and_not_across_spaces(algorithm, topics, tmp_path):
     """By chance the mean reciprocal rank among 20 words is (1 + 1/2 + ... + 1/20) / 20 = .18."""
@@ -391,7 +384,8 @@ def test_translations_are_found_in_a_joint_space_and_not_across_spaces(algorithm
     if algorithm == "glove":
         separate = build(topics, tmp_path / "separate", **{**options, "spaces": "separate"})
         assert mrr(separate, topics, tmp_path) < 0.4
-        assert not vectors_of(separate, "de", "Name3").equal(vectors_of(separate, "en", "Name3"))
+        pivot, other = (looked_up(separate, "Name3", lang=lang)[0] for lang in ("en", "de"))
+        assert not pivot.equal(other)
 
 
 def test_a_joint_space_is_one_file_that_is_aligned_and_exported(joint, topics, tmp_path):
@@ -406,8 +400,8 @@ def test_a_joint_space_is_one_file_that_is_aligned_and_exported(joint, topics, t
     again = AlignedEncoder.from_export(tmp_path / "out")
     assert isinstance(again.encoder, StaticEncoder)
     assert again.encoder.languages == ("de", "en")
-    before = vectors_of(encoder, "en", "Name0", "de1", "en1")
-    assert vectors_of(again.encoder, "en", "Name0", "de1", "en1").equal(before)
+    before, _ = looked_up(encoder, "Name0", "de1", "en1")
+    assert looked_up(again.encoder, "Name0", "de1", "en1")[0].equal(before)
     assert again.words([["Name0"]], "de").vectors_NLH[0, 0].equal(-before[0])
 
 
