@@ -12,6 +12,7 @@ from raxalign.plan.estimates.cost import duration
 from raxalign.plan.study import Study, Suggestion
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
+from raxalign.store.studies import read_studies
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -149,7 +150,7 @@ def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 def read_record(storage: Storage, study: Study) -> StudyRecord:
     """Return the record of a study in a storage; one that has not begun has tried nothing."""
-    found = storage.studies.read_many([study.name]).get(study.name)
+    found = read_studies(storage.files, [study.name]).get(study.name)
     return StudyRecord(study.name) if found is None else StudyRecord.from_json(found)
 
 

@@ -19,7 +19,7 @@ from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, sign
 from raxalign.store.lease import locks, remove_lock
 from raxalign.store.leftovers import SCRATCH, below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
-from raxalign.store.studies import SIGNS
+from raxalign.store.studies import SIGNS, read_studies
 
 _WHY = {
     "artifacts": "no given grid needs them",
@@ -46,7 +46,7 @@ def unfinished(storage: Storage, living: Iterable[Plan]) -> tuple[tuple[str, ...
     alive = {study.name for plan in living for study in plan.studies}
     plans = [plan for plan in map(json.loads, stored_texts(storage)) if plan.get("studies")]
     names = {study["name"] for plan in plans for study in plan["studies"]}
-    records, there = storage.studies.read_many(sorted(names)), storage.ledger.keys()
+    records, there = read_studies(storage.files, sorted(names)), storage.ledger.keys()
     left = alive | {name for name, record in records.items() if not record["finished"]}
     for plan in plans:
         for trial in plan["trials"]:

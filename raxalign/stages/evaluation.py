@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
 from raxalign.stages.watching import Watched
-from raxalign.stages.workshop import FITTED, TRAINED, Workshop, languages_of
+from raxalign.stages.workshop import FITTED, TRAINED, Workshop, languages_of, unseen_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome
@@ -100,6 +101,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     record = {
         **_identity(stage, task, encoder),
         "scores": [vars(score) for score in outcome.scores],
+        **_unseen(stage, outcome),
         "notes": {
             **outcome.notes,
             **_training_caveats(workshop, stage, thin_support(task, outcome.notes)),
@@ -117,6 +119,18 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "created": time.time(),
     }
     workshop.ledger.write(key, record, outcome.predictions)
+
+
+def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
+    """Return the names in scores that are of languages which no method has aligned: of one, or of
+    a pair that it is in.
+    """
+    own, others = unseen_of(stage), (*languages_of(stage), str(stage.params["pivot"]))
+    names = {*own, *(f"{a}-{b}" for pair in product(own, others) for a, b in permutations(pair))}
+    found = [
+        lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names
+    ]
+    return {"unseen": found} if found else {}
 
 
 def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
@@ -147,7 +161,6 @@ def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
         "aligned": stage.inputs["aligned"],
         "encoder": encoder,
         "languages": stage.params["languages"],
-        **({"unseen": stage.params["unseen"]} if "unseen" in stage.params else {}),
         "seed": stage.params.get("seed"),
     }
 

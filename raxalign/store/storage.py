@@ -15,7 +15,6 @@ from raxalign.store.digests import FileDigests
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import Manifest
-from raxalign.store.studies import Studies
 from raxalign.store.tombstones import Tombstone, Tombstones
 
 
@@ -55,11 +54,6 @@ class Storage:
     def tombstones(self) -> Tombstones:
         """The records of artifacts that were removed on purpose."""
         return Tombstones(self.files)
-
-    @cached_property
-    def studies(self) -> Studies:
-        """The records of searches."""
-        return Studies(self.files)
 
     @cached_property
     def digests(self) -> FileDigests:

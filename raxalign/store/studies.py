@@ -22,35 +22,27 @@ SIGNS = f"{FOLDER}/drivers"
 _NAME = re.compile(r"[^/\s][^/]*")
 
 
-class Studies:
-    """The records of a storage root: ``<root>/studies/<name>.json``. A record is replaced as a
-    whole.
+def read_studies(files: Files, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the records (``<root>/studies/<name>.json``) of those studies that have begun, by
+    their names. Raises `StorageError` that names a record which cannot be read.
     """
+    paths = {_path(name): name for name in names}
+    found = {}
+    for path, data in files.read_many(list(paths)).items():
+        try:
+            found[paths[path]] = dict(parse(data))
+        except ValueError as error:
+            raise StorageError(
+                f"{files.place(path)}: is not a record of a study ({error}); delete it:"
+                " `raxalign grid` writes it again"
+            ) from error
+    return found
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
 
-    def read_many(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the records of those studies that have begun, by their names.
-
-        Raises `StorageError` that names a record which cannot be read.
-        """
-        paths = {_path(name): name for name in names}
-        found = {}
-        for path, data in self._files.read_many(list(paths)).items():
-            try:
-                found[paths[path]] = dict(parse(data))
-            except ValueError as error:
-                raise StorageError(
-                    f"{self._files.place(path)}: is not a record of a study ({error}); delete it:"
-                    " `raxalign grid` writes it again"
-                ) from error
-        return found
-
-    def write(self, name: str, record: Mapping[str, Any]) -> None:
-        """Put a record in place of the one that may be there."""
-        data = json.dumps(record, ensure_ascii=False, indent=1).encode()
-        self._files.write(_path(name), data)
+def write_study(files: Files, name: str, record: Mapping[str, Any]) -> None:
+    """Put the record of a study in place of the one that may be there."""
+    data = json.dumps(record, ensure_ascii=False, indent=1).encode()
+    files.write(_path(name), data)
 
 
 def _path(name: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
 from raxalign.config.params import LATER
+from raxalign.config.sources import Source
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layers
 from raxalign.lazy import np, pa
@@ -28,8 +29,10 @@ from raxalign.tasks.vectors.directions import (
 )
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.pairs import SentencePairs
+from raxalign.tasks.vectors.sentence_files import SentenceFiles
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.vectors.sentences import SentenceReading
 
@@ -62,6 +65,10 @@ _POOLING = (
     " included (`own`); of static vectors the mean of its words."
 )
 _SPECIALS = "Whether special pieces are part of the mean."
+_DATA = (
+    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`, or files of"
+    " the task's own, which may be of languages that the grid does not align."
+)
 _POOL = (
     "Which sentences are candidates: those of the other side (`bilingual`), or those of all"
     " languages of the trial and the pivot, the query's own language included (`mixed`)."
@@ -74,8 +81,8 @@ _QUERIES = (
 
 @final
 class SentenceRetrieval(VectorTask):
-    """Retrieval of translations among the held-out sentence pairs of the grid's own corpus, dev and
-    test side, both directions.
+    """Retrieval of translations among the held-out sentence pairs of the grid's own corpus or of
+    the task's own files (`data`), dev and test side, both directions.
 
     Candidates are all sentences of the other side. A sentence is found when its nearest neighbour
     is its translation, or a sentence of the same words. A sentence that has no vector, because the
@@ -139,6 +146,9 @@ class SentenceRetrieval(VectorTask):
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
         measure: Measure | None = Field(None, description=frame.SENTENCE_MEASURE)
         queries: Queries | None = Field(None, description=_QUERIES)
+        data: Annotated[Literal["corpus"] | SentenceFiles, LATER] = Field(
+            "corpus", description=_DATA
+        )
         pool: Annotated[Literal["bilingual", "mixed"], LATER] = Field(
             "bilingual", description=_POOL
         )
@@ -147,8 +157,8 @@ class SentenceRetrieval(VectorTask):
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Return the held-out sentences."""
-        return TaskNeeds(bitext=True)
+        """Return the held-out sentences, where the task has none of its own."""
+        return TaskNeeds(bitext=self.params.data == "corpus")
 
     def resolved(self) -> dict[str, Any]:
         """Return the params with the profile's values where none is given, without the profile's
@@ -175,6 +185,32 @@ class SentenceRetrieval(VectorTask):
         ones = np.ones(int(asked.sum()))
         return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
 
+    def _pairs(self, lang: str, inputs: TaskInputs) -> Iterator[tuple[str, SentencePairs]]:
+        """Yield each split with its sentence pairs."""
+        if isinstance(self.params.data, SentenceFiles):
+            yield from self.params.data.read(lang, inputs.pivot, inputs.files)
+            return
+        for split, folder in frame.heldout_splits(inputs.bitext[lang]):
+            yield split, SentencePairs.read(folder)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return the task's own files of a language and the pivot, where it has some."""
+        data = self.params.data
+        return data.sources(lang, pivot) if isinstance(data, SentenceFiles) else {}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
+        """Report files of neither split."""
+        data = self.params.data
+        if isinstance(data, SentenceFiles) and not data.splits():
+            return ["data has neither dev nor test: there is nothing to evaluate"]
+        return []
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Read the task's own files of every language."""
+        if isinstance(self.params.data, SentenceFiles):
+            for lang in languages:
+                yield from self.params.data.inspected(lang, pivot)
+
     def more_columns(self) -> Mapping[str, str]:
         """Return what is found in a mixed pool."""
         of_pool = {"found_lang": "string", "own_language": "double", "pivot_language": "double"}
@@ -197,7 +233,12 @@ class SentenceRetrieval(VectorTask):
         from raxalign.tasks.vectors.mixed_pool import mixed_pools
 
         params = self.resolved()
-        for split, lang, pairs, pool in mixed_pools(aligned, inputs, self._reading()):
+        sides: dict[str, dict[str, SentencePairs]] = {}
+        for lang in languages:
+            for split, pairs in self._pairs(lang, inputs):
+                sides.setdefault(split, {})[lang] = pairs
+        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading())
+        for split, lang, pairs, pool in pools:
             tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
             for way in _SEARCHES[params["queries"]]:
                 side, code = (pairs.src, lang) if way == "to_pivot" else (pairs.tgt, inputs.pivot)
@@ -214,8 +255,7 @@ class SentenceRetrieval(VectorTask):
         from raxalign.tasks.vectors.sentences import sentence_vectors
 
         params, how = self.resolved(), self._reading()
-        for split, folder in frame.heldout_splits(inputs.bitext[lang]):
-            pairs = SentencePairs.read(folder)
+        for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (
                 sentence_vectors(aligned, sentences, code, how)
                 for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
@@ -241,13 +281,8 @@ class SentenceRetrieval(VectorTask):
 def _predictions(
     pairs: SentencePairs, direction: SearchDirection, found: Ints, read: Bools
 ) -> dict[str, Any]:
-    """Return one row per sentence pair; `unit` is the same wherever the pivot's sentence is.
-
-    Args:
-        pairs: the sentence pairs (S,).
-        direction: the direction of the search.
-        found: the row that was found for each row (S,).
-        read: the pairs both of whose sentences have vectors (S,).
+    """Return one row per sentence pair, by the row that was found for each (`found`), and whether
+    both its sentences have vectors (`read`); `unit` is the same wherever the pivot's sentence is.
     """
     side = pairs.tgt if direction == "to_pivot" else pairs.src
     right = [place == row or side[place] == side[row] for row, place in enumerate(found.tolist())]

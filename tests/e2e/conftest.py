@@ -43,7 +43,7 @@ class Finished(Site):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path, ray_head: str) -> Finished:
+def finished(tmp_path_factory, no_runs, ray_head) -> Finished:
     folder = once(tmp_path_factory, "finished", partial(_run, address=ray_head))
     return Finished(folder / "grid.yaml", folder / "storage", ray_head, no_runs)
 

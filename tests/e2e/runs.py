@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +19,7 @@ from unittest.mock import patch
 
 import pytest
 
+from raxalign import cli
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -69,6 +71,21 @@ class Site:
         assert code == 0 or "Traceback" not in done.stderr
         return done
 
+    def look(self, command: str, *arguments: str, **environment: str) -> str:
+        """What a command prints that runs no trial, in this process."""
+        with (
+            patch.dict(os.environ, self.environment(environment), clear=True),
+            patch.object(sys, "argv", self.command(command, *arguments)[2:]),
+            redirect_stdout(io.StringIO()) as out,
+        ):
+            code: object = None
+            try:
+                cli.main()
+            except SystemExit as ended:
+                code = ended.code
+        assert not code, out.getvalue()
+        return out.getvalue()
+
     @contextmanager
     def running(
         self, *, joins: bool = False, said: IO[str] | None = None, **environment: str
@@ -113,8 +130,13 @@ class Site:
         return rows(opened.plan, opened.storage.ledger)
 
     def report(self, file: str) -> str:
-        """A file of the report, which is written next to the grid."""
-        self.run(command="report")
+        """A file of the report, which is written next to the grid; figures are for its page."""
+        from tests.report.material import leave_undrawn
+
+        with pytest.MonkeyPatch.context() as patch:
+            if not file.endswith(".html"):
+                leave_undrawn(patch)
+            self.look("report")
         return (self.grid.parent / f"{self.plan.name}-report" / file).read_text(encoding="utf-8")
 
     def keys(self) -> set[str]:

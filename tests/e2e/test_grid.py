@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 def test_every_evaluation_is_in_the_ledger_and_in_mlflow_with_the_curves_of_trainings(finished):
     assert set(finished.entries()) == finished.keys()
     finished.check_tracking()
-    printed = finished.run("--format", "json", command="results").stdout
+    printed = finished.look("results", "--format", "json")
     assert json.loads(printed) == json.loads(json.dumps(finished.expected))
     runs = [
         run

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, NEEDED]
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path) -> Path:
     """A user's folder: a grid file, and a repository with a password in its configuration."""
     folder = tmp_path / "site"
     folder.mkdir()
@@ -34,7 +34,7 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[Hosts]:
+def hosts(tmp_path) -> Iterator[Hosts]:
     folder = tmp_path / "hosts"
     folder.mkdir()
     with hosts_up(folder) as up:

@@ -39,7 +39,7 @@ class Remote(Site):
 
 
 @pytest.fixture
-def site(aws: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remote:
+def site(aws, tmp_path, monkeypatch) -> Remote:
     """A small grid on S3; this process and those that it starts see the bucket."""
     for name, value in {**SETTINGS, "AWS_ENDPOINT_URL": aws}.items():
         monkeypatch.setenv(name, value)

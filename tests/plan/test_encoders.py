@@ -13,7 +13,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.encoders.models import flash
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_shapes
-from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
@@ -226,20 +226,18 @@ def test_other_word_aligners_read_no_encoder(tmp_path):
     )
 
 
-def test_a_layer_that_its_encoder_does_not_have_is_refused(folder):
-    with pytest.raises(
-        RaxalignError,
-        match=r"grid\.yaml: 1 fault\n  line \d+: pairs: layer: .*small: layers '8': this encoder"
-        r" has the layers 0 \(embeddings\) to 2; choose one of them",
-    ):
-        expand(grid_of(folder, "encoder: small"))
-
-
-def test_a_folder_that_is_not_there_is_refused(folder):
-    with pytest.raises(GridError, match=r"line \d+: pairs: .*missing: no such encoder folder"):
-        expand(grid_of(folder, "encoder: ./missing, layer: 1"))
-
-
-def test_a_name_that_no_encoder_can_have_is_refused(folder):
-    with pytest.raises(RaxalignError, match=r"line 10: pairs: a b c is neither a folder nor"):
-        expand(grid_of(folder, "encoder: a b c, layer: 1"))
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            "encoder: small",
+            r"pairs: layer: .*small: layers '8': this encoder has the layers 0 \(embeddings\) to 2;"
+            " choose one of them",
+        ),
+        ("encoder: ./missing, layer: 1", r"pairs: .*missing: no such encoder folder"),
+        ("encoder: a b c, layer: 1", "pairs: a b c is neither a folder nor"),
+    ],
+)
+def test_what_is_wrong_with_it_is_a_fault_of_the_grid(folder, options, told):
+    with pytest.raises(RaxalignError, match=rf"grid\.yaml: 1 fault\n  line 10: {told}"):
+        expand(grid_of(folder, options))

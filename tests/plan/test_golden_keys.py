@@ -52,7 +52,7 @@ GOLDEN = {
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory) -> Plan:
     return expand(
         load(
             write_grid(

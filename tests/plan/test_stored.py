@@ -28,7 +28,7 @@ from tests.toys.pages import write_page
 
 
 @pytest.fixture
-def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def root(request, tmp_path, monkeypatch) -> str:
     """A storage: a folder, or a bucket where a test asks for one."""
     if getattr(request, "param", "folder") == "folder":
         return str(tmp_path / "storage")
@@ -38,7 +38,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def plan(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
+def plan(tmp_path, root, monkeypatch) -> Plan:
     """The stored plan of the grid of docs/how-to/plugins.md, the last of whose trials ran; its
     plug-ins are then unknown, as in another process.
     """

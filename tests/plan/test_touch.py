@@ -77,7 +77,7 @@ def paper(folder: Path, locked: dict[str, str]) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def known(tmp_path_factory) -> Plan:
     """The paper's plan where the encoder's depth is known."""
     return paper(tmp_path_factory.mktemp("paper"), BERT)
 
@@ -121,11 +121,8 @@ def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known):
 def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path):
     plan = plan_of(tmp_path, "rotation: {layers: 1}", tasks=("retrieval: {}",))
     assert (plan.stages, [trial.evaluations for trial in plan.trials]) == ({}, [{}])
+    assert Plan.from_json(plan.to_json()) == plan
     assert plan.remarks()[-1] == "1 of 1 trial has nothing to run"
-
-
-def test_a_plan_in_another_process_knows_what_is_untouched(known):
-    assert Plan.from_json(known.to_json()) == known
 
 
 def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(

@@ -13,13 +13,13 @@ import tests.fake_bucket  # noqa: F401 registers the file system
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture(params=["folder", "file", "bucket", "memory"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def root(request, tmp_path) -> str:
     return {
         "folder": str(tmp_path / "root"),
         "file": f"file://{tmp_path}/root",
@@ -29,13 +29,13 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=["", "bucket://"])
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def shared(request, tmp_path) -> str:
     """A root that several processes reach."""
     return f"{request.param}{tmp_path}/root"
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path) -> Iterator[Path]:
     """A file system of one megabyte."""
     place = tmp_path / "disk"
     place.mkdir()

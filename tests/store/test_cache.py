@@ -26,7 +26,7 @@ def key(number: int) -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def root(tmp_path, monkeypatch) -> str:
     """A bucket, and a cache that has room for two artifacts and a half."""
     monkeypatch.setenv(LIMIT, str(27 * KIB / 2**30))
     return f"bucket://{tmp_path}/root"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ class Requests(list[tuple[str, str]]):
 
 
 @pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+def requests(monkeypatch) -> Requests:
     found = Requests()
 
     def counted(method: str, act: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +53,7 @@ def fill(place: str) -> None:
 
 
 @pytest.fixture
-def root(requests: Requests, tmp_path: Path) -> str:
+def root(requests, tmp_path) -> str:
     place = f"bucket://{tmp_path}/root"
     fill(place)
     requests.clear()
@@ -62,9 +61,7 @@ def root(requests: Requests, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: Requests
-) -> Callable[[str], None]:
+def elsewhere(tmp_path, monkeypatch, requests) -> Callable[[str], None]:
     """Go to another machine, which has read nothing."""
 
     def go(name: str) -> None:

@@ -20,7 +20,7 @@ def sha256(text: str) -> str:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path) -> Path:
     file = tmp_path / "corpus.txt"
     file.write_text("Haus")
     os.utime(file, LONG_AGO)

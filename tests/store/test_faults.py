@@ -219,14 +219,6 @@ def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(smal
     assert len(Storage(str(small_disk)).digests.of(data)) == 64
 
 
-def test_a_storage_without_permission_says_so(tmp_path):
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere: the read-only disk stands for this")
-    (tmp_path / "root").mkdir(mode=0o500)
-    with pytest.raises(StorageError, match="no permission"):
-        files_of(str(tmp_path / "root")).check_writable()
-
-
 def test_a_root_that_is_a_file_says_so(tmp_path):
     root = str(tmp_path / "root")
     Path(root).write_text("not a folder")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.plan.load import open_grid
@@ -65,7 +63,7 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path) -> Plan:
     """`none` and `rotation` on German with 100 sentences."""
     path = write_grid(
         tmp_path,
@@ -78,7 +76,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def job(plan: Plan, tmp_path: Path) -> Job:
+def job(plan, tmp_path) -> Job:
     root = str(tmp_path / "storage")
     return Job(
         Storage(root),

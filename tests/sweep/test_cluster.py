@@ -26,7 +26,7 @@ from raxalign.sweep.machines import GONE, check_shared, patience
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(monkeypatch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 

@@ -15,7 +15,7 @@ from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.mailbox import HELD_UP, Inbox
-from raxalign.sweep.work import TRAINED_ONLY, attempt, keep_failure, run_inline
+from raxalign.sweep.work import keep_failure, run_inline
 
 
 class Groups:
@@ -75,22 +75,6 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     for kind, about, line in lines:
         assert (kind, about) == (HELD_UP, key)
         assert line.startswith("its group of workers was lost (")
-
-
-def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monkeypatch):
-    key, reported, ran = plan.trials[0].key, [], []
-    monkeypatch.setattr(groups, "is_trained", lambda *given: bool(ran))
-    monkeypatch.setattr(work, "run_trial", lambda workshop, key: ran.append("evaluated"))
-    monkeypatch.setattr(work, "train_trial", lambda workshop, key: ran.append("trained"))
-    monkeypatch.setattr(groups.tune, "report", reported.append)
-    monkeypatch.setattr(groups, "clear_room", lambda job, key: None)
-    monkeypatch.setattr(
-        groups, "_fit_group", lambda job, key, number: attempt(job, key, world_size=2)
-    )
-    for run in (run_group, run_group, run_inline):  # what is trained already starts no group
-        run({"trial": key}, job)
-    assert ran == ["trained", "evaluated"]
-    assert [answer.get(TRAINED_ONLY, False) for answer in reported] == [True, True, False]
 
 
 def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left():

@@ -98,18 +98,6 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
     assert trial.max_failures == 2
 
 
-def test_each_new_try_is_reported_and_giving_up_is_not(plan, job):
-    told: list[tuple[str, str]] = []
-    trial = TuneTrial({"trial": plan.trials[1].key}, RuntimeError("killed\nat work"))
-    watch = watch_of(plan, job, told)
-    watch.on_trial_recover(1, [], trial)
-    watch.on_trial_recover(1, [], trial)
-    line = (
-        "its worker was lost (killed); it is tried again, from its last checkpoint where it has one"
-    )
-    assert told == [(trial.config["trial"], line)]
-
-
 def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path):
     trial = TuneTrial({"trial": plan.trials[1].key}, None)
     trial.pickled_error_file = str(tmp_path / "error.pkl")
@@ -162,15 +150,3 @@ def test_what_tune_pickles_has_no_display(sweep, job, heard):
         pickle.dumps(threading.Lock())
     sweep.display = threading.Lock()
     pickle.dumps([_Ask(sweep), _Watch(sweep, job)])
-
-
-def test_what_tune_drops_without_being_told_to_is_taken_again(sweep, job, heard):
-    watch = _Watch(sweep, job)
-    other = sweep.take()
-    assert sweep.take() is None
-    watch.on_trial_error(1, [], TuneTrial(sweep.first, RuntimeError("killed\nat work")))
-    assert (sweep.take(), sweep.over) == (sweep.first, False)
-    for config in (sweep.first, other):
-        watch.on_trial_complete(1, [], TuneTrial(config, result={"error": ""}))
-    assert [error for _, error in heard.trials] == [None, None]
-    assert (sweep.counts.done, sweep.counts.failed, sweep.over) == (2, {}, True)

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _token() -> None:
+def _token():
     """The file with the token that all clusters of these tests demand."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_AUTH_MODE")

@@ -127,15 +127,19 @@ def test_a_pruned_trial_is_counted_for_itself(progress, out, plan):
     assert said[2].startswith("1 done, 1 pruned, 0 failed, 1 cached in ")
 
 
-def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(plan, job, out):
-    console = Console(file=out, force_terminal=True, width=100)
+def test_a_terminal_shows_what_is_made_and_what_waits_without_lines_of_their_own(plan, job, out):
+    console = Console(file=out, force_terminal=True, width=120)
     progress = Progress(job.storage.ledger, console)
     progress.hear(Planned(plan, 2, 0, 4))
     progress.hear(Advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5})))
-    shown = rendered(progress)
+    shown = []
+    for waits in ({plan.trials[0].key: 30.0}, {}):
+        progress.hear(GroupsWaiting(waits, "waits for 2 workers"))
+        shown.append(rendered(progress))
     progress.stop()
-    assert "running" in shown
-    assert "encoder scratch: step 500, loss 2.500, 60 s so far" in shown
+    assert all("encoder scratch: step 500, loss 2.500, 60 s so far" in text for text in shown)
+    assert "none de: waits for 2 workers (30 s so far)" in shown[0]
+    assert "waits for" not in shown[1]
 
 
 def test_a_trial_is_described_by_its_axes(plan):
@@ -161,19 +165,6 @@ def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progr
     progress.hear(GroupsWaiting({}))
     progress.hear(GroupsWaiting({key: 12.0}, text))
     assert lines(out) == [f"none de: {text} ({s} s so far)" for s in (12, 72, 12)]
-
-
-def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out):
-    console = Console(file=out, force_terminal=True, width=120)
-    progress = Progress(job.storage.ledger, console)
-    progress.hear(Planned(plan, 2, 0, 4))
-    shown = []
-    for waits in ({plan.trials[0].key: 30.0}, {}):
-        progress.hear(GroupsWaiting(waits, "waits for 2 workers"))
-        shown.append(rendered(progress))
-    progress.stop()
-    assert "none de: waits for 2 workers (30 s so far)" in shown[0]
-    assert "waits for" not in shown[1]
 
 
 def record(job, trial, **scores: float) -> None:

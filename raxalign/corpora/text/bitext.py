@@ -51,15 +51,7 @@ Row = dict[str, Any]
 
 
 class TooShort(DataError):
-    """A corpus that has less text than was asked for. `problem` is the message without a remedy,
-    for callers that know options by other names.
-    """
-
-    def __init__(
-        self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = ""
-    ) -> None:
-        super().__init__(file, problem, line=line, remedy=remedy)
-        self.problem = problem
+    """A corpus that has less text than was asked for."""
 
 
 @dataclass(frozen=True)

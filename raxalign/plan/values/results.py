@@ -115,7 +115,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
     params, languages = dict(trial.params), list(trial.languages)  # all rows share them
     for task, key in trial.evaluations.items():
         record = records.get(key)
-        unseen = _unseen_labels(record) if record and "unseen" in record else ()
+        unseen = record.get("unseen", ()) if record else ()
         added = record.get("added", {}).get(task, ()) if record else ()
         for score in (*record["scores"], *added) if record else ():
             if hidden and score["split"] != "dev":
@@ -138,13 +138,6 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
                 **({"unseen": True} if score["lang"] in unseen else {}),
                 **mark,
             }
-
-
-def _unseen_labels(record: Mapping[str, Any]) -> set[str]:
-    """Return the languages that no method has aligned, and the pairs that they are in."""
-    every = record["languages"]
-    pairs = {f"{a}-{b}" for a in record["unseen"] for b in every}
-    return {*record["unseen"], *pairs, *(f"{b}-{a}" for a in record["unseen"] for b in every)}
 
 
 def metric_name(task: str, lang: str, metric: str, split: str) -> str:

@@ -28,7 +28,7 @@ from raxalign.plan.values.results import DevScores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
 from raxalign.store.storage import Storage
-from raxalign.store.studies import DevCurves
+from raxalign.store.studies import DevCurves, write_study
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import Summary
@@ -266,9 +266,8 @@ class SearchSource:
         return claimed
 
     def _write(self, names: Iterable[str]) -> None:
-        studies = self.opened.storage.studies
         for name in names:
-            studies.write(name, self._runs[name].record().to_json())
+            write_study(self.opened.storage.files, name, self._runs[name].record().to_json())
 
 
 def search(

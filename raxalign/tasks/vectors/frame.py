@@ -115,7 +115,8 @@ class VectorTask(Task):
             notes.setdefault(label, {}).update(found.notes)
         if len(languages) > 1:
             labels = [f"{lang}-{inputs.pivot}" for lang in languages]
-            scores += means(scores, labels, metrics=self.averaged)
+            unseen = [f"{lang}-{inputs.pivot}" for lang in inputs.unseen]
+            scores += means(scores, labels, metrics=self.averaged, unseen=unseen)
         return Outcome(scores, pa.concat_tables(tables or [self._schema().empty_table()]), notes)
 
     def _schema(self) -> pa.Schema:

@@ -15,13 +15,11 @@ import torch
 from raxalign.arrays import Bools, Ints
 from raxalign.similarity import Measure, scaled, scored
 from raxalign.similarity.measures import Scaled
-from raxalign.tasks.vectors.frame import heldout_splits
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.base import TaskInputs
 
 NEAREST = 10
 """So many nearest sentences are looked at for their languages."""
@@ -119,16 +117,16 @@ class Pool:
 
 
 def mixed_pools(
-    aligned: AlignedEncoder, inputs: TaskInputs, how: SentenceReading
+    aligned: AlignedEncoder,
+    sides: Mapping[str, Mapping[str, SentencePairs]],
+    pivot: str,
+    how: SentenceReading,
 ) -> Iterator[tuple[str, str, SentencePairs, Pool]]:
-    """Yield (split, language, its pairs, the pool) of the held-out sides of all languages.
+    """Yield (split, language, its pairs, the pool) of the `sides`: the pairs of each language, by
+    split.
 
     The pool differs by language where the pivot's vectors do.
     """
-    sides: dict[str, dict[str, SentencePairs]] = defaultdict(dict)
-    for lang, folder in inputs.bitext.items():
-        for split, data in heldout_splits(folder):
-            sides[split][lang] = SentencePairs.read(data)
     one_pivot = not any(transform.toward for transform in aligned.transforms)
     for split, there in sides.items():
         sentences = {lang: LanguageSentences.of([(own.src, own)]) for lang, own in there.items()}
@@ -141,10 +139,10 @@ def mixed_pools(
         for lang, own in there.items():
             if pool is None or not one_pivot:
                 view = aligned.toward(lang)
-                pivot = sentence_vectors(view, of_pivot.words, inputs.pivot, how)
-                vectors, read = zip(*found.values(), pivot, strict=True)
-                every = {**sentences, inputs.pivot: of_pivot}
-                pool = Pool(every, torch.cat(vectors), np.concatenate(read), inputs.pivot)
+                last = sentence_vectors(view, of_pivot.words, pivot, how)
+                vectors, read = zip(*found.values(), last, strict=True)
+                every = {**sentences, pivot: of_pivot}
+                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot)
             yield split, lang, own, pool
 
 

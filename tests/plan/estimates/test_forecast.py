@@ -5,7 +5,6 @@ measured.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -32,14 +31,14 @@ ALL = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory) -> Plan:
     tasks = ("retrieval: {}", "xnli: {data: phrasebook, epochs: 2, phrasebook: {train: 900}}")
     folder = tmp_path_factory.mktemp("grid")
     return expand(load(write_grid(folder, tasks=tasks, sentences="[100, 200]")))
 
 
 @pytest.fixture
-def weighty(tmp_path: Path) -> Plan:
+def weighty(tmp_path) -> Plan:
     methods = ("finetune: {lambda: [0.1, 1.0]}",)
     how = {"languages": "{each: [de]}", "sentences": "[1000]", "seeds": "[0, 1, 2]"}
     return expand(load(write_grid(tmp_path, size=3000, methods=methods, **how)))

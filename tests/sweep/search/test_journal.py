@@ -13,6 +13,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.study import Study
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
+from raxalign.store.studies import read_studies, write_study
 from raxalign.sweep.search.journal import Journal
 from raxalign.sweep.search.run import Owner, StudyRun
 from raxalign.sweep.search.samplers import Proposal
@@ -27,7 +28,7 @@ POINT = Proposal({"lambda": 0.5, "layers": "last"})
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path) -> Study:
     path = search_grid(tmp_path, "trials: 4, confirm: 0")
     return open_grid(path, storage=str(tmp_path / "storage")).plan.studies[0]
 
@@ -146,11 +147,9 @@ def test_a_driver_without_a_question_asks_an_object_store_seldom(tmp_path, study
 
 
 def test_a_record_is_read_back_and_a_damaged_one_is_named(tmp_path):
-    studies = Storage(str(tmp_path)).studies
-    studies.write("finetune-de-1", {"study": "finetune-de-1"})
-    assert studies.read_many(["finetune-de-1", "other"]) == {
-        "finetune-de-1": {"study": "finetune-de-1"}
-    }
+    files, name = files_of(str(tmp_path)), "finetune-de-1"
+    write_study(files, name, {"study": name})
+    assert read_studies(files, [name, "other"]) == {name: {"study": name}}
     (tmp_path / "studies" / "finetune-de-1.json").write_text("{")
     with pytest.raises(StorageError, match=r"finetune-de-1\.json: is not a record of a study"):
-        studies.read_many(["finetune-de-1"])
+        read_studies(files, [name])

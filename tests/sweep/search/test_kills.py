@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,7 @@ from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search import journal
-from tests.aws import BUCKET, Proxy
+from tests.aws import BUCKET
 from tests.searches import measure, open_search, run, run_both, search_grid, source_of
 
 SEARCH = "trials: 6, confirm: 1"
@@ -181,7 +180,7 @@ def test_a_storage_that_cannot_be_written_has_no_clock(tmp_path):
 
 
 @pytest.fixture
-def opened(tmp_path: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Opened:
+def opened(tmp_path, proxy, monkeypatch) -> Opened:
     monkeypatch.setattr(journal, "PAUSE", 0.0)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     path = search_grid(tmp_path, "trials: 3, confirm: 1")

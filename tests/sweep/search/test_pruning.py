@@ -30,7 +30,7 @@ ASHA = f"trials: {TRIALS}, confirm: 1, pruner: {{name: asha, startup: 2}}"
 
 
 @pytest.fixture(scope="module")
-def pruned(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+def pruned(tmp_path_factory) -> Opened:
     """Trials of planted values; the best third goes on, once two others are there."""
     opened = open_search(search_grid(tmp_path_factory.mktemp("pruned"), ASHA))
     run(source_of(opened))
