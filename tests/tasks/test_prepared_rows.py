@@ -284,7 +284,6 @@ def test_only_the_rows_that_are_trained_on_are_prepared(tmp_path):
     data = {"train": f"{tmp_path}/train.{{pivot}}", "dev": f"{tmp_path}/dev.{{lang}}"}
     ner = Ner(Ner.Params(data=data, selection="target-dev", max_train=7))
     prepared = ner.prepares("en", "en")
-    assert prepared is not None
     assert set(prepared.sources) == {"train"}
     assert prepared.options["max_train"] == 7
     assert ner.prepares("de", "en") is None
@@ -295,7 +294,6 @@ def test_mixed_questions_are_not_prepared(tmp_path):
     together = Mlqa(Mlqa.Params(data=data, setting="translate-train"))
     mixed = Mlqa(Mlqa.Params(data=data, setting="translate-train", code_switching="sentence"))
     prepared = together.prepares("de", "en")
-    assert prepared is not None
     assert set(prepared.sources) == {"train"}
     assert mixed.prepares("de", "en") is None
     assert Mlqa(Mlqa.Params(data=data)).prepares("de", "en") is None

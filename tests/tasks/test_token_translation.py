@@ -338,7 +338,6 @@ def test_a_row_is_one_sentence_and_pairs_of_one_premise_are_one_unit(xnli, encod
     (sample,) = TokenTranslation.samples(
         found.predictions, [("de-en", "layer3_alpha1_bleu1", "test")]
     ).values()
-    assert sample is not None
     assert len(sample.units) == 2
 
 
