@@ -164,11 +164,13 @@ class LabelHead(Head):
     def inputs_of(self, model: Classifier, held: HeldOut) -> Sequence[Any]:
         """Return held-out examples as the classifier reads them."""
         texts = [held.rows.texts(name) for name in held.rows.text_names]
-        return model.rows(texts, held.langs)
+        rows: Sequence[Any] = model.rows(texts, held.langs)
+        return rows
 
     def predict(self, model: Classifier, inputs: Sequence[Any]) -> np.ndarray:
         """Return the probabilities of labels."""
-        return model.probabilities(inputs).numpy()
+        found: np.ndarray = model.probabilities(inputs).numpy()
+        return found
 
     def measure(self, held: HeldOut, predicted: np.ndarray) -> dict[str, float]:
         """Return the accuracy, and the main metric."""
