@@ -1,6 +1,4 @@
-"""Masked language modelling on text whose words are in part changed for translations from a
-dictionary.
-"""
+"""Masked language modelling on text whose words are in part changed for translations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Distillation: both sides of the bitext learn the sentence vectors that a teacher gives to the
-pivot's side (Reimers & Gurevych 2020).
-"""
+"""Both sides of the bitext learn a teacher's sentence vectors (Reimers & Gurevych 2020)."""
 
 from __future__ import annotations
 

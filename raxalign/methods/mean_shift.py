@@ -1,6 +1,4 @@
-"""Mean difference shift: inside the encoder, one language's vectors are moved by the difference of
-the languages' means.
-"""
+"""Inside the encoder, vectors are moved by the difference of the languages' means."""
 
 from __future__ import annotations
 

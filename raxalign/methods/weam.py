@@ -1,6 +1,4 @@
-"""Word-exchange aligning: a masked word is also predicted from the state of its translation (Yang
-et al. 2021).
-"""
+"""A masked word is also predicted from the state of its translation (Yang et al. 2021)."""
 
 from __future__ import annotations
 

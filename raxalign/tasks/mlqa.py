@@ -1,6 +1,4 @@
-"""Extractive question answering across languages: MLQA, XQuAD and what else is in SQuAD's format
-(Lewis et al. 2020, Artetxe et al. 2020).
-"""
+"""Extractive question answering across languages: MLQA, XQuAD and all in SQuAD's format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Word retrieval in parallel sentences: whether the nearest neighbour of a word is its translation
-in the same sentence pair (Cao et al. 2020, §4).
-"""
+"""Word retrieval in parallel sentences (Cao et al. 2020, §4)."""
 
 from __future__ import annotations
 

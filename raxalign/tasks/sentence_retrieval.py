@@ -1,6 +1,4 @@
-"""Sentence retrieval in the manner of Tatoeba in XTREME (Hu et al. 2020): whether the nearest
-neighbour of a sentence is its translation.
-"""
+"""Sentence retrieval in the manner of Tatoeba in XTREME (Hu et al. 2020)."""
 
 from __future__ import annotations
 

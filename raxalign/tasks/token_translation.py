@@ -1,6 +1,4 @@
-"""Unsupervised token translation (Liu et al. 2020, §5): what a masked LM predicts when one
-language's states are moved to where another's are.
-"""
+"""Unsupervised token translation by a shifted masked LM (Liu et al. 2020, §5)."""
 
 from __future__ import annotations
 

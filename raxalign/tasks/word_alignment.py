@@ -1,6 +1,4 @@
-"""Word alignment by vectors in context, without a word aligner, scored against links made by
-hand.
-"""
+"""Word alignment by vectors in context, scored against links made by hand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What readouts that are fitted on monolingual text have in common: options, needs, effect, and the
-loop over languages.
-"""
+"""What readouts that are fitted on monolingual text have in common."""
 
 from __future__ import annotations
 

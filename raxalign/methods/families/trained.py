@@ -1,6 +1,4 @@
-"""What methods that train the encoder share: options of the loop, profiles, chance, effect, and the
-frame around the training.
-"""
+"""What methods that train the encoder share: options, and the frame around the training."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Losses whose negatives are those of the whole global batch, exact under micro-batches and workers
-(Gao et al. 2021, gradient caching).
-"""
+"""Losses with negatives from the whole batch, exact in micro-batches (Gao et al. 2021)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Linked words of sentence pairs, by the numbers of the words or as links of their pieces, and the
-types by which false negatives are recognised.
-"""
+"""Linked words of sentence pairs, as links of words or of their pieces, and their types."""
 
 from __future__ import annotations
 

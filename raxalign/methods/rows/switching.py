@@ -1,6 +1,4 @@
-"""Words changed for their translations: the translations as the pieces that they have within a
-text, and sentences of mixed languages, put together batch by batch from pieces that were made once.
-"""
+"""Sentences of mixed languages, put together from pieces that were made once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sums over vectors that do not grow with their number: over the words of a text, and over word
-pairs; and the vectors as streams.
-"""
+"""Sums over vectors that do not grow with their number, and the vectors as streams."""
 
 from __future__ import annotations
 

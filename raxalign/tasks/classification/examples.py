@@ -1,6 +1,4 @@
-"""Labelled examples of one text or of two: in Arrow columns, as files with the pieces of their
-texts, and as parts of a training in one language or two.
-"""
+"""Labelled examples: in Arrow columns, as files with pieces, and as parts of a training."""
 
 from __future__ import annotations
 

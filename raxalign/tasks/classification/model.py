@@ -1,6 +1,4 @@
-"""Classifiers of sentences or sentence pairs: one linear layer on the last layer's first piece
-([CLS]) of a transformer, without a pooler, and one over frozen word vectors of a static encoder.
-"""
+"""Classifiers: a linear layer on a transformer's [CLS], and one over static word vectors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a classification task's labels are, how its data is written (XNLI's and MultiNLI's too),
-and the scores of labels.
-"""
+"""What a classification task's labels are, how its data is written, and its scores."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The head of answers: how questions are read, the model that answers them by spans, and its
-scores.
-"""
+"""The head of answers: how questions are read, the model of spans, and its scores."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How answers are compared: MLQA's rules for each language (Lewis et al. 2020, section 4.1) or
-SQuAD v1.1's for all (Rajpurkar et al. 2016), and F1 and exact match over several gold answers.
-"""
+"""How answers are compared: by MLQA's rules for each language, or by those of SQuAD v1.1."""
 
 from __future__ import annotations
 

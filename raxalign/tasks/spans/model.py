@@ -1,6 +1,4 @@
-"""Answers as spans: a start and an end logit for each piece of the last layer (Devlin et al. 2019,
-section 4.2).
-"""
+"""Answers as spans: a start and an end logit per piece (Devlin et al. 2019, section 4.2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Questions with their contexts and answers: from SQuAD's JSON format, the hub or the
-phrasebook.
-"""
+"""Questions with their contexts and answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Questions and their contexts as rows of pieces: overlapping windows where a context is too long,
-and the pieces of training questions as files, made once for all trainings that read them.
-"""
+"""Questions and windows of their contexts as rows of pieces, and the pieces as files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The two taggers: a linear layer on a fine-tuned encoder, and a BiLSTM with a CRF on features of a
-frozen one; sentences and features as they read them.
-"""
+"""The two taggers: a fine-tuned linear one, and a BiLSTM with a CRF on frozen features."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tagged sentences: read from a source, or as files with the pieces of their words, made once for
-all trainings that read them.
-"""
+"""Tagged sentences: read from a source, or as files with the pieces of their words."""
 
 from __future__ import annotations
 

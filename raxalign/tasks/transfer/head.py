@@ -1,6 +1,4 @@
-"""What the three kinds of transfer tasks (labels, tags, answers) add to the common frame: how their
-rows are read, which model reads them, and how its predictions are scored.
-"""
+"""What the kinds of transfer tasks (labels, tags, answers) add to the common frame."""
 
 from __future__ import annotations
 

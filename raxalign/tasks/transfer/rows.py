@@ -1,6 +1,4 @@
-"""The rows of one language and split, and the hashes by which a training row is known again among
-those that are evaluated, and a sentence among the predictions of other languages.
-"""
+"""The rows of one language and split, and the hashes by which a row is known again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the tasks have in common that are trained in one language, or on translations too, and
-evaluated in all: data and their sources, the names that data has for languages, and readouts.
-"""
+"""What the tasks have in common that are trained in one language, or on translations too."""
 
 from __future__ import annotations
 

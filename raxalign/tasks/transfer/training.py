@@ -1,6 +1,4 @@
-"""The training of a transfer task: on the pivot, or on all languages; its objective, the weights
-that it keeps, and their choice by development sets.
-"""
+"""The training of a transfer task: its objective, and the weights that it keeps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The words of a bilingual dictionary as queries and candidates: entries, vectors of words outside
-sentences, ranks with ties, predictions and metrics.
-"""
+"""The words of a bilingual dictionary as queries and candidates, and their ranks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The two directions of a search between a language and the pivot: how metrics and predictions name
-them, accuracies over both, and samples in which each direction is a part.
-"""
+"""The two directions of a search: names, accuracies over both, and samples."""
 
 from __future__ import annotations
 

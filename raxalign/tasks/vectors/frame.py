@@ -1,6 +1,4 @@
-"""The frame of tasks that compare the vectors of a language with those of the pivot as they are,
-and the wording of the options that these tasks share.
-"""
+"""The frame of tasks that compare the vectors of a language and the pivot as they are."""
 
 from __future__ import annotations
 

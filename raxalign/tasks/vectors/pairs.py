@@ -1,6 +1,4 @@
-"""Held-out pairs as tasks read them: sentences, and linked words as flat arrays over all words of
-the sentences of one side.
-"""
+"""Held-out pairs as tasks read them: sentences, and linked words as flat arrays."""
 
 from __future__ import annotations
 

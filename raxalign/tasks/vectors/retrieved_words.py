@@ -1,6 +1,4 @@
-"""The words that retrieval finds for linked words, among all words and among first occurrences, and
-the metrics over them.
-"""
+"""The words that retrieval finds for linked words, and the metrics over them."""
 
 from __future__ import annotations
 
