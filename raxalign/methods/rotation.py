@@ -108,9 +108,7 @@ class Rotation(WordMapMethod):
     params: Params
 
     def needs(self) -> Needs:
-        """Word pairs; with a dictionary the bitext in which its words occur; text for its
-        centroids.
-        """
+        """Word pairs, or the bitext in which a dictionary's words occur; text for its centroids."""
         return replace(super().needs(), text=self.params.reads_corpus())
 
     def idle(self) -> set[str]:

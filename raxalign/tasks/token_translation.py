@@ -179,9 +179,7 @@ class TokenTranslation(Task):
     def samples(
         cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], Sample | None]:
-        """Return the samples of convert rate and BLEU-1, of every shift and of the one that the dev
-        side chooses.
-        """
+        """Return the samples of convert rate and BLEU-1, of every shift and the chosen one."""
         return {name: shift_sample(predictions, *name) for name in wanted}
 
     def evaluate(

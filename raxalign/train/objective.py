@@ -122,9 +122,7 @@ class Objective(ABC):
 
     @abstractmethod
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """Return the contribution of the rows ``step.rows[positions]``: a scalar with a
-        gradient.
-        """
+        """Return the contribution of the rows ``step.rows[positions]``, a scalar with gradient."""
 
     def end(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """After the optimiser's step, without gradients: for averages and queues."""

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 class TextMethod(Method):
-    """Maps the vectors of every language, the pivot's too, by statistics over the words of its
-    text.
-    """
+    """Maps the vectors of every language and the pivot by statistics over the words of its text."""
 
     accepts = frozenset({"transformer", "static"})
     gram: ClassVar[bool] = False

@@ -106,9 +106,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.params.settings(self._profile(), shuffle=shuffle)
 
     def selects(self) -> bool:
-        """Return whether the dev part decides which weights are kept, so that `Needs.dev` is
-        due.
-        """
+        """Return whether the dev part decides which weights are kept (`Needs.dev`)."""
         return self.params.selection == "dev"
 
     def shown(self) -> dict[str, Any]:
@@ -117,9 +115,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return {**super().shown(), **{name: getattr(self.params, name) for name in asked}}
 
     def has_chance(self) -> bool:
-        """The order of rows has, and so have dropout, masks and new weights, where there are
-        any.
-        """
+        """The order of rows has; so have dropout, masks and new weights, where there are any."""
         return True
 
     def has_dropout(self) -> bool:

@@ -103,9 +103,7 @@ class Moco(nn.Module):
     def losses(
         self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
     ) -> torch.Tensor:
-        """Return (B,) losses against the queue; keys of the row's own pivot sentence are not
-        negatives.
-        """
+        """Return (B,) losses against the queue; keys of a row's own pivot sentence do not count."""
         same_BK, temperature = pivots_B[:, None] == self.pivots_K, self.options["temperature"]
         return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, temperature)
 
@@ -136,9 +134,7 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards the encoder and its head: they keep `momentum` of
-        themselves.
-        """
+        """The copies go a step towards encoder and head: they keep `momentum` of themselves."""
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
         torch._foreach_lerp_(slow, fast, 1.0 - self.options["momentum"])

@@ -52,15 +52,11 @@ class WholeBatch(Objective):
         """
 
     def extra(self) -> torch.Tensor | None:
-        """Return a term of the loss that no row has a part in (a regulariser); it is counted
-        once.
-        """
+        """Return a term of the loss that no row has a part in; it is counted once."""
         return None
 
     def begin(self, step: Step) -> None:
-        """The vectors of the whole batch and the gradient in them, where one forward does not give
-        it.
-        """
+        """The vectors of the whole batch and its gradient, where one forward does not give it."""
         self._gradient = None
         if _is_direct(step):
             return
@@ -92,9 +88,7 @@ class WholeBatch(Objective):
         self._begun = self._gradient = None
 
     def _gathered(self, step: Step) -> torch.Tensor:
-        """The vectors of all items of the global batch, without gradient, the same on every
-        worker.
-        """
+        """The vectors of all items of the global batch, without gradient, on every worker."""
         parameter = next(self.module.parameters())
         vectors = torch.zeros(
             int(self._offsets[-1]), *self.shape, dtype=parameter.dtype, device=parameter.device

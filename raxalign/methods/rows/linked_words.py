@@ -78,9 +78,7 @@ def read_word_rows(
 def read_sentence_rows(
     encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
 ) -> Bitexts:
-    """Return bitexts with a type for each sentence (of a language). Raises `DataError` where one
-    has no rows.
-    """
+    """Return bitexts with a type per sentence. Raises `DataError` where one has no rows."""
     bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
     types, _ = _types(
         folders, lambda path, side: pc.binary_join(read_table(path).column(side), " ")

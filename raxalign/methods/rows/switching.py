@@ -95,9 +95,7 @@ def make_lexicon(
 def _translations(
     dictionaries: Entries, pivot: str
 ) -> dict[tuple[str, str], dict[str, dict[str, None]]]:
-    """(language, lower-cased word) -> language -> translations, in the order of the
-    dictionaries.
-    """
+    """(language, lower-cased word) -> language -> translations, in the dictionaries' order."""
     found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for lang, entries in dictionaries.items():
         for word, translation in entries:

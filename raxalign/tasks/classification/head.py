@@ -103,9 +103,7 @@ class LabelHead(Head):
         return SentenceClassifier(aligned, n, dropout=dropout, max_length=length, seed=seed)
 
     def settings(self, model: Classifier) -> TrainSettings:
-        """Return the settings of the training, over frozen word vectors with the rate of their
-        head.
-        """
+        """Return the settings of the training; over word vectors the rate is that of their head."""
         settings = super().settings(model)
         if isinstance(model, WordClassifier):
             return replace(settings, learning_rate=self.params.static_head.learning_rate)

@@ -140,9 +140,7 @@ class WordClassifier(Classifier):
     def __init__(
         self, aligned: AlignedEncoder, shape: tuple[int, int, int], *, dropout: float, seed: int
     ) -> None:
-        """`shape`: the number of texts per example, the width of the hidden layer, and the number
-        of labels.
-        """
+        """`shape`: texts per example, width of the hidden layer, labels."""
         super().__init__()
         n_texts, hidden, n_outputs = shape
         self.aligned = aligned

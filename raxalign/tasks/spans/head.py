@@ -197,9 +197,7 @@ class SpanHead(Head):
         return {metric: float(np.mean(values)) for metric, values in found.items()}
 
     def choosing_score(self, held: HeldOut, predicted: Sequence[str]) -> float:
-        """Return F1 by MLQA's rules in every case, so that evaluations by other rules share the
-        training.
-        """
+        """Return F1 by MLQA's rules, so that evaluations by other rules share the training."""
         return float(np.mean(_values(held, predicted, "mlqa")["f1"]))
 
     def columns(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, Any]:

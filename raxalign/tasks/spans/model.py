@@ -44,9 +44,7 @@ class SpanModel(FineTuned):
         return SpanRows(found, found.starts_S[:, None] + np.where(there_BT, places_T, 0), there_BT)
 
     def logits(self, rows: SpanRows) -> torch.Tensor:
-        """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout
-        follows the mode.
-        """
+        """Logits (rows, pieces, 2) of starts and ends, -inf at padding, with gradient."""
         logits_F2: torch.Tensor = self.head(self.dropout(states_of(self.aligned, rows.layout)))
         places_BT, there_BT = (
             on_device(part, logits_F2.device) for part in (rows.places_BT, rows.there_BT)
@@ -88,9 +86,7 @@ class SpanModel(FineTuned):
 
 
 def _best_of(window: Window, logits_T2: np.ndarray, longest: int) -> _Span | None:
-    """The best span of a window by the logits of its row (T, 2); None where it has no piece of the
-    context.
-    """
+    """The best span of a window by the logits (T, 2); None without a piece of the context."""
     if window.size == 0:
         return None
     inside = logits_T2[window.begin : window.begin + window.size]

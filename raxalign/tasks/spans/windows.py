@@ -105,9 +105,7 @@ class Windows:
     windows: WindowRows
 
     def text(self, question: int, first: int, last: int) -> str:
-        """What the context has from the first to the last of some pieces: the characters
-        themselves.
-        """
+        """Return the context's own characters from the first to the last of some pieces."""
         pieces = self.contexts[question]
         return self.questions[question].context[pieces.starts[first] : pieces.ends[last]]
 

@@ -160,9 +160,7 @@ class TaggedRows:
 
 
 class LinearTagger(Tagger, FineTuned):
-    """Labels from the last layer's vector of a word's first piece; the loss is the cross-entropy of
-    words.
-    """
+    """Labels from the last layer's vector of a word's first piece, by the words' cross-entropy."""
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:
         """Return the number of words."""

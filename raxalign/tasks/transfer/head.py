@@ -73,9 +73,7 @@ class Batches:
         return int((self.offsets[rows + 1] - self.offsets[rows]).sum())
 
     def lay_out(self, rows: np.ndarray) -> tuple[Any, Any]:
-        """Return some units as the model's loss reads them, and what is right. The device has no
-        part in it.
-        """
+        """Return some units as the model's loss reads them, and what is right, on the host."""
         chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
         return self.model.lay_out([self.entries[i] for i in chosen]), self.gold[chosen]
 
@@ -282,9 +280,7 @@ class Head(ABC):
         return ()
 
     def groups(self, given: Mapping[str, Any]) -> list[tuple[str | None, Mapping[str, Any]]]:
-        """Return what each model is trained on, with the one language that it is for (None: it is
-        for all).
-        """
+        """Return what each model is trained on, and the one language that it is for (None: all)."""
         return [(None, given)]
 
     def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002

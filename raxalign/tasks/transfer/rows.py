@@ -85,9 +85,7 @@ class TaskRows(Generic[RowT]):
 
 
 def _normal(text: str) -> str:
-    """The text without what may differ between copies of one row: case, white space, and Unicode's
-    forms.
-    """
+    """The text without case, white space and Unicode's forms, which may differ between copies."""
     return "".join(unicodedata.normalize("NFKC", text).lower().split())
 
 

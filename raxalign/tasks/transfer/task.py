@@ -167,9 +167,7 @@ class TransferTask(Task):
         }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the commits that the hub's data sets are at; the rows are fetched when they are
-        read.
-        """
+        """Return the commits of the hub's data sets, whose rows are fetched when they are read."""
         sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
         return {
             (source := found.source()).name: (
@@ -179,9 +177,7 @@ class TransferTask(Task):
         }
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
-        """Return what decides on the training rows of a language; None where it is not trained
-        on.
-        """
+        """Return what decides on the training rows of a language (None: it has none)."""
         if not self.trains_on(lang, pivot):
             return None
         found, sources = self.canonical(), self.sources(lang, pivot)
@@ -226,9 +222,7 @@ class TransferTask(Task):
         runtime: Runtime,  # noqa: ARG002
         trained: Path | None,
     ) -> Outcome:
-        """Score every language on the splits that are given, by the weights that `selection`
-        chooses.
-        """
+        """Score every language on the splits that are given, by the weights that were chosen."""
         from raxalign.tasks.transfer.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"

@@ -30,9 +30,7 @@ def direction_of(metric: str) -> tuple[str, SearchDirection | None]:
 
 
 def with_directions(*scores: Measured) -> Iterator[Measured]:
-    """Yield the declarations of scores that are means of both directions, and those of each
-    direction.
-    """
+    """Yield the declarations of means of both directions, and those of each direction."""
     yield from scores
     for score in scores:
         name = f"{score.name}_{{{'|'.join(DIRECTIONS)}}}"
