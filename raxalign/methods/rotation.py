@@ -121,9 +121,7 @@ class Rotation(WordMapMethod):
         return Effect(pivot=super().effect().pivot or self.params.normalize != "none")
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
-        """Return what fits the rotations of one language; the pivot's corpus centroids are found
-        once.
-        """
+        """Return what fits the rotations of a language; the pivot's centroids are found once."""
         return _Rotations(self, encoder, inputs, layers).fit
 
 
@@ -209,9 +207,7 @@ class _Rotations:
     def _centroids(
         self, lang: str, steps: tuple[Chains, Chains], moments: Moments | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the mean vectors (L, H) of both languages after their steps, of that first which
-        moves.
-        """
+        """Return the mean vectors (L, H) of both languages after their steps, the moving first."""
         if self.params.centroids == "pairs":
             assert moments is not None
             return moments.means()

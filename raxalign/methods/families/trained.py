@@ -82,9 +82,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return Needs(**data, dev=self.selects(), head=self.predicts, pieces=True)
 
     def resolved(self) -> dict[str, Any]:
-        """Return the params by their YAML names, with the profile's values where none is given,
-        without the profile's name.
-        """
+        """Return the params by their YAML names, with the profile's values instead of its name."""
         given, profile = self.params.identity(), self._profile()
         given.pop("profile", None)
         return {
@@ -162,9 +160,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return AlignedEncoder(encoder, weights_changed=True, notes=notes)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Read the outside files. Raises `DependencyError` where `lora` is asked for and its
-        library is not installed.
-        """
+        """Read the outside files. Raises `DependencyError` where `lora` lacks its library."""
         if self.params.lora != "none":
             require("peft", "lora")
         return super().read_files(languages, pivot)

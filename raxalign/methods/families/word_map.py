@@ -123,9 +123,7 @@ class MapParams(Method.Params):
 
 
 class MapMethod(Method):
-    """Maps the vectors of one language onto those of the other when they are read, by a map that is
-    fitted on pairs.
-    """
+    """Maps vectors of one language onto those of the other by a map that is fitted on pairs."""
 
     accepts = frozenset({"transformer", "static"})
 
@@ -304,9 +302,7 @@ def coverage(
 def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
-    """Return a readout of the language that moves, by some steps in order; the pivot moves toward
-    one language at a time.
-    """
+    """Return a readout of the language that moves; the pivot moves toward one at a time."""
     from raxalign.encoders.models.aligned import Transform
 
     return (

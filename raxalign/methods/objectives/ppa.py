@@ -112,18 +112,14 @@ class Moco(nn.Module):
         return self.options["queue_start"] == "random" or self._put() >= self.size
 
     def _put(self) -> int:
-        """`count`, which the device is asked for once, at the first step: what a checkpoint had is
-        back by then.
-        """
+        """`count`, which the device is asked for once, when what a checkpoint had is back."""
         if self._counted is None:
             self._counted = int(self.count)
         return self._counted
 
     @torch.no_grad()
     def enqueue(self, keys_BD: torch.Tensor, pivots_B: torch.Tensor) -> None:
-        """Put keys in for the oldest ones, in their order; of more keys than there are places the
-        last ones stay.
-        """
+        """Put keys in for the oldest ones; of more than there are places the last ones stay."""
         size, before = self.size, self._put()
         start, after = before + max(len(keys_BD) - size, 0), before + len(keys_BD)
         places = torch.arange(start, after, device=keys_BD.device) % size
@@ -274,9 +270,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         return _Layout(packed, masks.flat(starts), masks.targets, max(masks.total, 1), queries_B)
 
     def begin(self, step: Step) -> None:
-        """What was drawn for the global batch, and room for its keys: zero where another worker
-        makes them.
-        """
+        """What was drawn for the global batch, and room for its keys."""
         super().begin(step)
         if self.moco:
             queue_KD = self.moco.queue_KD

@@ -41,15 +41,11 @@ class WholeBatch(Objective):
 
     @abstractmethod
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """Return the vectors of the items of some rows, in the order of the rows: (items, *shape),
-        with gradient.
-        """
+        """Return the vectors (items, *shape) of some rows, in their order, with gradient."""
 
     @abstractmethod
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """Return the loss of a global batch from the vectors of all items of its rows; it has no
-        parameters of its own.
-        """
+        """Return the loss of a global batch from all vectors; it has no parameters of its own."""
 
     def extra(self) -> torch.Tensor | None:
         """Return a term of the loss that no row has a part in; it is counted once."""

@@ -92,9 +92,7 @@ class LabelHead(Head):
                 yield read_through(self.path("train", lang), read)
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Classifier:
-        """Make a classifier: a fine-tuned one on a transformer, one over frozen word vectors on a
-        static encoder.
-        """
+        """Make a classifier that fits the encoder: fine-tuned, or over static word vectors."""
         n, dropout = len(self.labels), self.params.dropout if training else 0.0
         if isinstance(aligned.encoder, StaticEncoder):
             shape = (len(self.scheme.columns.texts), self.params.static_head.hidden, n)

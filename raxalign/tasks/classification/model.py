@@ -96,9 +96,7 @@ class SentenceClassifier(Classifier, FineTuned):
 
     @torch.no_grad()
     def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Return probabilities (rows, labels) on the CPU, in input order; length-sorted batches,
-        eval mode.
-        """
+        """Return probabilities (rows, labels) on the CPU, in input order; eval mode."""
 
         def of_batch(chosen: np.ndarray) -> torch.Tensor:
             logits: torch.Tensor = self([rows[i] for i in chosen])

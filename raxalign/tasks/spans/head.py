@@ -85,9 +85,7 @@ class SpanHead(Head):
         return sorted(super().held_out(languages, trained), key=lambda held: held.split)
 
     def crossed_sets(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
-        """Return what is evaluated: each language, or with `g-xlt` each pair of languages (named
-        question, then context).
-        """
+        """Return each language, or with `g-xlt` each pair (question, then context)."""
         if not self.crosses:
             return self.held_out(languages, trained)
         read = self.evaluated_rows(languages)

@@ -22,9 +22,7 @@ _Span = tuple[float, int, int]
 
 @dataclass(frozen=True)
 class SpanRows:
-    """Rows as the encoder reads them, the places of their pieces in its states, and which of these
-    there are.
-    """
+    """Rows as the encoder reads them, the places of their pieces, and which there are."""
 
     layout: RowLayout
     places_BT: np.ndarray
@@ -32,9 +30,7 @@ class SpanRows:
 
 
 class SpanModel(FineTuned):
-    """Transforms apply to what the head reads by the language of each piece: the question's or the
-    context's.
-    """
+    """Transforms apply by the language of each piece: the question's or the context's."""
 
     def lay_out(self, rows: Sequence[PieceRow]) -> SpanRows:
         """Rows as the model reads them. The device has no part in it."""
@@ -112,8 +108,6 @@ def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float
 
 
 def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tensor:
-    """The sum over rows of the mean of two cross-entropies over a row's pieces: of the start and of
-    the end.
-    """
+    """The sum over rows of the mean of the cross-entropies of start and end over their pieces."""
     # The pieces are the classes, both logits the positions.
     return nn.functional.cross_entropy(logits_BT2, targets_B2, reduction="sum") / 2

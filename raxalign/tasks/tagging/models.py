@@ -39,9 +39,7 @@ _IN_MEMORY = 2 << 30
 
 @dataclass(frozen=True)
 class Features:
-    """`flat_PH`, float32, the pieces of all rows one after the other; those of row i begin at
-    ``offsets[i]``.
-    """
+    """`flat_PH`, float32: the pieces of all rows; those of row i begin at ``offsets[i]``."""
 
     flat_PH: np.ndarray
     offsets: np.ndarray
@@ -63,9 +61,7 @@ def extract(
     layers: Sequence[int],
     in_memory: int = _IN_MEMORY,
 ) -> Features:
-    """The sum of the layers for every piece, special ones too, each layer after its own readouts;
-    eval mode.
-    """
+    """The sum of the layers for every piece, each layer after its own readouts; eval mode."""
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
     lengths = [len(row) for row in rows]

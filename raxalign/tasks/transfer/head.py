@@ -146,9 +146,7 @@ class Head(ABC):
         return readers(self.options.selection, languages, self.pivot)
 
     def rows(self, split: Split, lang: str) -> Any:
-        """Read the rows of a split, at most `max_train` of a training set. Raises `DataError` with
-        file and line.
-        """
+        """Read the rows of a split, at most `max_train` to train on. Raises `DataError`."""
         found = self._read(split, lang)
         if split != "train":
             return self.check_evaluated(found)
@@ -317,9 +315,7 @@ class Head(ABC):
 
     @abstractmethod
     def columns(self, held: HeldOut, predicted: Any) -> dict[str, Any]:
-        """Return the columns of the table of predictions, one row per held-out row, that follow
-        those that all tasks have.
-        """
+        """Return the columns of the table of predictions that follow those of all tasks."""
 
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation; `chosen` are the weights of each model."""

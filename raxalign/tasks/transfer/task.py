@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 class TransferTask(Task):
-    """Task that is trained on the pivot, or on all languages together (`translate-train`), and
-    evaluated on every language.
-    """
+    """Task that is trained on the pivot, or on translations too, and evaluated everywhere."""
 
     language_names: ClassVar[LanguageNames] = {}
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations

@@ -34,9 +34,7 @@ ReadWords = Callable[[Sequence[Sequence[str]]], "WordVectors"]
 
 @dataclass(frozen=True)
 class Entries:
-    """A dictionary, lower-cased: its words on both sides, and the entries (E, 2) as numbers of
-    those, each once.
-    """
+    """A lower-cased dictionary: the words of both sides, and entries (E, 2) by their numbers."""
 
     src: Sequence[str]
     tgt: Sequence[str]

@@ -70,9 +70,7 @@ class VectorTask(Task):
         return self.params.identity()
 
     def idle(self) -> set[str]:
-        """Return the params on which nothing depends as the others are: `k` where the measure has
-        no neighbourhoods.
-        """
+        """Return the params that others' values make idle: `k` without neighbourhoods."""
         return set() if uses_neighbors(self.resolved()["measure"]) else {"k"}
 
     def canonical(self) -> dict[str, Any]:
