@@ -116,9 +116,7 @@ class Distillation(TrainedMethod["Lessons"]):
         return Distill(encoder, rows, layers, self.params.pooling)
 
     def notes(self, rows: Lessons, objective: Distill, fitted: Fitted) -> dict[str, object]:
-        """Return the number of sentence pairs, whether the teacher was read once before the
-        training, and the losses.
-        """
+        """Return the number of pairs, whether the teacher was read beforehand, and the losses."""
         notes = super().notes(rows, objective, fitted)
         return {"sentences": len(rows), "teacher_cached": objective.cached, **notes}
 

@@ -196,9 +196,7 @@ class _Rotations:
         )
 
     def _moments(self, lang: str, steps: tuple[Chains, Chains]) -> Moments:
-        """Return sums over the pairs of one language after the steps of both sides, the side first
-        that moves.
-        """
+        """Return sums over the pairs of a language after both sides' steps, the moving first."""
         pairs = supervised_pairs(self.params, self.encoder, self.inputs, lang, self.layers)
         after = ((stepped(src, steps[0]), stepped(tgt, steps[1])) for src, tgt in pairs)
         missing = no_pairs("rotation", lang, self.inputs.pivot)

@@ -138,9 +138,7 @@ class MapMethod(Method):
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """Return the encoder with maps for each language and layer. Raises `RaxalignError` where a
-        language has no pairs.
-        """
+        """Return the encoder with its maps. Raises `RaxalignError` where there are no pairs."""
         from raxalign.encoders.models.aligned import AlignedEncoder
 
         fit = self.fitting(encoder, inputs, parse_layers(self.params.layers, encoder.n_layers))

@@ -144,9 +144,7 @@ class Partners:
     def of(
         cls, starts_P: np.ndarray, left_P: np.ndarray, right_P: np.ndarray, n_pieces: int
     ) -> Partners:
-        """From links between two places of a row that begins at `starts_P`, each link once however
-        often it is given.
-        """
+        """From links of places in rows that begin at `starts_P`, each link once."""
         here = np.concatenate([starts_P + left_P, starts_P + right_P])
         there = np.concatenate([right_P, left_P])
         width = int(there.max(initial=0)) + 1

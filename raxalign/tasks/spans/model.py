@@ -58,9 +58,7 @@ class SpanModel(FineTuned):
 
     @torch.no_grad()
     def answers(self, windows: Windows, longest: int) -> list[str]:
-        """The best span of at most `longest` pieces over all windows of each question, as the
-        context's own characters.
-        """
+        """The best span over all windows of each question, as the context's own characters."""
 
         def of_batch(chosen: np.ndarray) -> list[_Span | None]:
             part = [windows.windows[i] for i in chosen]

@@ -44,9 +44,7 @@ METRICS = tuple(_RATIOS)
 
 
 class TaggingTask(TransferTask):
-    """Zero-shot transfer of a tagger that is trained on the pivot. A subclass gives its tags and
-    where its data has them.
-    """
+    """Zero-shot transfer of a tagger. A subclass gives its tags and where its data has them."""
 
     entities: ClassVar[bool] = True
     """Whether tags are O, B-type and I-type, and mark entities."""

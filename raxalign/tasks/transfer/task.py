@@ -135,9 +135,7 @@ class TransferTask(Task):
         return Refit(self.word_pooling, keeping, insists=self._asked == "refit")
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """Return the encoder `start` with the weights that `train` left in `folder`, where it kept
-        one model of one epoch.
-        """
+        """Return `start` with the weights of a training that kept one model of one epoch."""
         from raxalign.tasks.transfer.trained import trained_encoder
 
         return trained_encoder(start, folder)
