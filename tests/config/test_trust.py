@@ -74,9 +74,7 @@ def test_what_was_trusted_once_runs_unasked_and_so_do_edits_of_it(
         load(grid)
 
 
-def test_the_environment_trusts_and_nothing_of_it_is_remembered(
-    tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_trusts_and_nothing_of_it_is_remembered(tmp_path, stranger, monkeypatch):
     grid = grid_of(tmp_path, stranger)
     monkeypatch.setenv(TRUST, "1")
     load(grid)
@@ -98,9 +96,7 @@ def test_a_name_with_a_line_end_trusts_no_other_path(tmp_path: Path, stranger: P
 
 
 @pytest.mark.parametrize("home", ["", "relative"])
-def test_a_user_without_a_home_is_asked_each_time(
-    home: str, tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_without_a_home_is_asked_each_time(home, tmp_path, stranger, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", home)
     monkeypatch.setenv("HOME", home or "no/home")
@@ -113,13 +109,7 @@ def test_a_user_without_a_home_is_asked_each_time(
 
 
 @pytest.mark.parametrize(("answer", "is_trusted"), [("y", True), ("n", False), ("", False)])
-def test_on_a_terminal_the_user_is_asked_once(
-    answer: str,
-    is_trusted: bool,
-    tmp_path: Path,
-    stranger: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_a_terminal_the_user_is_asked_once(answer, is_trusted, tmp_path, stranger, monkeypatch):
     grid = grid_of(tmp_path, stranger)
 
     def ask() -> str:
