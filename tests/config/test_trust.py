@@ -6,7 +6,6 @@ import io
 import os
 import pty
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from raxalign.config import trust
 from raxalign.config.grid import load
 from raxalign.config.trust import TRUST
 from raxalign.errors import RaxalignError
-from tests.test_cli import Done, run  # noqa: F401 - a fixture
+from tests.test_cli import run  # noqa: F401 - a fixture
 from tests.test_plugins import grid_with, my_method
 
 pytestmark = pytest.mark.usefixtures("stranger")
@@ -37,12 +36,7 @@ def grid_of(folder: Path, marker: Path, more: str = "") -> Path:
 
 
 @pytest.mark.parametrize("command", ["plan", "report", "doctor", "grid"])
-def test_without_a_terminal_no_command_runs_a_plug_in_that_is_not_trusted(
-    command: str,
-    tmp_path: Path,
-    stranger: Path,
-    run: Callable[..., Done],  # noqa: F811
-) -> None:
+def test_without_a_terminal_no_untrusted_plug_in_runs(command, tmp_path, stranger, run):  # noqa: F811
     grid = grid_of(tmp_path, stranger)
     done = run(command, grid)
     assert done.code == 2
@@ -51,12 +45,7 @@ def test_without_a_terminal_no_command_runs_a_plug_in_that_is_not_trusted(
     assert not stranger.exists()
 
 
-def test_what_was_trusted_once_runs_unasked_and_so_do_edits_of_it(
-    tmp_path: Path,
-    stranger: Path,
-    run: Callable[..., Done],  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_trusted_and_edits_of_it_run(tmp_path, stranger, run, monkeypatch):  # noqa: F811
     """A file in another folder is another one, and so is what a link points to."""
     grid = grid_of(tmp_path, stranger)
     assert run("plan", grid, "--trust").code == 0
