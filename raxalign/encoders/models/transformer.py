@@ -50,7 +50,7 @@ from raxalign.encoders.models.vectors import (
     refuse_infinite,
 )
 from raxalign.errors import RaxalignError
-from raxalign.train.precision import arithmetic
+from raxalign.train.devices import arithmetic
 
 
 class TransformerEncoder(Encoder):
