@@ -41,7 +41,7 @@ from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.precision import arithmetic
+from raxalign.train.devices import arithmetic
 from raxalign.train.runtime import Runtime
 
 WAITS = (

@@ -75,7 +75,7 @@ class DataError(RaxalignError):
     def __init__(
         self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = ""
     ) -> None:
-        self.file, self.line = str(file), line
+        self.file, self.line, self.problem = str(file), line, problem
         where = f"{file}:{line}" if line is not None else str(file)
         super().__init__(f"{where}: {problem}" + (f". {remedy}" if remedy else ""))
 

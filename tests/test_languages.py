@@ -17,9 +17,7 @@ def test_languages_with_three_letters_have_their_scripts_and_spaces():
             assert (known.script, known.spaced, known.segmenter) == (script, True, None), code
 
 
-def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(monkeypatch):
     codes = sorted(languages._SHORT_CODES)
     language.cache_clear()
     with monkeypatch.context() as without:
@@ -61,27 +59,15 @@ def test_a_code_is_read_as_cldr_reads_it(code: str, tag: str, script: str, name:
     assert name in known.name
 
 
-def test_the_script_says_whether_words_are_divided_by_spaces():
+def test_the_script_says_whether_words_are_divided_by_spaces_and_by_which_segmenter():
     unspaced = "zh zh-Hant yue ja th lo km my shn bo dz jv-Java".split()  # noqa: SIM905
     assert not [code for code in unspaced if language(code).spaced]
     spaced = "ko am ar vi jv zh-Latn ja-Latn".split()  # noqa: SIM905
     assert [code for code in spaced if language(code).spaced] == spaced
-
-
-def test_languages_without_spaces_know_their_segmenter():
-    segmenters = {
-        code: language(code).segmenter
-        for code in ("zh", "zho_Hant", "th", "tha_Thai", "ja", "de", "zh-Latn")
-    }
-    assert segmenters == {
-        "zh": "jieba",
-        "zho_Hant": "jieba",
-        "th": "pythainlp",
-        "tha_Thai": "pythainlp",
-        "ja": None,
-        "de": None,
-        "zh-Latn": None,
-    }
+    segmenters = dict.fromkeys(("zh", "zho_Hant"), "jieba")
+    segmenters |= dict.fromkeys(("th", "tha_Thai"), "pythainlp")
+    segmenters |= dict.fromkeys(("ja", "de", "zh-Latn"))
+    assert {code: language(code).segmenter for code in segmenters} == segmenters
 
 
 @pytest.mark.parametrize(
@@ -133,15 +119,11 @@ def test_well_formed_codes_of_unknown_languages_are_remarked_on():
     assert "Tibt" in (remark("xyz-Tibt") or "")
 
 
-def test_labels_of_pairs_are_divided_by_the_languages_that_there_are():
+def test_labels_of_pairs_are_divided_and_respelled_by_the_languages_that_there_are():
     languages = ["zh-Hant", "en", "zh"]
     assert pair_of("zh-Hant-en", languages) == ("zh-Hant", "en")
     assert pair_of("en-zh-Hant", languages) == ("en", "zh-Hant")
     assert pair_of("zh-zh-Hant", languages) == ("zh", "zh-Hant")
-    assert pair_of("zh-Hant", languages) is None
-    assert pair_of("avg", languages) is None
-
-
-def test_labels_are_respelled_by_language():
+    assert pair_of("zh-Hant", languages) is pair_of("avg", languages) is None
     assert respelled("zh-Hant-en", ["eng_Latn", "zho_Hant"]) == "zho_Hant-eng_Latn"
     assert respelled("fr-en", ["eng_Latn", "deu"]) == "fr-en"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 
@@ -38,21 +36,21 @@ from tests.test_cli import Done, run  # noqa: F401 - a fixture
 from tests.toys.pages import blocks
 
 
-def my_method(folder: Path, name: str = "my_method.py", more: str = "") -> Path:
+def my_method(folder, name="my_method.py", more=""):
     """The method of docs/how-to/plugins.md in a file."""
     path = folder / name
     path.write_text(blocks()["my_method.py"] + more, encoding="utf-8")
     return path
 
 
-def grid_with(folder: Path, plugins: str = "plugins: [my_method.py]\n") -> Path:
+def grid_with(folder, plugins="plugins: [my_method.py]\n"):
     methods = ("none: {}", "mine: {kind: my_method, strength: [0.5, 1.0]}")
     return write_grid(
         folder, languages="{each: [de]}", sentences="100", methods=methods, more=plugins
     )
 
 
-def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path: Path) -> None:
+def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path):
     file = my_method(tmp_path)
     opened = open_grid(grid_with(tmp_path), storage=str(tmp_path / "storage"))
     workshop = Workshop(opened.plan, opened.storage, Runtime())
@@ -69,9 +67,7 @@ def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_pa
     assert opened.plan.plugins[0].path == str(file)
 
 
-def test_the_digest_of_the_file_enters_the_keys_of_what_it_makes_and_no_others(
-    tmp_path: Path,
-) -> None:
+def test_the_digest_of_the_file_enters_the_keys_of_what_it_makes_and_no_others(tmp_path):
     my_method(tmp_path)
     before = open_grid(grid_with(tmp_path)).plan
     my_method(tmp_path, more="\n# edited\n")
@@ -90,8 +86,8 @@ def test_the_digest_of_the_file_enters_the_keys_of_what_it_makes_and_no_others(
 
 
 def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     file = my_method(tmp_path)
     plan = open_grid(grid_with(tmp_path)).plan
     assert Plan.from_json(plan.to_json()) == plan
@@ -110,7 +106,7 @@ def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
         refuse_changed([replace(plan.plugins[0], path=str(tmp_path / "gone.py"))])
 
 
-def test_a_file_of_one_grid_is_unknown_to_another(tmp_path: Path) -> None:
+def test_a_file_of_one_grid_is_unknown_to_another(tmp_path):
     my_method(tmp_path)
     opened = open_grid(grid_with(tmp_path))
     with pytest.raises(GridError, match="unknown method 'my_method'"):
@@ -178,9 +174,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(
-    fault: str, tmp_path: Path
-) -> None:
+def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(fault, tmp_path):
     text, message = FAULTS[fault]
     (tmp_path / "my_method.py").write_text(text, encoding="utf-8")
     before = set(sys.modules)
@@ -202,13 +196,13 @@ def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(
         ("a-b.py", "cannot be a plug-in's name"),
     ],
 )
-def test_a_name_that_is_taken_or_none_is_refused(name: str, message: str, tmp_path: Path) -> None:
+def test_a_name_that_is_taken_or_none_is_refused(name, message, tmp_path):
     my_method(tmp_path, name)
     with pytest.raises(GridError, match=message):
         load(grid_with(tmp_path, plugins=f"plugins: {name}\n"))
 
 
-def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "other").mkdir()
     files = [
         open_file(my_method(tmp_path)),
@@ -228,22 +222,20 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_list_prints_a_file_s_plug_in_and_goes_on_after_a_faulty_one(
-    tmp_path: Path,
-    run: Callable[..., object],  # noqa: F811
-) -> None:
+    tmp_path,
+    run,  # noqa: F811
+):
     (tmp_path / "bad.py").write_text("import no_such_module_at_all\n")
     done = run(
         "list", "methods", "--plugins", tmp_path / "bad.py", "--plugins", my_method(tmp_path)
     )
-    assert done.code == 0  # type: ignore[attr-defined]
-    assert "warning: " in done.err and "bad.py:1: ModuleNotFoundError" in done.err  # type: ignore[attr-defined]  # noqa: PT018
-    assert "my_method: Move the words of each language" in done.out  # type: ignore[attr-defined]
-    assert "rotation: " in done.out  # type: ignore[attr-defined]
+    assert done.code == 0
+    assert "warning: " in done.err and "bad.py:1: ModuleNotFoundError" in done.err  # noqa: PT018
+    assert "my_method: Move the words of each language" in done.out
+    assert "rotation: " in done.out
 
 
-def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(tmp_path, monkeypatch):
     my_method(tmp_path, "a_package_of_mine.py")
     (tmp_path / "a_broken_package.py").write_text("x = 1\nimport no_such_module_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -273,9 +265,9 @@ def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(
 
 
 def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(
-    run: Callable[..., Done],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    run,  # noqa: F811
+    tmp_path,
+):
     (tmp_path / "my_method.py").write_text(
         CLASS.format(name="A").replace("rx.Needs()", "rx.Nothing()") + ALIGN + REFERENCE
     )
@@ -299,14 +291,14 @@ def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(
     ],
 )
 def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
-    old: str, new: str, message: str, tmp_path: Path
-) -> None:
+    old, new, message, tmp_path
+):
     text = (CLASS.format(name="A") + ALIGN + REFERENCE).replace(old, new)
     (tmp_path / "my_method.py").write_text(text)
     path = grid_with(tmp_path)
     path.write_text(path.read_text().replace(", strength: [0.5, 1.0]", ""))
 
-    def told() -> str | None:
+    def told():
         try:
             opened = open_grid(path, storage=str(tmp_path / "storage"))
         except PluginFault as fault:
@@ -317,8 +309,8 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
     assert f"{tmp_path}/my_method.py{message}" in str(told())
 
 
-def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in() -> None:
+def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in():
     with pytest.raises(ZeroDivisionError) as raised:
-        catalog("methods").kind(1 // 0)  # type: ignore[arg-type]
+        catalog("methods").kind(1 // 0)
     assert blamed(raised.value) is None
     assert message_of(raised.value) == "ZeroDivisionError: integer division or modulo by zero"

@@ -10,7 +10,6 @@ from raxalign.config.grid import load
 from raxalign.plan.expansion import data
 from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -28,50 +27,55 @@ METHODS = (
 )
 
 
-def workshop_of(folder, made):
-    path = write_grid(
-        folder, methods=METHODS, languages="{together: [de, fr]}", sentences="60", size=150
-    )
-    plan, root = expand(load(path)), str(folder / "storage")
-    return Workshop(
-        plan, Storage(root), Runtime(threads=1), lambda stage, seconds: made.append(stage)
-    )
+def workshop_of(folder, made, **grid):
+    """A workshop over a grid, which tells what it makes."""
+    folder.mkdir()
+    plan = expand(load(write_grid(folder, sentences="60", size=150, **grid)))
+    tell = lambda stage, seconds: made.append(stage)  # noqa: E731
+    return Workshop(plan, Storage(str(folder / "storage")), Runtime(threads=1), tell)
 
 
-def trained(workshop):
+def trained(workshop, kind="aligned"):
     """What each training made, by its key: notes, and the digests of its files."""
     found = {}
     for key, stage in workshop.plan.stages.items():
-        if stage.kind == "aligned" and stage.maker != "none":
+        if stage.kind == kind and stage.maker != "none":
             workshop.ensure(key)
-            manifest = workshop.store.manifest("aligned", key)
+            manifest = workshop.store.manifest(kind, key)
             files = {name: entry.sha256 for name, entry in manifest.files.items()}
             found[stage.maker, key] = (json.dumps(manifest.notes, sort_keys=True), files)
     return found
 
 
-@pytest.mark.slow
-def test_trainings_on_mapped_pieces_end_with_the_same_weights(tmp_path, monkeypatch):
-    made = []
-    (tmp_path / "read").mkdir()
-    plain = trained(workshop_of(tmp_path / "read", made))
+def both(root, made, monkeypatch, kind="aligned", **grid):
+    """What the trainings of a grid made on pieces that they read, and on mapped ones; and the
+    workshop of the latter.
+    """
+    plain = trained(workshop_of(root / "read", made, **grid), kind)
     assert not any(stage.kind == "pieces" for stage in made)
     made.clear()
     monkeypatch.setattr(data, "LEAST_SENTENCES", 1)
-    (tmp_path / "mapped").mkdir()
-    mapped = workshop_of(tmp_path / "mapped", made)
-    assert trained(mapped) == plain
+    mapped = workshop_of(root / "mapped", made, **grid)
+    return plain, trained(mapped, kind), mapped
+
+
+@pytest.mark.slow
+def test_trainings_on_mapped_pieces_end_with_the_same_weights(tmp_path, monkeypatch):
+    made, grid = [], {"methods": METHODS, "languages": "{together: [de, fr]}"}
+    plain, found, workshop = both(tmp_path, made, monkeypatch, **grid)
+    assert found == plain
     kinds = [stage.kind for stage in made]
-    assert kinds.count("pieces") == len(
-        [stage for stage in mapped.plan.stages.values() if stage.kind == "pieces"]
-    )
+    pieces = [stage for stage in workshop.plan.stages.values() if stage.kind == "pieces"]
+    assert kinds.count("pieces") == len(pieces)
     assert kinds.count("aligned") == len(plain)
 
 
 def test_damaged_pieces_are_set_aside_and_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "LEAST_SENTENCES", 1)
-    made = []
-    workshop = workshop_of(tmp_path, made)
+    encoder, made = tiny_bert(tmp_path / "encoder", ["the", "a", "is", "der", "die", "ein"]), []
+    workshop = workshop_of(
+        tmp_path / "grid", made, encoder=str(encoder), methods=METHODS[:2], languages="{each: [de]}"
+    )
     key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "pieces")
     folder = workshop.ensure(key)
     before = (folder / "src" / "ids.npy").read_bytes()
@@ -83,34 +87,17 @@ def test_damaged_pieces_are_set_aside_and_made_again(tmp_path, monkeypatch):
 
 
 TASK = (
-    "xnli: {data: phrasebook, phrasebook: {train: 60, dev: 12, test: 12}, epochs: 1,"
+    "xnli: {data: phrasebook, phrasebook: {train: 30, dev: 6, test: 6}, epochs: 1,"
     " setting: translate-train, code_switching: sentence, batch_size: 16}",
 )
 
 
-def tuned(folder, made):
-    """A workshop over a grid with one task, and what the task's training made."""
-    folder.mkdir()
-    encoder = tiny_bert(folder / "encoder", ["the", "a", "is", "der", "die", "ein"])
-    grid = {"methods": ("none: {}",), "languages": "{each: [de]}", "sentences": "60", "size": 150}
-    path = write_grid(folder, encoder=str(encoder), tasks=TASK, **grid)
-    plan, root = expand(load(path)), str(folder / "storage")
-    store, tell = ArtifactStore(root), lambda stage, seconds: made.append(stage)
-    workshop = Workshop(plan, Storage(root), Runtime(threads=2), tell)
-    (key,) = [key for key, stage in plan.stages.items() if stage.kind == "tuned"]
-    workshop.ensure(key)
-    manifest = store.manifest("tuned", key)
-    files = {name: entry.sha256 for name, entry in manifest.files.items()}
-    return key, manifest.notes, files
-
-
 def test_a_task_trained_on_shared_rows_ends_with_the_same_weights(tmp_path, monkeypatch):
-    made = []
-    plain = tuned(tmp_path / "read", made)
-    assert [stage.maker for stage in made] == ["none", "xnli"]
-    made.clear()
-    monkeypatch.setattr(data, "LEAST_SENTENCES", 1)
-    assert tuned(tmp_path / "mapped", made) == plain
+    encoder, made = tiny_bert(tmp_path / "encoder", ["the", "a", "is", "der", "die", "ein"]), []
+    grid = {"methods": ("none: {}",), "languages": "{each: [de]}", "encoder": str(encoder)}
+    plain, found, _ = both(tmp_path, made, monkeypatch, "tuned", tasks=TASK, **grid)
+    assert [files for _, files in found.values()] == [files for _, files in plain.values()]
+    assert len(plain) == 1
     assert sorted((stage.kind, stage.maker) for stage in made) == [
         ("aligned", "none"),
         ("pieces", "xnli"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
-from raxalign.corpora.text.sentences import cells, sentence_columns
+from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_columns
 from raxalign.encoders.models import pieces, token_means, transformer
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.training import masked_lm
@@ -21,7 +21,7 @@ from raxalign.methods.distillation import Distillation
 from raxalign.methods.rows.linked_words import read_linked_rows, read_sentence_rows
 from raxalign.methods.rows.sentences import read_bitexts, read_texts
 from raxalign.methods.rows.switching import read_switchable
-from raxalign.methods.statistics.moments import WordReading, linked_vectors, sentences_of
+from raxalign.methods.statistics.moments import WordReading, linked_vectors
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.schema import full_schema
@@ -32,7 +32,6 @@ from raxalign.tasks.tagging.reading import read_tagged
 from raxalign.tasks.tagging.scheme import UNIVERSAL
 from raxalign.tasks.translation import sweep
 from raxalign.tasks.vectors.dictionary_words import mean_vectors
-from raxalign.tasks.vectors.dictionary_words import sentences_of as text_sentences
 from raxalign.tasks.vectors.pairs import SentencePairs, read_linked_words
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from tests.methods.toy import toy_encoder
@@ -108,7 +107,7 @@ def drawn(encoder, folder: Path) -> None:
 
 
 def streamed(encoder, folder: Path) -> None:
-    for part in sentences_of(folder / "pairs", "src"):
+    for part in sentence_chunks(read_table(folder / "pairs"), "src", 100):
         encoder.words(part, "de", layers=FIRST, pooling="mean")
 
 
@@ -130,7 +129,8 @@ def dictionary_contexts(encoder, folder: Path) -> None:
 
 def mean_tokens(encoder, folder: Path) -> None:
     reading = token_means.Reading("sentences", 8, None, "tokens", "exclude")
-    token_means.token_means(encoder, text_sentences(folder / "de"), "de", FIRST, reading)
+    text = sentence_chunks(read_table(folder / "de"), "words", 100)
+    token_means.token_means(encoder, text, "de", FIRST, reading)
 
 
 def pretrained(encoder, folder: Path) -> None:

@@ -4,8 +4,6 @@ what they find, in which order, and with which settings of PyTorch.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -83,13 +81,13 @@ def clouds(n, m, dim, seed=0, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(("n", "m"), [(70, 53), (33, 200), (1, 40), (40, 1), (1, 1), (3, 3)])
+@pytest.mark.parametrize(("n", "m"), [(70, 53), (1, 40), (40, 1), (1, 1), (3, 3)])
 def test_agrees_with_brute_force(measure, n, m):
     assert_nearest(*clouds(n, m, 12), measure, 10)
     assert_nearest(*clouds(n, m, 12, seed=1), measure, 10, SMALL)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**CASES, measure=st.sampled_from(sorted(MEASURES)))
 def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
     assert_nearest(*clouds(n, m, 5, seed), measure, k, tiling)
@@ -117,9 +115,9 @@ def computed(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("vectors", [clouds(1200, 1100, 16, dtype=torch.float32), crowded(1200)])
+@pytest.mark.parametrize("vectors", [clouds(600, 550, 16, dtype=torch.float32), crowded(600)])
 def test_bounds_leave_few_candidates_to_compute_again(vectors, computed):
-    assert_nearest(*vectors, "csls", 10, Tiling(column_group=8, wide_group=16), tolerance=1e-5)
+    assert_nearest(*vectors, "csls", 10, Tiling(column_group=4, wide_group=8), tolerance=1e-5)
     again = sum(queries * candidates for queries, candidates in computed)
     assert again < 0.2 * 2 * len(vectors[0]) * len(vectors[1])
 
@@ -132,22 +130,20 @@ def test_every_similarity_is_computed_once_more_where_bounds_exclude_nothing(com
     assert sum(queries * candidates for queries, candidates in computed) == 2 * 60 * 50
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**CASES)
 def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
     """Small whole numbers: many similarities are equal, and their sums are exact."""
     g = torch.Generator().manual_seed(seed)
     x, y = (torch.randint(-2, 3, (size, 3), generator=g).double() for size in (n, m))
-    found = first_pass.nearest_both(
-        scaled_vectors.ScaledVectors.of(x), scaled_vectors.ScaledVectors.of(y), k, tiling
-    )
+    sides = map(scaled_vectors.ScaledVectors.of, (x, y))
+    found = first_pass.nearest_both(*sides, k, tiling)
     for nearest, similarities in zip(found, (x @ y.T, y @ x.T), strict=True):
         own, others = similarities.shape
         best = similarities.topk(min(k, others), 1).values
         assert torch.equal(nearest.values.sort(1, descending=True).values, best)
         assert torch.equal(similarities.gather(1, nearest.places), nearest.values)
         assert all(len(set(places)) == len(places) for places in nearest.places.tolist())
-        torch.testing.assert_close(nearest.values.mean(1), best.mean(1), rtol=0, atol=1e-12)
         peaks = [part.amax(1) for part in torch.split(similarities, nearest.group, dim=1)]
         assert torch.equal(nearest.peaks, torch.stack(peaks))
         assert nearest.peaks.shape[1] == own
@@ -173,16 +169,6 @@ def test_rows_of_one_hash_are_compared(monkeypatch):
     assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
 
 
-def test_csls_by_hand():
-    """With k = 1: cosines [[1, .6], [.8, .96]], r_S = (1, .96), r_T = (1, .96)."""
-    x = torch.tensor([[2.0, 0.0], [1.6, 1.2]], dtype=torch.float64)
-    y = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
-    forward, backward = nearest_neighbors(x, y, k=1)
-    # 2 - 1 - 1 = 0 above 1.2 - 1 - .96; 1.92 - 1.92 = 0 above 1.6 - .96 - 1
-    assert forward.tolist() == [0, 1]
-    assert backward.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 def test_ties_go_to_the_lower_index(measure):
     x = torch.randn(21, 7, generator=torch.Generator().manual_seed(3))
@@ -195,32 +181,22 @@ def test_ties_go_to_the_lower_index(measure):
     assert torch.equal(forward[:21], forward[21:42])
 
 
-def test_negative_zero_ties_with_zero():
-    y = torch.tensor([[0.0, 1.0], [-0.0, 1.0]])
-    assert nearest_neighbors(torch.tensor([[0.0, 2.0]]), y)[0].tolist() == [0]
-
-
-def test_a_zero_vector_has_cosine_zero():
-    x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
-    y = torch.tensor([[-1.0, 0.0], [0.0, 0.0]])
-    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [1, 0]
-
-
-def test_views_and_half_precision_are_read():
+def test_views_half_precision_zeros_and_vectors_far_from_the_origin_are_read():
     x, y = clouds(30, 40, 8, dtype=torch.float32)
+    before = x.clone(), y.clone()
     expected, doubled = nearest_neighbors(x, y), [torch.cat([side, side], 1) for side in (x, y)]
     for views in ((x.T.contiguous().T, y.T.contiguous().T), (doubled[0][:, 8:], doubled[1][:, :8])):
         assert all(map(torch.equal, nearest_neighbors(*views), expected))
+    assert all(map(torch.equal, (x, y), before))
     assert_nearest(x.half(), y.half(), "csls", 10, tolerance=1e-5)
-
-
-def test_inputs_are_left_alone_and_need_no_gradient():
-    x, y = clouds(12, 9, 4, dtype=torch.float32)
-    before = x.clone(), y.clone()
-    forward, _ = nearest_neighbors(x.requires_grad_(), y, tiling=SMALL)
-    assert torch.equal(x.detach(), before[0])
-    assert torch.equal(y, before[1])
-    x[forward.clamp_max(8)].sum().backward()
+    y = torch.tensor([[0.0, 1.0], [-0.0, 1.0]])  # a tie
+    assert nearest_neighbors(torch.tensor([[0.0, 2.0]]), y)[0].tolist() == [0]
+    x, y = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([[-1.0, 0.0], [0.0, 0.0]])
+    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [1, 0]
+    # At 10,000 a square has a rounding error of 8 in float32, larger than these distances.
+    x = torch.linspace(0, 1, 11)[:, None] + 10_000
+    found, _ = nearest_neighbors(x, x.flip(0), measure="euclidean")
+    assert found.tolist() == list(range(10, -1, -1))
 
 
 def test_ascending_data_is_exact_too():
@@ -235,19 +211,22 @@ def test_ascending_data_is_exact_too():
     assert_nearest(x, up.repeat(7, 1), "csls", 10, SMALL)
 
 
+ONES = torch.ones(2, 3)
+
+
 @pytest.mark.parametrize(
     ("source", "target", "options", "word"),
     [
-        (torch.ones(2, 3), torch.ones(2, 4), {}, "equal dimensions"),
-        (torch.ones(3), torch.ones(2, 3), {}, "equal dimensions"),
-        (torch.ones(2, 3), torch.ones(0, 3), {}, "target has no vectors"),
-        (torch.ones(0, 3), torch.ones(2, 3), {}, "source has no vectors"),
-        (torch.ones(2, 3), torch.ones(2, 3).double(), {}, "one float type"),
-        (torch.ones(2, 3).int(), torch.ones(2, 3).int(), {}, "one float type"),
-        (torch.ones(2, 3), torch.tensor([[1.0, float("nan"), 0.0]]), {}, "target has values"),
+        (ONES, torch.ones(2, 4), {}, "equal dimensions"),
+        (torch.ones(3), ONES, {}, "equal dimensions"),
+        (ONES, torch.ones(0, 3), {}, "target has no vectors"),
+        (torch.ones(0, 3), ONES, {}, "source has no vectors"),
+        (ONES, ONES.double(), {}, "one float type"),
+        (ONES.int(), ONES.int(), {}, "one float type"),
+        (ONES, torch.tensor([[1.0, float("nan"), 0.0]]), {}, "target has values"),
         (torch.tensor([[1.0, float("inf")]]), torch.ones(2, 2), {}, "source has values"),
-        (torch.ones(2, 3), torch.ones(2, 3), {"k": 0}, "at least one"),
-        (torch.ones(2, 3), torch.ones(2, 3), {"measure": "euclid"}, "unknown measure"),
+        (ONES, ONES, {"k": 0}, "at least one"),
+        (ONES, ONES, {"measure": "euclid"}, "unknown measure"),
     ],
 )
 def test_bad_input_is_an_error(source, target, options, word):
@@ -277,18 +256,6 @@ def test_scores_of_all_candidates_find_the_same_neighbours(measure):
     assert mutual_nearest(x[:0], y, measure=measure, k=3) == []
 
 
-def test_distances_are_exact_far_from_the_origin():
-    """At 10,000 a square has a rounding error of 8 in float32, larger than these distances."""
-    x = torch.linspace(0, 1, 11)[:, None] + 10_000
-    found, _ = nearest_neighbors(x, x.flip(0), measure="euclidean")
-    assert found.tolist() == list(range(10, -1, -1))
-
-
-def test_importing_it_does_not_import_torch():
-    code = "import sys, raxalign.similarity; sys.exit('torch._C' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 LITTLE = Tiling(block_bytes=8192, wide_group=8, row_group=4, column_group=4)
 
 
@@ -313,19 +280,15 @@ def default_threads():
         return executor.submit(torch.get_num_threads).result()
 
 
-def test_lanes_divide_the_threads(monkeypatch):
-    many = torch.zeros(1, 1).expand(2**15, 2**15)
-    for threads, expected in {1: 1, 2: 2, 3: 3, 4: 4, 5: 1, 6: 3, 16: 4}.items():
-        monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)
-        assert lanes_for(many, many) == expected
-
-
-def test_little_work_and_a_device_have_one_lane(four_threads, monkeypatch):
-    few = torch.zeros(10, 3)
+def test_lanes_divide_the_threads_and_little_work_and_a_device_have_one(four_threads, monkeypatch):
+    few, many = torch.zeros(10, 3), torch.zeros(1, 1).expand(2**15, 2**15)
     assert lanes_for(few, few) == 4
     assert lanes_for(few.to("meta"), few.to("meta")) == 1
     monkeypatch.setattr(worker_pool, "_WORK", 301)
     assert lanes_for(few, few) == 1
+    for threads, expected in {1: 1, 2: 2, 3: 3, 4: 4, 5: 1, 6: 3, 16: 4}.items():
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)
+        assert lanes_for(many, many) == expected
 
 
 @pytest.mark.parametrize(("number", "each"), [(2, 2), (4, 1)])
@@ -354,22 +317,19 @@ def test_lanes_of_several_callers_leave_the_default_alone(four_threads):
 
     def call():
         begin.wait(timeout=30)
-        return [at_once([torch.get_num_threads] * 2, 2) for _ in range(20)]
+        return [at_once([torch.get_num_threads] * 2, 2) for _ in range(10)]
 
     with ThreadPoolExecutor(3) as executor:
         for found in executor.map(lambda _: call(), range(3)):
-            assert found == [[2, 2]] * 20
+            assert found == [[2, 2]] * 10
     assert default_threads() == 4
 
 
-def test_jobs_run_at_the_same_time_and_their_results_come_in_their_order():
+def test_jobs_run_at_the_same_time_in_the_callers_modes_and_their_results_come_in_order():
     together = threading.Barrier(2)
     assert sorted(at_once([lambda: together.wait(timeout=30)] * 2, 2)) == [0, 1]
     for lanes in (1, 2, 3):
         assert at_once([lambda: "a", lambda: 2, lambda: None], lanes) == ["a", 2, None]
-
-
-def test_jobs_run_in_the_callers_modes_of_autograd():
     modes = [torch.is_grad_enabled, torch.is_inference_mode_enabled]
     assert at_once(modes, 2) == [True, False]
     with torch.no_grad():
@@ -378,8 +338,9 @@ def test_jobs_run_in_the_callers_modes_of_autograd():
         assert at_once(modes, 2) == [False, True]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
-@pytest.mark.parametrize(("rows", "columns"), [(4, 5), (1, 1), (5, 2), (7, 3)])
+@pytest.mark.parametrize(
+    ("number", "rows", "columns"), [(1, 4, 5), (2, 1, 1), (2, 7, 3), (3, 4, 5), (4, 5, 2)]
+)
 def test_a_walk_visits_every_cell_once(number, rows, columns):
     """No two cells of a row or of a column at a time, and each in the order of every run."""
     busy, visited, lock = Counter(), [], threading.Lock()
@@ -421,15 +382,14 @@ def test_the_error_of_a_visit_ends_a_walk(number):
     assert (5, 1) not in visited
 
 
-@pytest.mark.parametrize("measure", ["csls", "released_cao"])
-@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize(("measure", "threads"), [("csls", 4), ("released_cao", 2)])
 def test_lanes_find_what_one_thread_finds(four_threads, monkeypatch, measure, threads):
     """Many vectors are equal to others, so that ties are decided too; twice, in inference mode, and
     on vectors with gradients.
     """
     g = torch.Generator().manual_seed(0)
-    x, y = torch.randn(300, 8, generator=g), torch.randn(200, 8, generator=g)
-    x, y = torch.cat([x, y[:40], x[:50]]), torch.cat([y, x[:70]])
+    x, y = torch.randn(150, 8, generator=g), torch.randn(100, 8, generator=g)
+    x, y = torch.cat([x, y[:20], x[:25]]), torch.cat([y, x[:35]])
     torch.set_num_threads(threads)
     seen, take = set(), nearest_neighbors.__globals__["ScaledVectors"].take
 
@@ -437,14 +397,15 @@ def test_lanes_find_what_one_thread_finds(four_threads, monkeypatch, measure, th
         seen.add(threading.get_ident())
         return take(self, places)
 
+    def found(x, y):
+        return nearest_neighbors(x, y, measure=measure, tiling=LITTLE)
+
     monkeypatch.setattr("raxalign.similarity.neighbors.ScaledVectors.take", noted)
-    found = [nearest_neighbors(x, y, measure=measure, tiling=LITTLE) for _ in range(2)]
+    by_lanes = [found(x, y), found(x, y), found(x.clone().requires_grad_(), y)]
     assert len(seen) >= threads
     with torch.inference_mode():
-        found.append(nearest_neighbors(x * 1, y * 1, measure=measure, tiling=LITTLE))
+        by_lanes.append(found(x * 1, y * 1))
     torch.set_num_threads(1)
-    alone = nearest_neighbors(x, y, measure=measure, tiling=LITTLE)
-    torch.set_num_threads(threads)
-    found.append(nearest_neighbors(x.requires_grad_(), y, measure=measure, tiling=LITTLE))
-    for other in found:
+    alone = found(x, y)
+    for other in by_lanes:
         assert all(torch.equal(*pair) for pair in zip(other, alone, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path, PurePath
 from typing import Any
@@ -74,10 +75,16 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath | str) else value
 
 
+@lru_cache(maxsize=8)
+def _nodes(text: str) -> Any:
+    """The nodes of a text, which nobody changes; None of one that is empty."""
+    return YAML(typ="safe", pure=True, plug_ins=[]).compose(text)
+
+
 def _composed(path: Path | str, text: str, faults: Faults) -> Node:
     """Return the tree of a text. Raises `GridError` for a text that is empty or not YAML."""
     try:
-        composed = YAML(typ="rt", pure=True).compose(text)
+        composed = _nodes(text)
         if composed is None:
             remedy = "it needs at least name, encoder, languages, corpus, methods, tasks"
             raise GridError(path, [Fault(None, "grid", "the file is empty", remedy)])

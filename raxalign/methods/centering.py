@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, final
 
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+    from raxalign.encoders.models.aligned import Affine
+    from raxalign.methods.statistics.moments import TextMoments
 
 
 @final
@@ -33,12 +32,8 @@ class Centering(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """Return the encoder with a shift for each language and layer. Raises `RaxalignError` for
-        text without words.
-        """
+    def maps(self, moments: TextMoments) -> Iterable[Affine]:
+        """Return the shift of each layer."""
         from raxalign.encoders.models.aligned import Affine
 
-        return self.each_by_itself(
-            encoder, inputs, runtime, lambda moments: map(Affine, moments.means())
-        )
+        return map(Affine, moments.means())

@@ -20,12 +20,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
-from raxalign.methods.rows.switching import (
-    Entries,
-    SwitchableText,
-    read_switchable,
-    switched_rows,
-)
+from raxalign.methods.rows.switching import Entries, SwitchableText, read_switchable, switched_rows
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:
@@ -136,14 +131,9 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
     def _looked_up(
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
     ) -> SwitchableText:
-        return read_switchable(
-            encoder,
-            {lang: folders[lang] for lang in (*inputs.languages, inputs.pivot)},
-            self._dictionaries(inputs),
-            inputs.pivot,
-            self.params.max_length,
-            self.params.min_pieces,
-        )
+        pivot, params = inputs.pivot, self.params
+        sizes = params.max_length, params.min_pieces
+        return read_switchable(encoder, folders, self._dictionaries(inputs), pivot, *sizes)
 
     def _dictionaries(self, inputs: MethodInputs) -> Entries:
         from raxalign.corpora.readers.dictionary import read_dictionary

@@ -5,8 +5,7 @@ pivot's side (Reimers & Gurevych 2020).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -66,8 +65,7 @@ class Distillation(TrainedMethod["Lessons"]):
         """
 
         teacher: DataPath | None = Field(
-            None,
-            description=("Hugging Face folder of the teacher (none: the original encoder)."),
+            None, description=("Hugging Face folder of the teacher (none: the original encoder).")
         )
         teacher_pooling: SentencePooling | None = Field(
             None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."
@@ -113,9 +111,8 @@ class Distillation(TrainedMethod["Lessons"]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Lessons:
         """Return the sentence pairs of all languages, and their teacher."""
-        chosen, pivot = {lang: folders[lang] for lang in inputs.languages}, inputs.pivot
-        bitexts = read_sentence_rows(encoder, chosen, pivot, self.params.max_length)
-        return Lessons(bitexts, self.teacher(encoder, list(chosen.values()), pivot))
+        bitexts = read_sentence_rows(encoder, folders, inputs.pivot, self.params.max_length)
+        return Lessons(bitexts, self.teacher(encoder, list(folders.values()), inputs.pivot))
 
     def objective(self, encoder: TransformerEncoder, rows: Lessons, seed: int) -> Distill:  # noqa: ARG002
         """Return the distance from the teacher's vectors."""
@@ -130,11 +127,16 @@ class Distillation(TrainedMethod["Lessons"]):
         return {"sentences": len(rows), "teacher_cached": objective.cached, **notes}
 
     def teacher(self, encoder: TransformerEncoder, folders: list[Path], pivot: str) -> Teacher:
-        """Return the teacher of the pivot's sentences of some bitexts."""
+        """Return the teacher of the pivot's sentences of some bitexts. Of a folder of
+        sentence-transformers the transformer alone is read.
+        """
+        from raxalign.encoders.models.transformer import TransformerEncoder
+
         params, teacher = self.params, encoder
         layers = parse_layers(params.layers, encoder.n_layers)
         if params.teacher is not None:
-            teacher = load_teacher(Path(params.teacher), encoder.device)
+            teacher = TransformerEncoder.from_folder(Path(params.teacher), device=encoder.device)
+            teacher.model.requires_grad_(requires_grad=False)
             teacher.precision, teacher.compiled = encoder.precision, encoder.compiled
             layers = (teacher.n_layers,)
         chunks = (
@@ -142,33 +144,6 @@ class Distillation(TrainedMethod["Lessons"]):
         )
         sentences = replace(tokenise(teacher, chunks, params.max_length), languages=(pivot,))
         return Teacher(teacher, sentences, layers, params.teacher_pooling or params.pooling)
-
-
-def distillation_loss(
-    src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int
-) -> torch.Tensor:
-    """Return the contribution of N of n sentence pairs to the loss: MSE(source, teacher) +
-    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1). The
-    teacher's vectors are those of the pivot's sentences.
-    """
-    squares: torch.Tensor = (
-        real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
-    )
-    return squares / (n * teacher_NH.shape[1])
-
-
-def load_teacher(folder: Path, device: str) -> TransformerEncoder:
-    """Return a sentence encoder of the Hugging Face kind (safetensors; no masked-LM head needed)
-    with its own tokenizer, frozen, in eval mode.
-
-    Of a folder of sentence-transformers the transformer alone is read: neither its pooling nor what
-    comes after.
-    """
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
-    teacher = TransformerEncoder.from_folder(folder, device=device)
-    teacher.model.requires_grad_(requires_grad=False)
-    return teacher
 
 
 @dataclass(frozen=True)
@@ -187,7 +162,9 @@ class Teacher:
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of some sentences, (N, H), without gradient and without dropout."""
-        with torch.no_grad(), _evaluating(self.encoder.model):
+        from raxalign.encoders.models.transformer import evaluating
+
+        with torch.no_grad(), evaluating(self.encoder.model):
             states = read_states(self.encoder, self.sentences, rows, self.layers)
             return pool_sentences(states, self.pooling)
 
@@ -260,21 +237,16 @@ class Distill(Objective):
         return self.teacher.vectors(rows)
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """Return the contribution of some rows of the global batch."""
+        """Return the contribution of some rows: MSE(source, teacher) + MSE(pivot, teacher), means
+        over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
+        """
         rows = step.rows[positions]
         bitexts: Bitexts = self.rows
         states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
         vectors_SH = pool_sentences(states, self.pooling)
-        return distillation_loss(
-            vectors_SH[: len(rows)], vectors_SH[len(rows) :], self.taught(rows), len(step.rows)
+        taught_NH = self.taught(rows)
+        squares: torch.Tensor = (
+            real_gap(vectors_SH[: len(rows)], taught_NH).pow(2).sum()
+            + real_gap(vectors_SH[len(rows) :], taught_NH).pow(2).sum()
         )
-
-
-@contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
+        return squares / (len(step.rows) * taught_NH.shape[1])

@@ -167,8 +167,7 @@ class Finetune(TrainedMethod[Bitexts]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the word pairs of all languages."""
-        chosen = {lang: folders[lang] for lang in inputs.languages}
-        return read_linked_rows(encoder, chosen, inputs.pivot, self.params.max_length)
+        return read_linked_rows(encoder, folders, inputs.pivot, self.params.max_length)
 
     def n_rows(self, rows: Bitexts) -> int:
         """Return the size of the largest corpus."""

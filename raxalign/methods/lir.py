@@ -15,7 +15,7 @@ from raxalign.methods.families.text import TextMethod, without_span
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
     from raxalign.methods.statistics.moments import TextMoments
     from raxalign.train.runtime import Runtime
 
@@ -35,6 +35,7 @@ class Lir(TextMethod):
 
     VERSION = 1
     reference = "Yang et al. 2021"
+    gram = True
     papers = ("yang2021lir",)
 
     class Params(TextMethod.Params):
@@ -52,22 +53,20 @@ class Lir(TextMethod):
         """Return the encoder with a projection for each language and layer. Raises `RaxalignError`
         for text without words, or too high a rank.
         """
-        from raxalign.encoders.models.aligned import Affine
-
         if self.params.rank >= encoder.hidden_size:
             raise RaxalignError(
                 f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size}"
                 " coordinates; choose a smaller one"
             )
+        return super().align(encoder, inputs, runtime)
 
-        def maps(moments: TextMoments) -> list[Affine]:
-            assert moments.gram_LHH is not None
-            return [
-                Affine(weight=without_directions(gram_HH, self.params.rank))
-                for gram_HH in moments.gram_LHH
-            ]
+    def maps(self, moments: TextMoments) -> list[Affine]:
+        """Return the projection of each layer."""
+        from raxalign.encoders.models.aligned import Affine
 
-        return self.each_by_itself(encoder, inputs, runtime, maps, gram=True)
+        assert moments.gram_LHH is not None
+        rank = self.params.rank
+        return [Affine(weight=without_directions(gram_HH, rank)) for gram_HH in moments.gram_LHH]
 
 
 def without_directions(gram_HH: torch.Tensor, rank: int) -> torch.Tensor:

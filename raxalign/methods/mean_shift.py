@@ -144,18 +144,18 @@ class MeanShift(Method):
 
     def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
         """The mean of one language."""
-        from raxalign.encoders.models.token_means import Reading, token_means
+        from raxalign.corpora.text.dataset import read_table
+        from raxalign.corpora.text.sentences import sentence_chunks
+        from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
         from raxalign.encoders.models.transformer import TransformerEncoder
-        from raxalign.methods.statistics.moments import sentences_of
 
         assert isinstance(encoder, TransformerEncoder)
         params = self.params
         reading = Reading(
             params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
         )
-        mean = token_means(
-            encoder, sentences_of(inputs.text[lang], "words"), lang, (layer,), reading
-        )
+        text = sentence_chunks(read_table(inputs.text[lang]), "words", CHUNK)
+        mean = token_means(encoder, text, lang, (layer,), reading)
         if mean is None:
             raise RaxalignError(
                 f"mean_shift: the text of {lang} has no word that the encoder reads: look at `text`"

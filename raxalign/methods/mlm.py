@@ -58,23 +58,10 @@ class Mlm(MaskedLMMethod[Texts]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Texts:
         """Return the sentences of all languages."""
-        if self.params.data == "bitext":
-            return self._both_sides(encoder, inputs, folders)
-        text = {lang: folders[lang] for lang in (*inputs.languages, inputs.pivot)}
-        least = self.params.min_pieces
-        return read_texts(encoder, text, self.params.max_length, min_pieces=least)
-
-    def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> Texts:
-        """Return the sentences of both sides of the dev part."""
-        return self._both_sides(encoder, inputs, inputs.dev)
-
-    def _both_sides(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
-    ) -> Texts:
-        """Return the sentences of bitexts, each side after the other."""
         length, least = self.params.max_length, self.params.min_pieces
-        pairs = {lang: folders[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(encoder, pairs, inputs.pivot, length, (least, None))
+        if inputs.pivot in folders:  # text, which the dev part never is
+            return read_texts(encoder, folders, length, min_pieces=least)
+        bitexts = read_bitexts(encoder, folders, inputs.pivot, length, (least, None))
         return Texts(bitexts.sentences, bitexts.sides(np.arange(len(bitexts))))
 
     def batch_of(self, rows: Texts, step: Step) -> Rows:

@@ -123,8 +123,7 @@ class SentenceMargin(TrainedMethod[Bitexts]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages."""
-        chosen = {lang: folders[lang] for lang in inputs.languages}
-        return read_sentence_rows(encoder, chosen, inputs.pivot, self.resolved()["max_length"])
+        return read_sentence_rows(encoder, folders, inputs.pivot, self.resolved()["max_length"])
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Margin:  # noqa: ARG002
         """Return the margin loss over the whole batch."""

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams, Pairs
-from raxalign.methods.statistics.moments import Moments, sentences_of
+from raxalign.methods.statistics.moments import CHUNK, Moments
 from raxalign.methods.statistics.procrustes import rotations, support
 
 if TYPE_CHECKING:
@@ -76,8 +78,9 @@ class SentenceRotation(MapMethod):
         self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
     ) -> Pairs:
         """Yield the mean vectors of sentence pairs of the other language and of the pivot."""
-        folder = inputs.bitext[lang]
-        for src, tgt in zip(sentences_of(folder, "src"), sentences_of(folder, "tgt"), strict=True):
+        table = read_table(inputs.bitext[lang])
+        sides = (sentence_chunks(table, side, CHUNK) for side in ("src", "tgt"))
+        for src, tgt in zip(*sides, strict=True):
             src_BLH, src_B = sentence_means(encoder, src, lang, layers, self.params.pooling)
             tgt_BLH, tgt_B = sentence_means(encoder, tgt, inputs.pivot, layers, self.params.pooling)
             both_B = src_B & tgt_B

@@ -86,7 +86,7 @@ class Weam(TrainedMethod[Bitexts]):
         from raxalign.methods.rows.linked_words import with_piece_links
 
         bitexts = read_pairs(self, encoder, inputs, folders)
-        return with_piece_links(bitexts, {lang: folders[lang] for lang in inputs.languages})
+        return with_piece_links(bitexts, folders)
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> WordExchange:  # noqa: ARG002
         """Return the two predictions. Raises `RaxalignError` where the encoder's masked-LM head

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import Affine
     from raxalign.methods.statistics.moments import TextMoments
-    from raxalign.train.runtime import Runtime
 
 
 @final
@@ -36,16 +33,11 @@ class Znorm(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """Return the encoder with a shift and a scale for each language and layer. Raises
-        `RaxalignError` for text without words.
-        """
+    def maps(self, moments: TextMoments) -> list[Affine]:
+        """Return the shift and scale of each layer."""
         from raxalign.encoders.models.aligned import Affine
 
-        def maps(moments: TextMoments) -> list[Affine]:
-            return [
-                Affine(mean, deviation.reciprocal().diag())
-                for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)
-            ]
-
-        return self.each_by_itself(encoder, inputs, runtime, maps)
+        return [
+            Affine(mean, deviation.reciprocal().diag())
+            for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)
+        ]

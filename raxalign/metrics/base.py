@@ -114,20 +114,13 @@ class RatioOfSums(Metric):
 
 
 def jackknife(predictions: pa.Table, of: Callable[[pa.Table], float]) -> Sample | None:
-    """Finds what each unit contributes to a metric by leaving out blocks of units in turn.
+    """Finds what each unit contributes to a metric by leaving out blocks of units in turn; returns
+    None where the metric is not a finite number without one of the blocks.
 
     With more than `BLOCKS` units a block holds several ones. These count as one cluster in tests,
     and the blocks of two systems over the same units are the same. Right for metrics that change
     smoothly when a few examples are left out; not for a median (Efron & Tibshirani 1993, chapter
     11).
-
-    Args:
-        predictions: one row per example.
-        of: the metric.
-
-    Returns:
-        a sample whose value is `of(predictions)`; None where the metric is not a finite number
-        without one of the blocks.
     """
     units, links = clusters_of(predictions)
     names, unit, rows = np.unique(units, return_inverse=True, return_counts=True)

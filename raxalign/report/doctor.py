@@ -62,7 +62,7 @@ def _devices() -> str:
 
     if not torch.cuda.is_available():
         return f"device   cpu ({torch.get_num_threads()} threads); no CUDA device"
-    from raxalign.train.precision import has_fast_products
+    from raxalign.train.devices import has_fast_products
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     faster = "; `run: {precision: bf16}` is faster there" if has_fast_products() else ""

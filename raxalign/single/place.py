@@ -18,7 +18,7 @@ from raxalign.errors import DataError, RaxalignError, ResourceError, StorageErro
 from raxalign.plan.stage import Stage
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
-from raxalign.train.precision import computes
+from raxalign.train.devices import computes
 from raxalign.train.runtime import Runtime
 
 TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"

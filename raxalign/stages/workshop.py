@@ -24,8 +24,7 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.lease import Holder, Lease, lease, patient
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.devices import peak_memory
-from raxalign.train.precision import check_compiler, check_precision
+from raxalign.train.devices import check_compiler, check_precision, peak_memory
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -132,28 +132,21 @@ class Outcome:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-class Refit(Protocol):
-    """The capability of a task after whose training readouts can be fitted again, because the
-    training leaves one encoder (`trained_encoder` of transfer tasks).
+@dataclass(frozen=True)
+class Refit:
+    """How readouts are fitted again after a task's own training, which leaves one encoder
+    (`trained_encoder` of transfer tasks).
+
+    Attributes:
+        pooling: how the task joins the pieces of the words that it reads. None where it reads
+            something other than words: readouts are then fitted on words as the method has them.
+        keeping: the same task with `readout: keep`, run where there is no readout to fit again.
+        insists: whether the file itself asks for it, so that it is a fault where it cannot be done.
     """
 
-    def reads_words(self) -> Pooling | None:
-        """Return how the task joins the pieces of the words that it reads, on which readouts are
-        then fitted.
-
-        None where it reads something other than words ([CLS], or every piece): readouts are then
-        fitted on words as the method has them.
-        """
-
-    def keeping(self) -> Task:
-        """Return the same task with `readout: keep`, which is run where there is no readout to fit
-        again.
-        """
-
-    def insists(self) -> bool:
-        """Return whether the file itself asks for it: where it cannot be done, that is then a
-        fault, and elsewhere readouts are kept.
-        """
+    pooling: Pooling | None
+    keeping: Task
+    insists: bool
 
 
 class Task(ABC):

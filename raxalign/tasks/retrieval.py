@@ -18,12 +18,7 @@ from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.directions import DIRECTIONS
-from raxalign.tasks.vectors.pairs import (
-    LinkedWords,
-    SeenTypes,
-    SideWords,
-    read_linked_words,
-)
+from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords, read_linked_words
 from raxalign.tasks.vectors.retrieved_words import (
     ACCURACIES,
     COLUMNS,
@@ -216,15 +211,9 @@ class Retrieval(frame.VectorTask):
 def with_sentence(
     vectors_NH: torch.Tensor, sentence_N: torch.Tensor, present_N: torch.Tensor
 ) -> torch.Tensor:
-    """Return [word; mean; max; min] over the words of each word's sentence that have a vector, (N,
-    4H); absent words stay zero (Cao et al. 2020, §4).
-
-    No part is scaled, and measures are over the whole vector.
-
-    Args:
-        vectors_NH: the words.
-        sentence_N: the number of each word's sentence, from 0.
-        present_N: which words have a vector.
+    """Return [word; mean; max; min] over the words of each word's sentence that have a vector
+    (`present_N`), (N, 4H); absent words stay zero (Cao et al. 2020, §4). `sentence_N` numbers the
+    sentence of each word from 0. No part is scaled, and measures are over the whole vector.
     """
     words_MH, owners_M = vectors_NH[present_N], sentence_N[present_N]
     size = int(sentence_N.max()) + 1 if len(sentence_N) else 0

@@ -281,13 +281,8 @@ class SentenceRetrieval(VectorTask):
 def _predictions(
     pairs: SentencePairs, direction: SearchDirection, found: Ints, read: Bools
 ) -> dict[str, Any]:
-    """Return one row per sentence pair; `unit` is the same wherever the pivot's sentence is.
-
-    Args:
-        pairs: the sentence pairs (S,).
-        direction: the direction of the search.
-        found: the row that was found for each row (S,).
-        read: the pairs both of whose sentences have vectors (S,).
+    """Return one row per sentence pair, by the row that was found for each (`found`), and whether
+    both its sentences have vectors (`read`); `unit` is the same wherever the pivot's sentence is.
     """
     side = pairs.tgt if direction == "to_pivot" else pairs.src
     right = [place == row or side[place] == side[row] for row, place in enumerate(found.tolist())]

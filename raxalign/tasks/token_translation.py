@@ -255,17 +255,18 @@ class TokenTranslation(Task):
     def _means(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]
     ) -> TokenMeans:
-        from raxalign.encoders.models.token_means import Reading, token_means
+        from raxalign.corpora.text.dataset import read_table
+        from raxalign.corpora.text.sentences import sentence_chunks
+        from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
         from raxalign.encoders.models.transformer import TransformerEncoder
-        from raxalign.tasks.vectors.dictionary_words import sentences_of
 
         params, encoder = self.params, stream.encoder
         assert isinstance(encoder, TransformerEncoder)
         reading = Reading(
             params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
         )
-        text, edits = sentences_of(inputs.text[lang]), stream.edits()
-        found = token_means(encoder, text, lang, layers, reading, edits)
+        text = sentence_chunks(read_table(inputs.text[lang]), "words", CHUNK)
+        found = token_means(encoder, text, lang, layers, reading, stream.edits())
         if found is None:
             told = f"the text of {lang} has no word that the encoder reads"
             remedy = f"look at `text` or `corpus` of {lang}"

@@ -96,14 +96,8 @@ class GoldPairs:
     def read(
         cls, text: Path, links: Path, written: GoldFormat, first: Literal[0, 1] = 0, *, swap: bool
     ) -> GoldPairs:
-        """Read a text and its links. Raises `DataError` where they do not fit together.
-
-        Args:
-            text: the file of the words.
-            links: the file of the links.
-            written: the format of the links.
-            first: the number of the first word.
-            swap: whether the pivot's side comes first in text and links.
+        """Read a text and its links, which count words from `first` on; with `swap` the pivot's
+        side comes first in both. Raises `DataError` where they do not fit together.
         """
         gold = read_gold(links, written, first=first, swap=swap)
         sides = list(_sides(text))

@@ -14,8 +14,8 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.checkpoint import TrainProgress
+from raxalign.train.devices import arithmetic
 from raxalign.train.objective import Objective, Prepared, Step
-from raxalign.train.precision import arithmetic
 from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
 

@@ -1,11 +1,22 @@
-"""Arrays of the host on the device of a training, without waiting for the device."""
+"""The device of a training: arrays of the host on it, its memory, the compiler that torch.compile
+needs (`run.compile`), and the arithmetic of an encoder's products (`run.precision`).
+
+Weights, gradients and the optimiser's moments are float32 in every case, and so is what is computed
+from the states of an encoder: losses, statistics, similarities. Only what is inside the encoder
+differs (see `Precision`).
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 
+from raxalign.config.run import Precision
+from raxalign.errors import DependencyError, ResourceError
 from raxalign.lazy import np, torch
 
 
@@ -47,3 +58,58 @@ def peak_memory(device: str) -> Iterator[Peak]:
     torch.cuda.reset_peak_memory_stats()
     yield peak
     peak.bytes = torch.cuda.max_memory_reserved()
+
+
+_REMEDY = "install it on every machine, or leave run.compile at false"
+
+
+def check_compiler(device: str) -> None:
+    """Raise `DependencyError` where torch.compile has no compiler for a torch device."""
+    if device.startswith("cuda") and find_spec("triton") is None:
+        raise DependencyError(f"run.compile requires the package triton on a card: {_REMEDY}")
+    name = os.environ.get("CXX") or "g++"
+    if shutil.which(name) is None:
+        raise DependencyError(f"run.compile requires a C++ compiler ({name}): {_REMEDY}")
+
+
+_AMPERE = (8, 0)  # the first compute capability with TF32 and bfloat16
+
+
+@contextmanager
+def arithmetic(precision: Precision, device: torch.device | str) -> Iterator[None]:
+    """Compute products in a precision within the block: those of `bf16` are rounded to bfloat16 by
+    autocast, those of `tf32` to TensorFloat-32. A backward pass repeats what the forward pass did
+    in `bf16`; for `tf32` it must be within such a block too.
+    """
+    if precision == "bf16":
+        with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
+            yield
+    elif precision == "tf32":
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+    else:
+        yield
+
+
+def has_fast_products() -> bool:
+    """Return whether this machine has a card that computes in TensorFloat-32 and bfloat16."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= _AMPERE
+
+
+def computes(precision: Precision, device: torch.device | str) -> bool:
+    """Return whether a device can compute in a precision."""
+    return precision != "tf32" or (torch.device(device).type == "cuda" and has_fast_products())
+
+
+def check_precision(precision: Precision, device: torch.device | str) -> None:
+    """Raise `ResourceError` where a device cannot compute in a precision."""
+    if not computes(precision, device):
+        raise ResourceError(
+            "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"
+            " this worker has none: write fp32 or bf16, or give each worker a card"
+            " (run.gpus_per_worker)"
+        )

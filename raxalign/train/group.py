@@ -1,5 +1,5 @@
-"""Messages between the workers of one training; nothing else calls `torch.distributed`. The code
-that starts the workers starts the process group.
+"""Messages between the workers of one training, and what they compute together; nothing else calls
+`torch.distributed`. The code that starts the workers starts the process group.
 
 Every call waits for all workers. Where one of them is gone the others raise `PeerLost`, so that a
 worker that fails because another one did can be told from a worker that fails by itself.
@@ -7,14 +7,21 @@ worker that fails because another one did can be told from a worker that fails b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from raxalign.errors import PeerLost
 from raxalign.lazy import torch
 
+if TYPE_CHECKING:
+    from raxalign.train.runtime import Runtime
+
 ValueT = TypeVar("ValueT")
+PartT = TypeVar("PartT")
+FoundT = TypeVar("FoundT")
+_WORKERS: ContextVar[tuple[int, int]] = ContextVar("_WORKERS", default=(0, 1))  # rank, number
 
 BUCKET = 25 * 2**20
 """The most bytes of gradients that are summed in one call, as in PyTorch's own reducer. A larger
@@ -110,6 +117,38 @@ def lost_peer(error: BaseException) -> PeerLost | None:
     while seen is not None and not isinstance(seen, PeerLost):
         seen = seen.__cause__ or seen.__context__
     return seen
+
+
+@contextmanager
+def sharing(runtime: Runtime) -> Iterator[None]:
+    """Divide what `shared` computes within the block among the workers of a training. All of them
+    enter it, and call `shared` with the same parts in the same order.
+    """
+    token = _WORKERS.set((runtime.rank, runtime.world_size))
+    try:
+        yield
+    finally:
+        _WORKERS.reset(token)
+
+
+def shared(
+    parts: Iterable[PartT], compute: Callable[[PartT], FoundT]
+) -> Iterator[tuple[PartT, FoundT]]:
+    """Yield each part with what is computed from it, in the order of the parts.
+
+    Outside of `sharing` this worker computes all of them. Within it, every n-th part is its own,
+    and the others come from their workers: so values are the same with any number of workers, bit
+    for bit, and nobody waits for the first worker alone. What is computed is plain data, or arrays
+    and tensors on the CPU. Raises `PeerLost` where another worker is gone.
+    """
+    rank, workers = _WORKERS.get()
+    if workers == 1:
+        yield from ((part, compute(part)) for part in parts)
+        return
+    parts = list(parts)
+    found = gather_values([compute(part) for part in parts[rank::workers]], workers)
+    for number, part in enumerate(parts):
+        yield part, found[number % workers][number // workers]
 
 
 @contextmanager

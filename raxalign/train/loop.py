@@ -14,12 +14,11 @@ from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
 from raxalign.train.checkpoint import Saver, TrainProgress, copied, module_state
-from raxalign.train.group import agree, gather_values, sum_gradients
+from raxalign.train.group import agree, gather_values, sharing, sum_gradients
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import RowOrder, Schedule, TrainSettings, rate_at
 from raxalign.train.reading import LossReader
 from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
-from raxalign.train.sharing import sharing
 
 __all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged", "fit"]
 
@@ -29,7 +28,7 @@ class KeepBest:
     """Which weights a training keeps: those of the best score, and of equal ones the first.
 
     `score(epoch)` measures the module as it is, in eval mode; epochs count from 1. All workers call
-    it, so that they can share the work (`raxalign.train.sharing`), and the first one's score
+    it, so that they can share the work (`raxalign.train.group`), and the first one's score
     counts. It is called every `every` steps (None: after each epoch) and after the last step,
     but not before step `start`, unless that is the last one. The best score is the highest one, or
     with `lowest` the lowest one. `curve` names it in the reports. `watched` measures the scores

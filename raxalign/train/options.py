@@ -52,8 +52,7 @@ Epochs = Annotated[
     int, Field(ge=1, description="Passes over the training data, where `steps` is 0.")
 ]
 Steps = Annotated[
-    _T,
-    Field(ge=0, description="Training steps in place of `epochs` (0: train for `epochs`)."),
+    _T, Field(ge=0, description="Training steps in place of `epochs` (0: train for `epochs`).")
 ]
 Warmup = Annotated[
     _T,

@@ -59,12 +59,7 @@ class LossReader:
     """
 
     def __init__(
-        self,
-        objective: Objective,
-        settings: TrainSettings,
-        total: int,
-        runtime: Runtime,
-        name: str,
+        self, objective: Objective, settings: TrainSettings, total: int, runtime: Runtime, name: str
     ) -> None:
         """Make one that has read nothing of a training of `total` steps. `runtime` receives the
         curves, on the first worker.

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from raxalign.config.grid import CorpusSettings, Grid, Split, load
-from raxalign.errors import GridError
+from raxalign.config._faults import Faults
+from raxalign.config.grid import CorpusSettings, Grid, Split, load, written
+from raxalign.config.yaml_file import parse
 from tests.config.small import PARTS, SMALL, change
-from tests.strategies import grids, to_yaml
 
 
 def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> None:
@@ -31,14 +31,10 @@ def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> N
 
 
 def test_a_list_is_an_axis_and_points_are_the_product(read: Any) -> None:
-    none, rotation = read(SMALL).methods
+    none, rotation = read(change("layers: [9, 9-12]", "layers: [9, 0.50]")).methods
     assert len(none.points) == 1
-    assert [(point.center, point.layers) for point in rotation.points] == [
-        (False, "9"),
-        (False, "9-12"),
-        (True, "9"),
-        (True, "9-12"),
-    ]
+    found = [(point.center, point.layers) for point in rotation.points]
+    assert found == [(False, "9"), (False, "0.50"), (True, "9"), (True, "0.50")]
 
 
 def test_norwegian_and_numbers_mean_what_they_say(read: Any) -> None:
@@ -91,40 +87,29 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
         SMALL,
     )
     held = {"blocks": "1-2", "embeddings": True}
-    for written, meant in (
+    for given, meant in (
         ("{blocks: 1-2, embeddings: true}", held),
         ("{embeddings: true}", held),
         ("lower", "lower"),
     ):
-        excluded = f"exclude: [{{method: weak_contrastive, freeze: {written}}}]\n"
+        excluded = f"exclude: [{{method: weak_contrastive, freeze: {given}}}]\n"
         assert read(text + excluded).exclude[0]["freeze"] == meant
     (told,) = faults(text + "exclude: [{method: weak_contrastive, freeze: {blocks: 3}}]\n")
     assert "exclude[0].freeze: a mapping is not a value of freeze of this grid" in told
 
 
-def test_paths_are_relative_to_the_grid_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "grids").mkdir()
-    (tmp_path / "grids" / "beside").mkdir()
+def test_paths_are_relative_to_the_grid_file(tmp_path, monkeypatch):
+    (tmp_path / "grids" / "beside").mkdir(parents=True)
     text = change("data/{lang}", "../data/{lang}")
-    text = change(
-        "bert-base-multilingual-cased",
-        "[beside, ../mini, ~/mine, {kind: transformer, name: ./other}, some/hub-name]",
-        text,
-    )
+    encoders = "[beside, ../mini, ~/mine, {kind: transformer, name: ./other}, some/hub-name]"
+    text = change("bert-base-multilingual-cased", encoders, text)
     text = change("center: [false, true]", 'dictionary: "dict/{lang}-{pivot}.txt"', text)
     (tmp_path / "grids" / "grid.yaml").write_text(text + "run: {storage: ../store}\n")
     monkeypatch.chdir(tmp_path)
     grid = load("grids/grid.yaml")
-    names = [spec.params.name for spec in grid.encoders]  # type: ignore[attr-defined]
-    assert names == [
-        f"{tmp_path}/grids/beside",
-        f"{tmp_path}/mini",
-        str(Path.home() / "mine"),
-        f"{tmp_path}/grids/other",
-        "some/hub-name",
-    ]
+    names = [getattr(spec.params, "name") for spec in grid.encoders]  # noqa: B009
+    folders = [tmp_path / "grids/beside", tmp_path / "mini", Path.home() / "mine"]
+    assert names == [*map(str, folders), f"{tmp_path}/grids/other", "some/hub-name"]
     assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"  # type: ignore[attr-defined]
     assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"  # type: ignore[attr-defined]
     assert grid.run.storage == f"{tmp_path}/store"
@@ -154,9 +139,7 @@ def test_a_language_may_have_a_corpus_of_its_own(read: Any, tmp_path: Path) -> N
     assert grid.corpus.split == Split(test=1024, dev=0)
 
 
-def test_shared_options_may_be_incomplete_where_each_language_completes_them(
-    read: Any, faults: Any
-) -> None:
+def test_shared_options_may_be_incomplete_where_each_language_completes_them(read, faults):
     text = change("  path: data/{lang}-{pivot}", "  by_language: {de: {path: a}, no: {path: b}}")
     assert read(text).corpora["no"].params.path.endswith("/b")
     about = (
@@ -168,49 +151,35 @@ def test_shared_options_may_be_incomplete_where_each_language_completes_them(
     ]
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(grids())
-def test_valid_grids_load_and_the_order_of_keys_does_not_matter(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
-    path = tmp_path / "grid.yaml"
-    path.write_text(to_yaml(data), encoding="utf-8")
-    grid = load(path)
-    path.write_text(to_yaml(_sorted(data)), encoding="utf-8")
-    assert _facts(load(path)) == _facts(grid)
-    path.write_text(json.dumps(data), encoding="utf-8")
-    assert _facts(load(path)) == _facts(grid)
+GRIDS = Path(__file__).parents[2] / "grids"
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(grids(), st.data())
-def test_any_one_unknown_key_is_named_with_its_line(
-    tmp_path: Path, data: dict[str, Any], draw: st.DataObject
-) -> None:
-    data = json.loads(json.dumps(data))  # strategies share objects
-    places = [
-        data,
-        data["corpus"],
-        *data["methods"].values(),
-        *data["tasks"].values(),
-        *[data[name] for name in ("pairs", "run") if name in data],
-    ]
-    place = draw.draw(st.sampled_from(places))
-    unknown = draw.draw(st.from_regex(r"[a-z]{3,8}_x", fullmatch=True))
-    place[unknown] = 1
-    path = tmp_path / "grid.yaml"
-    path.write_text(to_yaml(data), encoding="utf-8")
-    with pytest.raises(GridError) as caught:
-        load(path)
-    (fault,) = caught.value.faults
-    lines = path.read_text().splitlines()
-    assert fault.key.endswith(unknown)
-    assert fault.line is not None
-    assert lines[fault.line - 1].strip() == f"{unknown}: 1"
+@pytest.mark.parametrize("name", ["liu2020-static", "search", "weam2021"])
+def test_the_order_of_keys_does_not_matter_nor_whether_they_are_json(name: str, read: Any) -> None:
+    text = (GRIDS / f"{name}.yaml").read_text(encoding="utf-8")
+    data = parse(name, text, Faults()).plain()
+    facts = _facts(read(written(data)))
+    for other in (written(_sorted(data)), json.dumps(data)):
+        assert _facts(read(other)) == facts
+
+
+def test_any_one_unknown_key_is_named_with_its_line(faults: Any) -> None:
+    text = SMALL + "pairs: {aligner: links}\nrun: {workers: 1}\n"
+    text = change("bert-base-multilingual-cased", "{kind: scratch, layers: 2}", text)
+    sections = ("corpus", "pairs", "run", "encoder", "languages")
+    entries = [(part, name) for part in ("methods", "tasks") for name in parsed(text)[part]]
+    for path in ((), *((section,) for section in sections), *entries):
+        data = parsed(text)
+        place = reduce(getitem, path, data)
+        place["strange_x"] = 1
+        lines = written(data).split("\n")
+        (line,) = [n for n, row in enumerate(lines, 1) if row.strip() == "strange_x: 1"]
+        (told,) = faults("\n".join(lines))
+        assert told.startswith(f"line {line}: {'.'.join([*path, 'strange_x'])}: unknown key")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    return parse("grid.yaml", text, Faults()).plain()  # type: ignore[no-any-return]
 
 
 def _sorted(data: Any) -> Any:
@@ -251,19 +220,11 @@ def points(read: Any, lora: str) -> list[Any]:
 
 def test_lists_in_a_mapping_are_axes_like_any_other(read: Any) -> None:
     found = points(read, "[none, {rank: [4, 8], alpha: [8, 16]}, {}]")
-    assert [
+    values = [
         point if point == "none" else (point.rank, point.alpha, point.targets) for point in found
-    ] == [
-        "none",
-        (4, 8.0, "auto"),
-        (4, 16.0, "auto"),
-        (8, 8.0, "auto"),
-        (8, 16.0, "auto"),
-        (8, 16.0, "auto"),
     ]
-
-
-def test_a_mapping_of_single_values_is_one_point(read: Any) -> None:
+    product = [(4, 8.0), (4, 16.0), (8, 8.0), (8, 16.0), (8, 16.0)]
+    assert values == ["none", *((rank, alpha, "auto") for rank, alpha in product)]
     (point,) = points(read, "{rank: 2, targets: 'value, query'}")
     assert (point.rank, point.targets) == (2, "query,value")
 

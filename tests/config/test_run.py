@@ -12,57 +12,43 @@ HERE = Path.cwd()
 
 
 def test_flags_come_before_the_environment_and_that_before_the_file() -> None:
-    run = RunConfig(storage="/file", workers=2, address="file:1")
+    run = RunConfig(storage="/file", workers=2, address="file:1", keep="best")
+    flags = {"storage": "/flag", "workers": 3, "address": "flag:1", "keep": "none"}
     environ = {"RAXALIGN_STORAGE": "/environment"}
-    assert (
-        effective(run, storage="/flag", workers=3, address="flag:1", environ=environ).storage
-        == "/flag"
-    )
-    assert effective(run, environ=environ).storage == "/environment"
-    assert effective(run, environ={}).storage == "/file"
-    overridden = effective(run, workers=3, address="flag:1", environ={})
-    assert (overridden.workers, overridden.address) == (3, "flag:1")
-    assert (effective(run).workers, effective(run).address) == (2, "file:1")
-
-
-def test_the_default_storage_is_in_the_working_directory() -> None:
-    assert effective(RunConfig(), environ={}).storage == str(HERE / ".raxalign")
-
-
-def test_relative_storages_of_flag_and_environment_are_in_the_working_directory() -> None:
-    assert effective(RunConfig(), storage="a/../b/").storage == str(HERE / "b")
-    assert effective(RunConfig(), environ={"RAXALIGN_STORAGE": "c"}).storage == str(HERE / "c")
-
-
-def test_urls_are_kept_and_file_urls_are_paths() -> None:
-    assert effective(RunConfig(), storage="s3://bucket/raxalign/").storage == "s3://bucket/raxalign"
-    assert effective(RunConfig(), storage="file:///data/store").storage == "/data/store"
-
-
-def test_the_home_folder_is_expanded() -> None:
-    assert effective(RunConfig(), storage="~/store").storage == str(Path.home() / "store")
-
-
-def test_the_tracking_server_of_the_environment_comes_first() -> None:
+    for given, found in (
+        ({"environ": environ, **flags}, ("/flag", 3, "flag:1", "none")),
+        ({"environ": environ}, ("/environment", 2, "file:1", "best")),
+        ({"environ": {}}, ("/file", 2, "file:1", "best")),
+    ):
+        made = effective(run, **given)
+        assert (made.storage, made.workers, made.address, made.keep) == found
     run = RunConfig(tracking_uri="http://file:5000")
-    assert (
-        effective(run, environ={"MLFLOW_TRACKING_URI": "http://environment:5000"}).tracking_uri
-        == "http://environment:5000"
-    )
-    assert effective(run, environ={"MLFLOW_TRACKING_URI": ""}).tracking_uri == "http://file:5000"
+    for uri in ("http://environment:5000", ""):
+        made = effective(run, environ={"MLFLOW_TRACKING_URI": uri})
+        assert made.tracking_uri == (uri or "http://file:5000")
 
 
-def test_no_workers_are_refused() -> None:
-    with pytest.raises(RaxalignError, match="--workers 0"):
-        effective(RunConfig(), workers=0)
-
-
-def test_the_flag_keep_comes_before_the_file() -> None:
-    run = RunConfig(keep="best")
-    assert effective(run, environ={}).keep == "best"
-    assert effective(run, keep="none", environ={}).keep == "none"
-    with pytest.raises(RaxalignError, match="--keep some: write all, best, none"):
-        effective(run, keep="some", environ={})
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"environ": {}}, f"{HERE}/.raxalign"),
+        ({"environ": {"RAXALIGN_STORAGE": "c"}}, f"{HERE}/c"),
+        *(
+            ({"storage": storage}, found)
+            for storage, found in (
+                ("a/../b/", f"{HERE}/b"),
+                ("s3://bucket/raxalign/", "s3://bucket/raxalign"),
+                ("file:///data/store", "/data/store"),
+                ("~/store", f"{Path.home()}/store"),
+                ("s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/mine/x", None),
+                ("abfs://container@account.dfs.core.windows.net/folder", None),
+                ("s3://bucket/runs@2026", None),
+            )
+        ),
+    ],
+)
+def test_a_storage_is_a_path_of_the_working_directory_or_a_url(given, found) -> None:
+    assert effective(RunConfig(), **given).storage == (found or given["storage"])
 
 
 def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> None:
@@ -76,28 +62,20 @@ def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> Non
 
 
 @pytest.mark.parametrize(
-    ("storage", "form"),
-    [("s3://", "s3://bucket/f"), ("s3:///", "s3://bucket/f"), ("file://", "file:///f")],
+    ("flags", "told"),
+    [
+        ({"workers": 0}, "--workers 0"),
+        ({"keep": "some"}, "--keep some: write all, best, none"),
+        ({"storage": "s3://"}, "names no place; write s3://bucket/folder"),
+        ({"storage": "s3:///"}, "names no place; write s3://bucket/folder"),
+        ({"storage": "file://"}, "names no place; write file:///folder"),
+        ({"storage": "s3://ann:sec/ret@bucket/x"}, "AWS_ACCESS_KEY_ID"),
+        ({"storage": "s3://ann@bucket/x"}, "AWS_ACCESS_KEY_ID"),
+        ({"storage": "gs://ann:secret@bucket"}, "AWS_ACCESS_KEY_ID"),
+    ],
 )
-def test_a_url_without_a_place_is_refused(storage, form) -> None:
-    with pytest.raises(RaxalignError, match=f"names no place; write {form}older"):
-        effective(RunConfig(), storage=storage)
-
-
-@pytest.mark.parametrize(
-    "storage", ["s3://ann:sec/ret@bucket/x", "s3://ann@bucket/x", "gs://ann:secret@bucket"]
-)
-def test_a_user_in_the_url_of_a_bucket_is_refused_and_not_shown(storage: str) -> None:
-    with pytest.raises(RaxalignError, match="AWS_ACCESS_KEY_ID") as caught:
-        effective(RunConfig(), storage=storage)
+def test_flags_that_mean_nothing_and_users_in_a_url_are_refused(flags, told) -> None:
+    with pytest.raises(RaxalignError, match=told) as caught:
+        effective(RunConfig(), **flags)
     assert "ann" not in str(caught.value)
     assert "sec" not in str(caught.value).replace("AWS_SECRET", "")
-
-
-def test_access_points_and_containers_of_accounts_are_storages() -> None:
-    for storage in (
-        "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/mine/x",
-        "abfs://container@account.dfs.core.windows.net/folder",
-        "s3://bucket/runs@2026",
-    ):
-        assert effective(RunConfig(), storage=storage).storage == storage

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from raxalign.config.grid import Grid, load
+from raxalign.config.grid import Grid
 from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError
@@ -22,10 +21,8 @@ SEARCHED = change("tasks:\n", FINETUNE + "tasks:\n") + SEARCH
 
 
 @pytest.fixture
-def grid(tmp_path: Path) -> Grid:
-    path = tmp_path / "grid.yaml"
-    path.write_text(SEARCHED, encoding="utf-8")
-    return load(path)
+def grid(read: Any) -> Grid:
+    return read(SEARCHED)
 
 
 def test_a_method_with_spaces_is_read_with_its_corners(grid: Grid) -> None:
@@ -44,20 +41,13 @@ def test_a_method_with_spaces_is_read_with_its_corners(grid: Grid) -> None:
     ]
 
 
-def test_a_point_is_what_a_grid_with_these_values_has(grid: Grid, tmp_path: Path) -> None:
+def test_a_point_is_what_a_grid_with_these_values_has(grid: Grid, read: Any) -> None:
     searched = grid.methods[-1].searched
     assert searched is not None
     named = FINETUNE.replace("{log_uniform: [0.01, 10]}", "0.5").replace("{int: [1, 3]}", "2")
     named = named.replace("{choice: [last, 9, 9-12]}", "9")
-    path = tmp_path / "named.yaml"
-    path.write_text(change("tasks:\n", named + "tasks:\n"), encoding="utf-8")
-    (point,) = load(path).methods[-1].points
+    (point,) = read(change("tasks:\n", named + "tasks:\n")).methods[-1].points
     assert searched.point({"lambda": 0.5, "epochs": 2, "layers": 9}) == point
-
-
-def test_values_that_do_not_go_together_are_refused(grid: Grid) -> None:
-    searched = grid.methods[-1].searched
-    assert searched is not None
     with pytest.raises(RaxalignError, match=r"methods\.finetune\.lambda: -1 is too small"):
         searched.point({"lambda": -1.0, "epochs": 2, "layers": 9})
 
@@ -119,27 +109,23 @@ retrieval/{lang}-en => retrieval/fr-en => line 15: search.metric: 'fr-en' is not
 
 
 @pytest.mark.parametrize(("old", "new", "said"), FAULTS)
-def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(
-    faults: Any, old: str, new: str, said: str
-) -> None:
+def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(faults, old, new, said):
     told = faults(change(old, new, SEARCHED))
     assert any(line.startswith(said) for line in told), told
 
 
-def test_a_pruner_is_named_alone_or_with_its_options(tmp_path: Path) -> None:
-    def pruner(written: str) -> Pruner:
-        path = tmp_path / "grid.yaml"
-        path.write_text(SEARCHED.replace("40 trials", f"40 trials, pruner: {written}"), "utf-8")
-        search = load(path).search
-        assert search is not None
-        return search.pruner
-
-    assert pruner("none") == Pruner()
-    assert pruner("asha") == Pruner(name="asha", warmup=0, startup=4)
-    assert pruner("asha").eta == 3
-    assert pruner("{name: median, warmup: 2, startup: 6}") == Pruner(
-        name="median", warmup=2, startup=6
-    )
+def test_a_pruner_is_named_alone_or_with_its_options(read: Any) -> None:
+    for written, pruner in (
+        ("none", Pruner()),
+        ("asha", Pruner(name="asha", warmup=0, startup=4)),
+        (
+            "{name: median, warmup: 2, startup: 6}",
+            Pruner(name="median", warmup=2, startup=6),
+        ),
+    ):
+        search = read(SEARCHED.replace("40 trials", f"40 trials, pruner: {written}")).search
+        assert search.pruner == pruner
+    assert Pruner(name="asha").eta == 3
 
 
 def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults: Any) -> None:
@@ -153,12 +139,9 @@ def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults: 
     ]
 
 
-def test_a_space_inside_a_mapping_has_a_dotted_name(tmp_path: Path) -> None:
-    path = tmp_path / "grid.yaml"
+def test_a_space_inside_a_mapping_has_a_dotted_name(read: Any) -> None:
     lora = "batch_size: 8, lora: {rank: {choice: [2, 4]}, alpha: {uniform: [1, 8]}}"
-    path.write_text(change("batch_size: 8", lora, SEARCHED), encoding="utf-8")
-    searched = load(path).methods[-1].searched
-    assert searched is not None
+    searched = read(change("batch_size: 8", lora, SEARCHED)).methods[-1].searched
     assert [space.name for space in searched.spaces][-2:] == ["lora.rank", "lora.alpha"]
     values = {"lambda": 1.0, "epochs": 1, "layers": "last", "lora.rank": 4, "lora.alpha": 2.0}
     lora_point = searched.point(values).model_dump(by_alias=True)["lora"]

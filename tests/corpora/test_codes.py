@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.config.sources import LocalFile
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
@@ -18,7 +18,7 @@ from raxalign.tasks.pos import Pos
 from raxalign.tasks.xnli import Xnli
 
 
-def test_every_language_of_the_large_sets_has_a_code():
+def test_every_language_of_the_large_sets_has_a_code_and_is_a_different_known_one():
     """Wikipedia's `simple` and `zh-classical` are not tags; `en-x-simple` and `lzh` are read."""
     wikiann, masakhaner = (
         list(codes._OF_DATASETS[name]) for name in ("unimelb-nlp/wikiann", "masakhane/masakhaner2")
@@ -26,12 +26,9 @@ def test_every_language_of_the_large_sets_has_a_code():
     assert [len(listed) for listed in (FLORES, NTREX, wikiann, masakhaner)] == [204, 128, 176, 20]
     refused = [code for code in (*FLORES, *NTREX, *wikiann, *masakhaner) if not is_code(code)]
     assert refused == ["simple", "zh-classical"]
-
-
-@pytest.mark.parametrize("listed", [FLORES, NTREX])
-def test_the_languages_of_a_list_are_different_known_ones(listed: tuple[str, ...]):
-    assert len({language(code).tag for code in listed}) == len(listed)
-    assert all(language(code).known for code in listed)
+    for listed in (FLORES, NTREX):
+        assert len({language(code).tag for code in listed}) == len(listed)
+        assert all(language(code).known for code in listed)
 
 
 def test_a_list_has_its_own_code_for_every_spelling_of_a_language():
@@ -41,9 +38,6 @@ def test_a_list_has_its_own_code_for_every_spelling_of_a_language():
     asked = ("zh-Hant", "zh", "sr-Latn", "pt-BR", "pt-PT", "en", "en-US", "eng-GB", "fa")
     expected = "zho-TW zho-CN srp-Latn por-BR por eng eng-US eng-GB fas"
     assert [own_code(lang, "ntrex") for lang in asked] == expected.split()
-
-
-def test_given_codes_are_found_by_language():
     given = {"zh-Hant": "zh_tw", "en": "english"}
     asked = ("zh-Hant", "zho_Hant", "eng_Latn", "zh")
     assert [own_code(lang, given) for lang in asked] == ["zh_tw", "zh_tw", "english", "zh"]
@@ -61,18 +55,8 @@ def test_opus_is_asked_by_short_codes():
     asked = ("de", "deu_Latn", "hau", "pt-BR", "zh-CN", "zh-Hant", "tl", "zh_TW")
     expected = "de de ha pt_br zh_cn zh_tw tl zh_tw"
     assert [opus_code(lang, {}) for lang in asked] == expected.split()
-    corpus = Opus(Opus.Params(corpus="Tatoeba"))
-    (source,) = corpus.sources("hau", "eng_Latn").values()
-    assert isinstance(source, RemoteData)
+    (source,) = Opus(Opus.Params(corpus="Tatoeba")).sources("hau", "eng_Latn").values()
     assert source.name.endswith("/en-ha")
-
-
-def test_files_are_named_by_a_list_of_codes():
-    corpus = Moses(Moses.Params(path="/data/dev", codes="flores"))
-    assert corpus.sources("zh-Hant", "en") == {
-        "source": LocalFile(Path("/data/dev.zho_Hant")),
-        "target": LocalFile(Path("/data/dev.eng_Latn")),
-    }
 
 
 def test_published_trees_have_the_code_of_a_side_inside_of_their_paths(tmp_path):
@@ -82,18 +66,17 @@ def test_published_trees_have_the_code_of_a_side_inside_of_their_paths(tmp_path)
         path.write_text(f"{name}\n", encoding="utf-8")
     ntrex = Moses(Moses.Params(path=f"{tmp_path}/newstest2019-*.{{side}}.txt", codes="ntrex"))
     for lang, name in (("de", "ref.deu"), ("fra", "ref.fra"), ("zh", "ref.zho-CN")):
-        assert ntrex.sources(lang, "en") == {
-            "source": LocalFile(files[name]),
-            "target": LocalFile(files["src.eng"]),
-        }
+        source, target = (LocalFile(files[part]) for part in (name, "src.eng"))
+        assert ntrex.sources(lang, "en") == {"source": source, "target": target}
     places = {name: str(source.path) for name, source in ntrex.sources("de", "en").items()}
     pairs = list(ntrex.read("de", "en", CorpusInputs(places, tmp_path)))
     assert [(pair.source, pair.target) for pair in pairs] == [("ref.deu", "src.eng")]
-    flores = Moses(Moses.Params(path="/data/dev/{side}.dev", codes="flores"))
-    assert flores.sources("de", "en") == {
-        "source": LocalFile(Path("/data/dev/deu_Latn.dev")),
-        "target": LocalFile(Path("/data/dev/eng_Latn.dev")),
-    }
+    for path, own, english in (
+        ("/data/dev/{side}.dev", "/data/dev/zho_Hant.dev", "/data/dev/eng_Latn.dev"),
+        ("/data/dev", "/data/dev.zho_Hant", "/data/dev.eng_Latn"),
+    ):
+        flores = Moses(Moses.Params(path=path, codes="flores")).sources("zh-Hant", "en")
+        assert [source.path for source in flores.values()] == [Path(own), Path(english)]
 
 
 def test_a_star_next_to_the_code_of_a_side_is_one_file(tmp_path):
@@ -109,14 +92,12 @@ def test_a_star_next_to_the_code_of_a_side_is_one_file(tmp_path):
 
 
 def test_a_dataset_of_the_hub_is_asked_by_its_codes():
-    corpus = Hub(Hub.Params(dataset="some/{lang}", codes={"zh-Hant": "zh_tw"}))
-    (source,) = corpus.sources("zh-Hant", "en").values()
-    assert isinstance(source, RemoteData)
-    assert source.name == "hub:some/zh_tw@main"
-    plain = Hub(Hub.Params(dataset="some/{lang}"))
-    (source,) = plain.sources("eng_Latn", "de").values()
-    assert isinstance(source, RemoteData)
-    assert source.name == "hub:some/eng_Latn@main"
+    for codes_, pair, name in (
+        ({"zh-Hant": "zh_tw"}, ("zh-Hant", "en"), "hub:some/zh_tw@main"),
+        ({}, ("eng_Latn", "de"), "hub:some/eng_Latn@main"),
+    ):
+        (source,) = Hub(Hub.Params(dataset="some/{lang}", codes=codes_)).sources(*pair).values()
+        assert source.name == name
 
 
 def test_tasks_ask_the_hub_by_its_codes_and_files_by_codes_that_are_given():

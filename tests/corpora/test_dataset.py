@@ -60,13 +60,9 @@ def test_the_datasets_library_opens_what_is_written(tmp_path):
     file = str(tmp_path / "data" / "data-00000-of-00001.arrow")
     assert loaded.cache_files == [{"filename": file}]
     assert loaded.filter(lambda row: row["id"] > 2)["id"][:] == [3, 4]
-
-
-def test_an_empty_dataset_opens(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    write(tmp_path, batches=())
-    assert len(datasets.load_from_disk(str(tmp_path))) == 0
-    assert read_table(tmp_path).schema.names == SCHEMA.names
+    write(tmp_path / "empty", batches=())
+    assert len(datasets.load_from_disk(str(tmp_path / "empty"))) == 0
+    assert read_table(tmp_path / "empty").schema.names == SCHEMA.names
 
 
 def test_reading_gives_the_rows_back(tmp_path):
@@ -80,10 +76,10 @@ def test_reading_gives_the_rows_back(tmp_path):
 
 def test_reading_is_memory_mapped(tmp_path):
     with DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer:
-        writer.write({"id": list(range(500_000))})
+        writer.write({"id": list(range(50_000))})
     before = pa.total_allocated_bytes()
     table = read_table(tmp_path)
-    assert table.num_rows == 500_000
+    assert table.num_rows == 50_000
     assert pa.total_allocated_bytes() - before < 100_000
 
 
@@ -109,8 +105,7 @@ def test_equal_rows_make_equal_bytes(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-@pytest.mark.parametrize("before", [False, True])
-@pytest.mark.parametrize("columns", [{"id": [1]}, rows(0, 2)])
+@pytest.mark.parametrize(("before", "columns"), [(False, {"id": [1]}), (True, rows(0, 2))])
 def test_a_failing_block_leaves_nothing_that_opens_and_takes_away_what_was_there(
     tmp_path, before, columns
 ):
@@ -129,22 +124,14 @@ def test_a_failing_block_leaves_nothing_that_opens_and_takes_away_what_was_there
         read_table(tmp_path)
 
 
-@pytest.mark.parametrize("bad", ["one", [[1, 2]], [None, "a", 3]])
+@pytest.mark.parametrize("bad", ["one", [[1, 2]], [None, "a", 3], pa.array([1], pa.int32())])
 def test_a_column_of_another_type_is_refused(tmp_path, bad):
+    whole = isinstance(bad, pa.Array)
     with (
         pytest.raises((pa.ArrowException, TypeError, ValueError)),
         DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer,
     ):
-        writer.write({"id": bad})
-
-
-def test_a_batch_of_other_types_is_refused(tmp_path):
-    batch = pa.RecordBatch.from_pydict({"id": pa.array([1], pa.int32())})
-    with (
-        pytest.raises(ValueError, match="does not fit"),
-        DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer,
-    ):
-        writer.write(batch)
+        writer.write(pa.RecordBatch.from_pydict({"id": bad}) if whole else {"id": bad})
 
 
 @pytest.mark.parametrize("file", ["data-00000-of-00001.arrow", "state.json"])

@@ -13,45 +13,27 @@ from raxalign.errors import DataError
 
 
 def test_words_are_divided_by_spaces_or_tabs(tmp_path):
+    """White space of other kinds is part of a word."""
     path = tmp_path / "de-en.txt"
-    path.write_text("Haus house\nja\tyes\n\n  Haus   home \n", encoding="utf-8")
-    assert read_dictionary(path) == [("Haus", "house"), ("ja", "yes"), ("Haus", "home")]
+    path.write_text("Haus house\nja\tyes\n\n  Haus   home \n10\u00a0000\tmyriad\n", "utf-8")
+    found = [("Haus", "house"), ("ja", "yes"), ("Haus", "home"), ("10\u00a0000", "myriad")]
+    assert read_dictionary(path) == found
+    assert read_dictionary(path, swap=True) == [entry[::-1] for entry in found]
 
 
-def test_white_space_of_other_kinds_is_part_of_a_word(tmp_path):
-    path = tmp_path / "fr-en.txt"
-    path.write_text("10\u00a0000\tmyriad\n", encoding="utf-8")
-    assert read_dictionary(path) == [("10\u00a0000", "myriad")]
-    path.write_text("oui\u3000yes\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"fr-en\.txt:1: 1 word; an entry is two"):
-        read_dictionary(path)
-
-
-@pytest.mark.parametrize("line", ["Haus", "ein Haus house"])
-def test_a_line_without_two_words_is_named(tmp_path, line):
-    path = tmp_path / "de-en.txt"
-    path.write_text(f"ja yes\n\n{line}\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"de-en\.txt:3: \d words?"):
-        read_dictionary(path)
-
-
-def test_an_empty_or_missing_dictionary_is_refused(tmp_path):
+def test_a_line_without_two_words_and_a_file_without_entries_are_named(tmp_path):
     path = tmp_path / "de-en.txt"
     with pytest.raises(DataError, match="cannot be read"):
         read_dictionary(path)
-    path.write_text("\n\n")
-    with pytest.raises(DataError, match="no entries"):
-        read_dictionary(path)
-
-
-def test_real_dictionaries_are_read(real_data):
-    assert len(read_dictionary(real_data / "dictionaries" / "zh-en.train.txt")) > 100
-
-
-def test_swapped_sides_are_put_in_order(tmp_path):
-    path = tmp_path / "en-de.txt"
-    path.write_text("house Haus\nyes ja\n", encoding="utf-8")
-    assert read_dictionary(path, swap=True) == [("Haus", "house"), ("ja", "yes")]
+    for text, told in (
+        ("ja yes\n\nHaus\n", r"de-en\.txt:3: 1 word; an entry is two"),
+        ("ja yes\nein Haus house\n", r"de-en\.txt:2: 3 words"),
+        ("oui\u3000yes\n", r"de-en\.txt:1: 1 word; an entry is two"),
+        ("\n\n", "no entries"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=told):
+            read_dictionary(path)
 
 
 def found(entries, *, swap=False):
@@ -90,25 +72,6 @@ def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(
         found(entries)
     with pytest.raises(DataError, match=r"as a word of en and one of de;.*leave out `swap`"):
         found(entries, swap=True)
-
-
-def test_real_dictionaries_are_told_from_their_exchange(real_data):
-    entries = read_dictionary(real_data / "dictionaries" / "de-en.train.txt")
-    words = []
-    for lang in ("de", "en"):
-        text = (real_data / "tatoeba" / f"de-en.{lang}").read_text(encoding="utf-8")
-        words.append(
-            {
-                word.strip('.,!?"').lower()
-                for line in text.splitlines()[:2000]
-                for word in line.split()
-            }
-        )
-    told = {"words": tuple(words), "langs": ("de", "en"), "swap": False}
-    whole = found_entries("d.txt", entries, **told)
-    assert whole > 100
-    with pytest.raises(DataError, match=f"the other way round {whole:,} have"):
-        found_entries("d.txt", [(tgt, src) for src, tgt in entries], **told)
 
 
 def test_coverage_counts_entries_and_the_running_words_of_those_in_the_text():

@@ -20,27 +20,28 @@ def url(server):
     return f"{server.url}/file.zip"
 
 
-def leftovers(folder):
-    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
-
-
-def test_a_whole_download(server, url, tmp_path):
+def test_a_whole_download_is_not_fetched_again(server, url, tmp_path):
     target = tmp_path / "deep" / "file.zip"
     assert download(url, target) == SHA256
     assert target.read_bytes() == CONTENT
     assert leftovers(target.parent) == ["file.zip"]
-
-
-def test_what_is_there_is_not_fetched_again(server, url, tmp_path):
-    download(url, tmp_path / "file.zip")
-    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+    assert download(url, target, sha256=SHA256) == SHA256
     assert len(server.requests) == 1
 
 
-def test_cut_connections_are_resumed(server, url, tmp_path):
-    server.cuts = [300_000, 300_000]
+def leftovers(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+
+
+@pytest.mark.parametrize(
+    ("tag", "asked"), [('"one"', [None, "bytes=300000-", "bytes=600000-"]), (None, [None] * 2)]
+)
+def test_cut_connections_are_resumed_unless_the_server_knows_no_ranges(
+    server, url, tmp_path, tag, asked
+):
+    server.tag, server.cuts = tag, [300_000] * (len(asked) - 1)
     assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
-    assert [wanted for _, wanted in server.requests] == [None, "bytes=300000-", "bytes=600000-"]
+    assert [wanted for _, wanted in server.requests] == asked
 
 
 def stopped_halfway(server, url, tmp_path):
@@ -67,21 +68,12 @@ def test_a_file_that_has_changed_is_fetched_anew(server, url, tmp_path, tag):
     assert download(url, tmp_path / "file.zip") == hashlib.sha256(CONTENT[::-1]).hexdigest()
 
 
-def test_a_server_without_ranges_is_asked_for_all(server, url, tmp_path):
-    server.tag, server.cuts = None, [300_000]
-    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
-    assert [wanted for _, wanted in server.requests] == [None, None]
-
-
-def test_a_download_that_was_whole_but_not_in_place_is_finished(server, url, tmp_path):
-    (tmp_path / "file.zip.%22one%22.part").write_bytes(CONTENT)
-    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
-    assert leftovers(tmp_path) == ["file.zip"]
-
-
-@pytest.mark.parametrize("written", ["%22one%22", "%22two%22", ""])
-def test_a_damaged_part_is_not_used_where_the_digest_is_known(server, url, tmp_path, written):
-    (tmp_path / f"file.zip.{written}.part").write_bytes(b"x" * 1000)
+@pytest.mark.parametrize("written", ["%22one%22", "%22two%22", "", "whole"])
+def test_a_part_is_not_used_where_it_is_damaged_and_is_where_it_is_whole(
+    server, url, tmp_path, written
+):
+    name, content = (written, b"x" * 1000) if written != "whole" else ("%22one%22", CONTENT)
+    (tmp_path / f"file.zip.{name}.part").write_bytes(content)
     assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
     assert leftovers(tmp_path) == ["file.zip"]
 
@@ -90,9 +82,6 @@ def test_a_wrong_digest_is_refused_and_nothing_stays(server, url, tmp_path):
     with pytest.raises(DataError, match=rf"file\.zip: the SHA-256 is {SHA256}, not 0000"):
         download(url, tmp_path / "file.zip", sha256="0" * 64)
     assert leftovers(tmp_path) == []
-
-
-def test_a_file_in_place_with_another_digest_is_refused(server, url, tmp_path):
     (tmp_path / "file.zip").write_bytes(b"old")
     with pytest.raises(DataError, match="the SHA-256 is"):
         download(url, tmp_path / "file.zip", sha256=SHA256)
@@ -104,16 +93,13 @@ def test_what_does_not_exist_is_told_with_its_url(server, tmp_path):
     assert len(server.requests) == 1
 
 
-def test_passing_failures_are_tried_again(server, url, tmp_path):
+def test_failures_are_tried_again_and_lasting_ones_are_transient_errors(server, url, tmp_path):
     server.statuses = [503, 429]
-    assert download(url, tmp_path / "file.zip", pause=0) == SHA256
-
-
-def test_lasting_failures_are_transient_errors(server, url, tmp_path):
+    assert download(url, tmp_path / "passing.zip", pause=0) == SHA256
     server.statuses = [503] * 9
     with pytest.raises(TransientError, match=r"503.*3 tries.*run again"):
         download(url, tmp_path / "file.zip", attempts=3, pause=0)
-    assert len(server.requests) == 3
+    assert len(server.requests) == 6
 
 
 def test_a_server_that_is_not_there_is_a_transient_error(tmp_path):

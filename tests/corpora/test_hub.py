@@ -27,16 +27,22 @@ def read(path, downloads, **params):
     return list(corpus.read("de", "en", CorpusInputs(locations, downloads)))
 
 
-def test_parquet_files_are_read(tmp_path):
+@pytest.mark.parametrize("name", ["train.json", "train.jsonl", "train.csv", "train.tsv"])
+def test_files_are_read_by_their_kind(tmp_path, name):
+    separator = {"train.csv": ",", "train.tsv": "\t"}.get(name)
+    if separator is None:
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+        assert read(tmp_path, tmp_path) == EXPECTED
+    else:
+        text = f'de{separator}en\nHallo{separator}Hello\n{separator}"No, ""no"""\n'
+        (tmp_path / name).write_text(text)
+        assert read(tmp_path, tmp_path, source_field="{lang}", target_field="{pivot}") == EXPECTED
+
+
+def test_parquet_files_are_read_alone_or_in_a_folder(tmp_path):
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "train.parquet")
     assert read(tmp_path, tmp_path) == EXPECTED
     assert read(tmp_path / "train.parquet", tmp_path) == EXPECTED
-
-
-@pytest.mark.parametrize("name", ["train.json", "train.jsonl"])
-def test_json_lines_are_read(tmp_path, name):
-    (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    assert read(tmp_path, tmp_path) == EXPECTED
 
 
 def test_rows_may_be_tokenised_already(tmp_path):
@@ -47,14 +53,6 @@ def test_rows_may_be_tokenised_already(tmp_path):
     assert (pair.source_words, pair.target_words) == (("Herr", "Dr.", "X"), ("Mr", "X", "."))
     assert "pretokenized" not in Hub.Params(path="a").identity()
     assert Hub.Params(path="a", pretokenized=True).identity()["pretokenized"] is True
-
-
-@pytest.mark.parametrize(("name", "separator"), [("train.csv", ","), ("train.tsv", "\t")])
-def test_csv_files_are_read(tmp_path, name, separator):
-    (tmp_path / name).write_text(
-        f'de{separator}en\nHallo{separator}Hello\n{separator}"No, ""no"""\n'
-    )
-    assert read(tmp_path, tmp_path, source_field="{lang}", target_field="{pivot}") == EXPECTED
 
 
 def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
@@ -102,13 +100,14 @@ def test_fields_that_are_not_text_and_damaged_files_are_named(tmp_path, files, f
 
 
 def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
-    with pytest.raises(DataError, match="no data files"):
-        read(tmp_path, tmp_path)
-    with pytest.raises(DataError, match="no such file"):
-        read(tmp_path / "no.parquet", tmp_path)
     (tmp_path / "a.xml").write_text("")
-    with pytest.raises(DataError, match="unknown file type"):
-        read(tmp_path / "a.xml", tmp_path)
+    for place, told in (
+        (tmp_path, "no data files"),
+        (tmp_path / "no.parquet", "no such file"),
+        (tmp_path / "a.xml", "unknown file type"),
+    ):
+        with pytest.raises(DataError, match=told):
+            read(place, tmp_path)
 
 
 COMMIT = "0123456789" * 4
@@ -124,9 +123,6 @@ def test_sources_are_pinned_by_a_commit_only(tmp_path):
     assert plain.params.identity() == pinned.params.identity()
     # and a pinned one needs no network
     assert pinned.fetch("de", "en", tmp_path) == {f"{remote}{COMMIT}": COMMIT}
-
-
-def test_dataset_or_path_is_given():
     for params in ({}, {"dataset": "a/b", "path": "c"}):
         with pytest.raises(ValidationError, match="one of them"):
             Hub.Params(**params)
@@ -138,21 +134,17 @@ def hub_at(url, monkeypatch):
     return Hub(Hub.Params(dataset="a/b"))
 
 
-def test_a_hub_that_cannot_be_reached_is_a_transient_error(tmp_path, monkeypatch):
-    told = r"hub:a/b: the Hugging Face Hub cannot be reached .*Go online, or read files"
-    with pytest.raises(TransientError, match=told):
-        hub_at("http://127.0.0.1:9", monkeypatch).fetch("de", "en", tmp_path)
-
-
-def test_a_dataset_that_is_not_there_is_a_data_error(tmp_path, monkeypatch, server):
+def test_a_revision_is_resolved_to_a_commit_and_what_the_hub_does_not_say_is_told(
+    tmp_path, monkeypatch, server
+):
     with pytest.raises(DataError, match=r"hub:a/b: cannot be loaded .*`revision`"):
         hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path)
-
-
-def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
     answer = json.dumps({"id": "a/b", "sha": COMMIT}).encode()
     server.files["/api/datasets/a/b/revision/main"] = answer
     assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": COMMIT}
+    told = r"hub:a/b: the Hugging Face Hub cannot be reached .*Go online, or read files"
+    with pytest.raises(TransientError, match=told):
+        hub_at("http://127.0.0.1:9", monkeypatch).fetch("de", "en", tmp_path)
 
 
 def converted(folder, **configs):
@@ -173,23 +165,21 @@ def test_a_branch_of_converted_files_is_read_by_the_folders_of_its_configuration
         tmp_path / "set", set__de=splits, set_to_de=splits, th_pud={"test": [{"text": "th"}]}
     )
     for config in ("set.de", "set-train.de"):
-        assert [
-            load_rows(branch, config, split, None, tmp_path)["text"][:] for split in splits
-        ] == [[split] for split in splits]
+        found = [load_rows(branch, config, split, None, tmp_path)["text"][:] for split in splits]
+        assert found == [[split] for split in splits]
     thai = load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)
     assert thai["text"][:] == ["th"]
     told = r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"
     with pytest.raises(DataError, match=told):
         load_rows(branch, "fr", "test", None, tmp_path)
-
-
-def test_a_split_that_is_lacking_is_told_with_those_there_are(tmp_path):
-    branch = converted(tmp_path / "set", th_pud={"test": [{"text": "th"}]})
     told = r"hub:.*/th_pud:validation: has no split validation; its splits are test"
     with pytest.raises(MissingSplit, match=told):
         load_rows(branch, "th_pud", "validation", None, tmp_path)
     with pytest.raises(MissingSplit, match="has no split train;"):
         load_rows(branch, "th_pud", "train[:10%]+test", None, tmp_path)
+    (tmp_path / "set" / "th_pud" / "test" / "0000.parquet").write_bytes(b"PAR1xx")
+    with pytest.raises(DataError, match=r"hub:.*/th_pud:test: cannot be loaded"):
+        load_rows(branch, "th_pud", "test", None, tmp_path / "elsewhere")
 
 
 def test_parts_of_splits_are_read_and_dev_is_a_name_of_validation(tmp_path):
@@ -216,13 +206,6 @@ def test_the_corpus_is_read_from_a_branch_of_converted_files(tmp_path, monkeypat
         Hub.Params(dataset=branch, config="{lang}.{pivot}", revision="refs/convert/parquet")
     )
     assert list(corpus.read("de", "en", CorpusInputs({}, tmp_path))) == EXPECTED
-
-
-def test_a_damaged_file_of_the_hub_is_a_data_error(tmp_path):
-    branch = converted(tmp_path / "set", de={"train": ROWS})
-    (tmp_path / "set" / "de" / "train" / "0000.parquet").write_bytes(b"PAR1xx")
-    with pytest.raises(DataError, match=r"hub:.*/de:train: cannot be loaded"):
-        load_rows(branch, "de", "train", None, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -71,15 +71,14 @@ def test_words_that_are_parts_link_to_the_whole() -> None:
     assert links(((201,), (200,)), ((200,),)) == ((0, 0), (1, 0))
 
 
-def test_an_unknown_language_names_the_six() -> None:
+def test_more_than_there_is_and_what_is_not_known_are_refused_with_what_there_is() -> None:
+    for asked in ({"size": 20_000}, {"seed": 7}, {"seed": 1, "size": 4_000}):
+        with pytest.raises(ValidationError, match=r"13,000 with seed 0 and 3,000 with seed 1.*mos"):
+            PhrasebookCorpus.Params(**asked)
     with pytest.raises(DataError, match="en, de, es, fr, bg, el"):
-        PhrasebookCorpus(PhrasebookCorpus.Params()).read("nl", "en", CorpusInputs({}, Path()))
-
-
-@pytest.mark.parametrize("asked", [{"size": 20_000}, {"seed": 7}, {"seed": 1, "size": 4_000}])
-def test_more_sentences_than_there_are_are_refused_with_what_there_is(asked) -> None:
-    with pytest.raises(ValidationError, match=r"13,000 with seed 0 and 3,000 with seed 1.*moses"):
-        PhrasebookCorpus.Params(**asked)
+        pairs("nl")
+    with pytest.raises(DataError, match="use train, dev, test"):
+        read("xnli", "validation", ("en",), range(3))
 
 
 def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is() -> None:
@@ -89,8 +88,3 @@ def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is() -> 
     assert "phrasebook.train: there are 3,000 rows for this task, not 5,000" in fault
     with pytest.raises(DataError, match="has 3,000 rows of xnli train, not 5,000"):
         read("xnli", "train", ("en",), range(5_000))
-
-
-def test_an_unknown_split_is_refused() -> None:
-    with pytest.raises(DataError, match="use train, dev, test"):
-        read("xnli", "validation", ("en",), range(3))

@@ -112,19 +112,13 @@ def test_text_and_words_survive_from_the_corpus_to_the_reader(pairs):
         }.keys() == {tuple(tgt) for _, tgt in wanted if isinstance(tgt, Sentence)}
 
 
-def test_characters_stand_in_their_sentence(tmp_path):
+def test_characters_stand_in_their_sentence_and_given_words_have_no_text(tmp_path):
     table = read_table(bitext(tmp_path, [("  我在New York。", "I'm in New  York.")])[0])
     ((src, tgt),) = both_sides(table.slice(1))
-    assert (src, src.text, src.starts) == (
-        ["我", "在", "New", "York", "。"],
-        "我在New York。",
-        (0, 1, 2, 6, 10),
-    )
+    assert (src, src.text) == (["我", "在", "New", "York", "。"], "我在New York。")
+    assert src.starts == (0, 1, 2, 6, 10)
     assert (tgt.text, tgt.starts) == ("I'm in New  York.", (0, 1, 4, 7, 12, 16))
-
-
-def test_words_that_the_corpus_gives_have_no_text(tmp_path):
-    data, notes = bitext(tmp_path, [("我 在", "I am")], given_words=True)
+    data, notes = bitext(tmp_path / "given", [("我 在", "I am")], given_words=True)
     assert [texts(pair) for pair in both_sides(read_table(data))] == [[None, None]] * 2
     assert "without_text" not in notes["counts"]["training"]
 
@@ -142,29 +136,10 @@ def test_words_that_are_not_in_the_text_are_counted_and_have_no_text(tmp_path, m
     assert read_metadata(data)["counts"]["without_text"] == 1
 
 
-def test_the_datasets_library_opens_a_bitext(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    loaded = datasets.load_from_disk(str(bitext(tmp_path, [], "de")[0]))
-    assert loaded[0] == {
-        "id": 0,
-        "src": ["Ja", "."],
-        "src_text": "Ja.",
-        "src_starts": [0, 2],
-        "src_ends": None,
-        "tgt": ["Yes", "."],
-        "tgt_text": "Yes.",
-        "tgt_starts": [0, 3],
-        "tgt_ends": None,
-    }
-
-
-def test_a_dataset_without_text_is_read_as_words():
+def test_a_dataset_without_text_is_read_as_words_and_starts_must_fit():
     assert read_sentences(pa.table({"words": [["a"], []]}), "words") == [["a"], []]
     (sentence,) = read_sentences(pa.table({"first": [" Yes,  sir."]}), "first")
     assert (sentence, sentence.text) == (["Yes,", "sir."], "Yes,  sir.")
-
-
-def test_a_text_without_a_start_for_each_word_is_refused():
     columns = {"words": [["a", "b"]], "words_text": ["a b"], "words_starts": [[0]]}
     with pytest.raises(DataError, match="words, row 0: 2 words have 1 starts in their text"):
         read_sentences(pa.table(columns), "words")

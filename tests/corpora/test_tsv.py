@@ -1,3 +1,5 @@
+"""Tables as corpora, and the reading of a file to its end, with all its faults."""
+
 from __future__ import annotations
 
 import gzip
@@ -5,8 +7,18 @@ import gzip
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.sources import LocalFile
-from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.catalog import catalog
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.readers import lines
+from raxalign.corpora.readers.inspection import (
+    KEPT,
+    Refusals,
+    Translations,
+    read_dictionaries,
+    read_through,
+    refuse,
+)
 from raxalign.corpora.tsv import Tsv
 from raxalign.errors import DataError
 
@@ -23,58 +35,36 @@ def read(tmp_path, content: str, **params):
     return list(corpus.read("de", "en", inputs))
 
 
-def test_columns_are_taken_by_number(tmp_path):
-    content = "7\tHello\tHallo\n8\tYes\tJa\n"
-    assert read(tmp_path, content, source_column=2, target_column=1) == [
-        SentencePair(0, "Hallo", "Hello"),
-        SentencePair(1, "Ja", "Yes"),
-    ]
-
-
-def test_columns_are_taken_by_name_and_names_may_hold_languages(tmp_path):
-    content = "en_text\tde_text\r\nHello\tHallo\r\n"
-    params = {"header": True, "source_column": "{lang}_text", "target_column": "{pivot}_text"}
-    assert read(tmp_path, content, **params) == [SentencePair(0, "Hallo", "Hello")]
-
-
-def test_a_header_is_skipped_for_numbers_too(tmp_path):
-    assert read(tmp_path, "de\ten\nHallo\tHello\n", header=True) == [
-        SentencePair(0, "Hallo", "Hello")
-    ]
-
-
-def test_quotation_marks_are_text(tmp_path):
-    assert read(tmp_path, '"a\tb"\n"\t"\n') == [
-        SentencePair(0, '"a', 'b"'),
-        SentencePair(1, '"', '"'),
-    ]
-
-
-def test_another_delimiter(tmp_path):
-    assert read(tmp_path, "a|b\n", delimiter="|") == [SentencePair(0, "a", "b")]
-    assert read(tmp_path, "a\tb\n", delimiter="\t") == [SentencePair(0, "a", "b")]
-
-
-def test_a_delimiter_of_several_characters_has_blanks_around_it(tmp_path):
-    assert read(tmp_path, "guten Tag ||| good day\na || b |||\n", delimiter="|||") == [
-        SentencePair(0, "guten Tag", "good day"),
-        SentencePair(1, "a || b", ""),
-    ]
-    with pytest.raises(DataError, match=r":2: 3 columns?, the first line has 2"):
-        read(tmp_path, "a ||| b\na ||| b ||| c\n", delimiter="|||")
-    with pytest.raises(DataError, match=r"a line has 1 .*divided by ','; `delimiter`"):
-        read(tmp_path, "a ||| b\n", delimiter=",")
+@pytest.mark.parametrize(
+    ("content", "params", "found"),
+    [
+        ("7\tHello\tHallo\n", {"source_column": 2, "target_column": 1}, ("Hallo", "Hello")),
+        (
+            "en_text\tde_text\r\nHello\tHallo\r\n",
+            {"header": True, "source_column": "{lang}_text", "target_column": "{pivot}_text"},
+            ("Hallo", "Hello"),
+        ),
+        ("de\ten\nHallo\tHello\n", {"header": True}, ("Hallo", "Hello")),
+        ('"a\tb"\n', {}, ('"a', 'b"')),
+        ('"\t"\n', {}, ('"', '"')),
+        ("a|b\n", {"delimiter": "|"}, ("a", "b")),
+        ("a\tb\n", {"delimiter": "\t"}, ("a", "b")),
+        ("guten Tag ||| good day\n", {"delimiter": "|||"}, ("guten Tag", "good day")),
+        ("a || b |||\n", {"delimiter": "|||"}, ("a || b", "")),
+    ],
+)
+def test_columns_are_taken_by_number_or_name_as_the_delimiter_divides_them(
+    tmp_path, content, params, found
+):
+    assert read(tmp_path, content, **params) == [SentencePair(0, *found)]
 
 
 def test_pretokenized_columns_are_words_in_languages_without_spaces_too(tmp_path):
-    (pair,) = read(tmp_path, "我们 是 学生\twe are students .\n", pretokenized=True)
-    assert pair.source_words == ("我们", "是", "学生")
-    assert pair.target_words == ("we", "are", "students", ".")
-
-
-def test_words_of_white_space_that_is_no_blank_keep_their_numbers_at_the_ends_of_a_column(tmp_path):
-    (pair,) = read(tmp_path, "\u3000 犬 \u00a0 ||| a dog\n", delimiter="|||", pretokenized=True)
-    assert (pair.source_words, pair.target_words) == (("\u3000", "犬", "\u00a0"), ("a", "dog"))
+    """White space that is not a blank keeps its number at the ends of a column."""
+    text = "\u3000 我们 是 \u00a0 ||| we are .\n"
+    (pair,) = read(tmp_path, text, delimiter="|||", pretokenized=True)
+    assert pair.source_words == ("\u3000", "我们", "是", "\u00a0")
+    assert pair.target_words == ("we", "are", ".")
 
 
 def test_columns_and_paths_take_other_codes(tmp_path):
@@ -98,41 +88,86 @@ def test_parts_each_have_their_header_and_ids_run_on(tmp_path):
     assert corpus.n_pairs("de", "en", 9) == 2
 
 
-@pytest.mark.parametrize(("header", "line"), [(False, 2), (True, 2)])
-@pytest.mark.parametrize("row", ["a", "a\tb\tc", ""])
-def test_another_number_of_columns_is_named_by_line(tmp_path, header, line, row):
-    with pytest.raises(
-        DataError, match=rf"pairs\.tsv:{line}: . columns?, the first line has 2. .*`delimiter`"
-    ):
-        read(tmp_path, f"x\ty\n{row}\nx\ty\n", header=header)
+OTHER = r"pairs\.tsv:2: . columns?, the first line has 2. .*`delimiter`"
+NAMED = {"header": True, "target_column": "fr"}
 
 
-def test_a_column_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(DataError, match=r":1: there is no column 2: a line has 2"):
-        read(tmp_path, "a\tb\n", target_column=2)
-    with pytest.raises(DataError, match=r":1: there is no column 'fr'; there are: de, en"):
-        read(tmp_path, "de\ten\na\tb\n", header=True, target_column="fr")
+@pytest.mark.parametrize(
+    ("content", "params", "told"),
+    [
+        *((f"x\ty\n{row}\nx\ty\n", {"header": False}, OTHER) for row in ("a", "a\tb\tc", "")),
+        ("x\ty\na\nx\ty\n", {"header": True}, OTHER),
+        ("a ||| b\na ||| b ||| c\n", {"delimiter": "|||"}, ":2: 3 columns?, the first line has 2"),
+        ("a ||| b\n", {"delimiter": ","}, "a line has 1 .*divided by ','; `delimiter`"),
+        ("a\tb\n", {"target_column": 2}, ":1: there is no column 2: a line has 2"),
+        ("de\ten\na\tb\n", NAMED, ":1: there is no column 'fr'; there are: de, en"),
+        *((text, {"header": head}, "empty") for text, head in (("", 0), ("", 1), ("de\ten\n", 1))),
+    ],
+)
+def test_columns_that_are_not_there_are_named_by_line(tmp_path, content, params, told):
+    with pytest.raises(DataError, match=told):
+        read(tmp_path, content, **params)
 
 
-@pytest.mark.parametrize(("content", "header"), [("", False), ("", True), ("de\ten\n", True)])
-def test_an_empty_file_is_refused(tmp_path, content, header):
-    with pytest.raises(DataError, match="empty"):
-        read(tmp_path, content, header=header)
-
-
-def test_names_without_a_header_are_refused():
+def test_names_without_a_header_and_a_missing_file_are_refused(tmp_path):
     with pytest.raises(ValidationError, match="header: true"):
         Tsv.Params(path="x", source_column="de")
     with pytest.raises(ValidationError, match="count from 0"):
         Tsv.Params(path="x", source_column=-1)
+    corpus, inputs = opened(path=f"{tmp_path}/{{lang}}-{{pivot}}.tsv")
+    with pytest.raises(DataError, match=r"de-en\.tsv: .*no such file"):
+        list(corpus.read("de", "en", inputs))
 
 
-def test_the_path_may_hold_languages(tmp_path):
-    corpus = Tsv(Tsv.Params(path=f"{tmp_path}/{{lang}}-{{pivot}}.tsv"))
-    assert corpus.sources("de", "en") == {"file": LocalFile(tmp_path / "de-en.tsv")}
+def test_reported_and_raised_faults_are_collected_in_order_as_far_as_they_can_be_shown(tmp_path):
+    def read(report):
+        for line in range(KEPT + 6):
+            report(DataError("f", "x", line=line))
+        raise DataError("f", "two", line=KEPT + 6)
+
+    found = read_through(tmp_path, read)
+    assert [fault.line for fault in found.faults] == list(range(KEPT))
+    assert (found.rows, found.more) == (0, 7)
+    found = read_through(tmp_path, lambda _: len(tmp_path.read_bytes()))
+    assert str(found.faults[0]) == f"{tmp_path}: cannot be read (Is a directory)"
+    assert read_through(tmp_path, lambda _: 5).rows == 5
 
 
-def test_a_missing_file_is_told(tmp_path):
-    corpus = Tsv(Tsv.Params(path="x"))
-    with pytest.raises(DataError, match="no such file"):
-        list(corpus.read("de", "en", CorpusInputs({"file": str(tmp_path / "no.tsv")}, tmp_path)))
+def test_every_corpus_has_a_licence():
+    for kind in catalog("corpora").values():
+        assert issubclass(kind, Corpus)
+        assert kind.licence
+
+
+def test_a_reader_stops_at_the_first_fault_unless_it_is_asked_to_go_on():
+    refused = Refusals(refuse)
+    with pytest.raises(DataError):
+        refused(DataError("f", "x"))
+    assert refused.count == 0
+    kept = []
+    refused = Refusals(kept.append)
+    refused(DataError("f", "x"))
+    assert refused.count == len(kept) == 1
+
+
+def test_dictionaries_are_read_and_remote_ones_are_not(tmp_path):
+    (tmp_path / "good").write_text("Haus house\nja yes\n", encoding="utf-8")
+    (tmp_path / "bad").write_text("Haus the house\n", encoding="utf-8")
+    sources = {
+        "de": {"dictionary": LocalFile(tmp_path / "good")},
+        "fr": {"dictionary": LocalFile(tmp_path / "bad")},
+        "es": {"dictionary": RemoteData("hub:x")},
+        "el": {"teacher": LocalFile(tmp_path / "good")},
+        "bg": {},
+    }
+    good, bad = read_dictionaries(sources, "en", swap=False)
+    assert (good.rows, good.faults) == (2, ())
+    assert good.translations == Translations("de", "en", [("Haus", "house"), ("ja", "yes")])
+    assert "bad:1: 3 words" in str(bad.faults[0])
+
+
+def test_a_line_without_an_end_is_refused_with_file_and_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "_LONGEST", 3 << 20)
+    (tmp_path / "a").write_bytes(b"one\ntwo\n" + b"x" * (5 << 20))
+    with (tmp_path / "a").open("rb") as stream, pytest.raises(DataError, match="a:3: the line is"):
+        list(lines.read_lines(stream, tmp_path / "a"))

@@ -69,7 +69,7 @@ def test_words_without_spaces(text, words):
     assert tokenize("zh")(text) == words
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(["en", "fr", "hi", "zh", "th", "ko"]), st.text(max_size=60))
 @example("zh", "\u200d")
 @example("en", "\u0301a")
@@ -92,18 +92,11 @@ def moses(lang):
     return MosesTokenizer(lang)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(LANGUAGES), st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join))
 @example("en", "I saw No. 5 and No. x, 'a 'b' , ,x. (y.")
 def test_fast_tokenisation_is_that_of_sacremoses(lang, text):
     assert tokenize(lang)(text) == moses(lang).tokenize(clean(text), escape=False)
-
-
-@pytest.mark.parametrize("lang", ["en", "de", "fr", "ru", "hi", "ar", "tr", "el"])
-def test_fast_tokenisation_is_that_of_sacremoses_on_real_text(real_data, lang):
-    slow, fast = moses(lang), tokenize(lang)
-    for line in (real_data / "ntrex" / f"ntrex.{lang}").read_text(encoding="utf-8").split("\n"):
-        assert fast(line) == slow.tokenize(clean(line), escape=False)
 
 
 @pytest.mark.parametrize(("lang", "library"), [("zh", "jieba"), ("th", "pythainlp")])
@@ -115,21 +108,19 @@ def test_a_missing_segmenter_says_how_to_install_it(lang, library):
         tokenize(lang, "words")
 
 
-def test_what_was_used_is_told():
+def test_words_of_a_language_without_a_segmenter_are_refused_with_what_to_do():
+    for lang in ("ja", "km", "lo", "my"):
+        with pytest.raises(RaxalignError) as error:
+            tokenize(lang, "words")
+        assert str(error.value) == (
+            f"segmentation: words: there is no segmenter for {lang} (only for zh, th); divide its"
+            " text into words yourself and set `pretokenized: true` for it under"
+            " `corpus.by_language`, or set `segmentation: characters`"
+        )
+    with pytest.raises(RaxalignError, match="unknown language"):
+        tokenize("german")
     assert describe("de").startswith("Moses (sacremoses ")
-    assert describe("zh") == "characters"
-    assert describe("ja", "characters") == "characters"
-
-
-@pytest.mark.parametrize("lang", ["ja", "km", "lo", "my"])
-def test_words_of_a_language_without_a_segmenter_are_refused_with_what_to_do(lang):
-    with pytest.raises(RaxalignError) as error:
-        tokenize(lang, "words")
-    assert str(error.value) == (
-        f"segmentation: words: there is no segmenter for {lang} (only for zh, th); divide its text"
-        " into words yourself and set `pretokenized: true` for it under `corpus.by_language`, or"
-        " set `segmentation: characters`"
-    )
+    assert describe("zh") == describe("ja", "characters") == "characters"
 
 
 def test_segmenters_find_words_of_several_characters():
@@ -138,11 +129,6 @@ def test_segmenters_find_words_of_several_characters():
     assert tokenize("zh")("中国的大学") == ["中", "国", "的", "大", "学"]
     assert tokenize("zh", "words")("中国的大学") == ["中国", "的", "大学"]
     assert tokenize("th", "words")("ฉันรักภาษาไทย") == ["ฉัน", "รัก", "ภาษาไทย"]
-
-
-def test_an_unknown_language_is_refused():
-    with pytest.raises(RaxalignError, match="unknown language"):
-        tokenize("german")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +155,7 @@ COMPOSING = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(["en", "hi", "zh", "ko"]),
     st.text(COMPOSING | st.characters(codec="utf-8"), max_size=15),

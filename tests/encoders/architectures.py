@@ -50,6 +50,7 @@ CONFIGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
+@cache
 def model_of(name: str, *, head: bool) -> Any:
     """The model of a name, with its masked-LM head or without; of a T5 the encoder half."""
     import torch
@@ -71,14 +72,11 @@ def folder_of(folder: Path, model: Any) -> Path:
     return folder
 
 
-def encoder_of(name: str, folder: Path | None = None, *, head: bool = False) -> Any:
-    """The encoder of a name: saved into a folder and opened from there, where one is given."""
+def encoder_of(name: str, *, head: bool = False) -> Any:
+    """An encoder of a name, in memory."""
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    model = model_of(name, head=head)
-    if folder is None:
-        return TransformerEncoder(model, deepcopy(_tokenizer()))
-    return TransformerEncoder.from_folder(folder_of(folder, model))
+    return TransformerEncoder(deepcopy(model_of(name, head=head)), deepcopy(_tokenizer()))
 
 
 @cache

@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.catalog import open_file, visible
+from raxalign.catalog import catalog, open_file, visible
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.single.align import AlignRequest, make_aligned
-from raxalign.single.pairs import PairsRequest, make_pairs
-from raxalign.store.storage import Storage
-from tests.tiny import tiny_bert
 
 H = 32
 SENTENCES = [["the", "playing", "dogs"], ["a", "\u00ad", "cat"], ["der"]]
@@ -56,15 +52,14 @@ def test_steps_apply_in_their_order_to_their_language_and_layer_only(encoder):
 
 def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
-    plain = encoder.hidden(batch)
-    for sort, above_moves in (("readout", False), ("inside", True)):
-        states = AlignedEncoder(encoder, (Transform("en", 1, sort, (affine(0),)),)).hidden(batch)
-        assert torch.equal(states[0], plain[0])
-        real = batch.mask_BT == 1
-        assert torch.allclose(states[1][real], affine(0)(plain[1])[real], atol=1e-6)
-        assert [torch.allclose(*pair) for pair in zip(states[2:], plain[2:], strict=True)] == [
-            not above_moves
-        ] * 2
+    plain, real = encoder.hidden(batch), batch.mask_BT == 1
+    for layer, sort in ((1, "readout"), (1, "inside"), (0, "inside")):
+        move = Transform("en", layer, sort, (affine(0),))
+        states = AlignedEncoder(encoder, (move,)).hidden(batch)
+        assert all(map(torch.equal, states[:layer], plain[:layer]))
+        assert torch.allclose(states[layer][real], affine(0)(plain[layer])[real], atol=1e-6)
+        above = zip(states[layer + 1 :], plain[layer + 1 :], strict=True)
+        assert {torch.allclose(*pair) for pair in above} == {sort == "readout"}
 
 
 def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: TransformerEncoder) -> None:
@@ -75,14 +70,6 @@ def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: Transform
         assert torch.allclose(one, other, atol=1e-6)
     one, other = (way.words(SENTENCES, "en").vectors_NLH for way in (read, inside))
     assert torch.allclose(one, other, atol=1e-5)
-
-
-def test_an_inside_transform_of_the_embeddings_reaches_every_layer(encoder):
-    shift = Affine(shift=torch.ones(H))
-    batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
-    states = AlignedEncoder(encoder, (Transform("en", 0, "inside", (shift,)),)).hidden(batch)
-    assert torch.allclose(states[0], encoder.hidden(batch)[0] + (batch.mask_BT[..., None] == 1))
-    assert not torch.allclose(states[3], encoder.hidden(batch)[3])
 
 
 def test_what_was_hooked_for_an_inside_transform_is_unhooked_even_after_an_error(encoder):
@@ -169,20 +156,15 @@ def test_saving_writes_weights_only_where_they_changed(encoder, tmp_path):
         assert loaded.notes == {"pairs": 3}
 
 
-def test_an_export_opens_with_transformers_and_comes_back_with_its_transforms(encoder, tmp_path):
-    from transformers import AutoModel, AutoTokenizer
-
+def test_an_export_comes_back_with_its_transforms_and_a_plain_folder_has_none(
+    encoder, tiny_folder, tmp_path
+):
+    """That it opens with transformers is shown for all families in tests/families."""
     aligned = make(encoder, weights_changed=False)
     aligned.export(tmp_path)
-    model, tokenizer = AutoModel.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
-    assert model.config.hidden_size == H
-    assert len(tokenizer) == len(encoder.tokenizer)
     again = AlignedEncoder.from_export(tmp_path).toward("de")
     found, wanted = (one.words(SENTENCES, "en").vectors_NLH for one in (again, aligned))
     assert torch.equal(found, wanted)
-
-
-def test_a_plain_folder_is_an_encoder_without_transforms(tiny_folder: Path) -> None:
     assert AlignedEncoder.from_export(tiny_folder).transforms == ()
 
 
@@ -201,19 +183,11 @@ class Shift(rx.Method):
     VERSION = 1
     reference = "mine"
 
-    class Params(rx.Params):
-        value: float = 0.0
-
     def needs(self):
         return rx.Needs(links=True)
 
     def align(self, encoder, inputs, runtime):
-        import torch
-
-        from raxalign.encoders.models.transforms import Affine, Transform
-
-        shift = torch.full((32,), self.params.value)
-        return rx.AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=shift),)),))
+        raise NotImplementedError
 """
 
 
@@ -242,17 +216,12 @@ def test_weights_that_are_not_numbers_are_named(encoder: TransformerEncoder) -> 
         refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
 
 
-def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path):
+def test_a_plug_in_is_named_by_its_file_and_line(encoder, tmp_path):
     (tmp_path / "shifting.py").write_text(OUTSIDE)
-    encoder = tiny_bert(tmp_path / "tiny", ["ein", "Haus"])
-    pairs = PairsRequest(
-        "phrasebook", (), "de", "en", 20, 0, "fast_align", (), "intersection", True
-    )
-    make_pairs(pairs, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
-    request = AlignRequest(
-        "shifting", ("value=nan",), str(encoder), {"de": tmp_path / "pairs"}, "en", 0, "cpu"
-    )
-    wanted = r"shifting\.py:15: method shifting: align returned the transform of de .* a shift that"
-    with visible([open_file(tmp_path / "shifting.py")]), pytest.raises(RaxalignError, match=wanted):
-        make_aligned(request, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
-    assert not (tmp_path / "out").exists()
+    step = Affine(shift=torch.full((32,), torch.nan))
+    aligned = AlignedEncoder(encoder, (Transform("de", 2, steps=(step,)),))
+    wanted = r"shifting\.py:12: method shifting: align returned the transform of de .* a shift that"
+    with visible([open_file(tmp_path / "shifting.py")]):
+        kind = catalog("methods")["shifting"]
+        with pytest.raises(RaxalignError, match=wanted):
+            refuse_unsound(kind(kind.Params()), "shifting", aligned)

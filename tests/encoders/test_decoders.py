@@ -87,32 +87,28 @@ def test_a_text_of_which_nothing_is_left_has_one_piece_that_is_no_word(qwen: Pat
     assert torch.isfinite(encoder.hidden(encoder.collate(rows))[-1]).all()
 
 
-@pytest.mark.parametrize("family", ["Qwen2", "Llama", "Gemma3", "Mistral"])
+@pytest.mark.parametrize("family", ["Qwen2", "Gemma3", "Mistral"])
 def test_a_piece_depends_on_later_ones_only_where_both_directions_are_asked_for(family, tmp_path):
     folder = decoder(tmp_path, family)
 
-    def first(*, bidirectional: bool, padded: bool = False) -> list[torch.Tensor]:
+    def opened(*, bidirectional: bool) -> TransformerEncoder:
         kind = Transformer(Transformer.Params(name=str(folder), bidirectional=bidirectional))
-        encoder = kind.load(EncoderInputs(), "cpu")
-        more = ["das haus ist rot das haus"] if padded else []
+        return kind.load(EncoderInputs(), "cpu")
+
+    def first(encoder: TransformerEncoder, *more: str) -> list[torch.Tensor]:
         return [read(encoder, f"das {last}", *more)[-1][0, :3] for last in ("haus", "rot")]
 
-    causal = first(bidirectional=False)
+    causal = first(opened(bidirectional=False))
     assert torch.allclose(causal[0], causal[1], atol=1e-6)
-    both = first(bidirectional=True)
+    encoder = opened(bidirectional=True)
+    both = first(encoder)
     assert not torch.allclose(both[0], both[1], atol=1e-3)
-    for short, beside in zip(both, first(bidirectional=True, padded=True), strict=True):
+    for short, beside in zip(both, first(encoder, "das haus ist rot das haus"), strict=True):
         assert torch.allclose(short, beside, atol=1e-5)
-
-
-def test_both_directions_stay_with_an_encoder_that_is_saved(qwen: Path, tmp_path: Path) -> None:
-    kind = Transformer(Transformer.Params(name=str(qwen), bidirectional=True))
-    encoder = kind.load(EncoderInputs(), "cpu")
-    encoder.save(tmp_path)
-    one_way, again = map(TransformerEncoder.from_folder, (qwen, tmp_path))
-    found, wanted, other = (read(e, "das rot")[-1] for e in (again, encoder, one_way))
-    assert torch.equal(found, wanted)
-    assert not torch.equal(found, other)
+    if family == "Qwen2":
+        encoder.save(tmp_path / "saved")
+        again = TransformerEncoder.from_folder(tmp_path / "saved")
+        assert torch.equal(first(again)[1], both[1])
 
 
 def test_an_encoder_that_sees_both_directions_already_refuses_the_option(tmp_path: Path) -> None:

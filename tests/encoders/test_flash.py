@@ -99,13 +99,6 @@ def test_packed_sentences_have_the_states_that_they_have_alone(name: str) -> Non
                 assert torch.allclose(found, expected[layer], atol=1e-5)
 
 
-def test_sentences_longer_than_the_window_share_rows_by_runs_alone(request):
-    encoder = encoder_of("modernbert")
-    assert not can_pack(encoder)
-    request.getfixturevalue("kernels")
-    assert can_pack(encoder)
-
-
 @pytest.mark.usefixtures("kernels")
 def test_the_probe_compares_with_float32_within_a_block_of_autocast_too():
     encoder, seen = encoder_of("bert"), []
@@ -133,20 +126,6 @@ def test_gradients_are_those_under_the_mask(request):
     assert len(found[0]) == len(found[1]) > 40
     for masked, by_runs in zip(*found, strict=True):
         assert (masked - by_runs).norm() <= 1e-5 * masked.norm() + 1e-5
-
-
-@pytest.mark.usefixtures("kernels")
-def test_token_types_reach_the_model() -> None:
-    encoder = encoder_of("bert")
-    ids, types = np.arange(5, 14), np.array([0, 0, 1, 1, 0, 1, 1, 1, 1])
-    lengths = np.array([4, 5])
-    typed, plain = (
-        flat_states(encoder, pack(ids, lengths, 0, 9, part), (3,))[0] for part in (types, None)
-    )
-    encoder.by_runs = False
-    (masked,) = flat_states(encoder, pack(ids, lengths, 0, 9, types), (3,))
-    assert torch.allclose(typed, masked, atol=1e-5)
-    assert not torch.allclose(plain, masked, atol=1e-3)
 
 
 @pytest.mark.usefixtures("kernels")
@@ -192,7 +171,7 @@ def test_a_kernel_that_differs_or_fails_is_not_used_with_a_warning(monkeypatch, 
 
 
 @pytest.mark.usefixtures("kernels")
-def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns() -> None:
+def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns_nor_what_is_saved(tmp_path):
     encoder = encoder_of("bert")
     encoder.model.train().requires_grad_(requires_grad=False)
     encoder.precision = "bf16"
@@ -200,10 +179,11 @@ def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns() -> None:
     with torch.no_grad():
         assert attends_by_runs(encoder)
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert encoder.model.training
-    assert encoder.precision == "bf16"
-    assert not any(weight.requires_grad for weight in encoder.model.parameters())
-    assert all(weight.grad is None for weight in encoder.model.parameters())
+    assert (encoder.model.training, encoder.precision) == (True, "bf16")
+    weights = list(encoder.model.parameters())
+    assert not any(weight.requires_grad or weight.grad is not None for weight in weights)
+    encoder.save(tmp_path)
+    assert NAME not in (tmp_path / "config.json").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("kernels")
@@ -213,42 +193,35 @@ def test_scores_that_kernels_cannot_have_leave_the_mask() -> None:
         assert not attends_by_runs(encoder)
 
 
-def test_on_a_cpu_the_mask_stays() -> None:
-    encoder = encoder_of("bert")
+def test_on_a_cpu_the_mask_stays_and_sentences_longer_than_the_window_share_rows_by_runs_alone(
+    request,
+):
+    encoder, modern = encoder_of("bert"), encoder_of("modernbert")
     encoder.precision = "bf16"
     assert not has_kernels(encoder.model, "bf16", encoder.device)
     assert can_pack(encoder)
     assert encoder.by_runs is None
     assert implementation(encoder.model) == "sdpa"
+    assert not can_pack(modern)
+    request.getfixturevalue("kernels")
+    assert can_pack(encoder_of("modernbert"))
 
 
-@pytest.mark.usefixtures("kernels")
-def test_the_saved_folder_does_not_record_the_attention(tmp_path):
-    encoder = encoder_of("bert")
-    assert attends_by_runs(encoder)
-    encoder.save(tmp_path / "saved")
-    assert NAME not in (tmp_path / "saved" / "config.json").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "said"),
-    [
+def test_flash_attn_is_named_where_it_is_not_there_and_requires_bfloat16_and_a_card(tmp_path):
+    for name, error, said in (
         ("bert", DependencyError, "requires an NVIDIA card and the package flash-attn"),
         ("mdeberta", DataError, "is not there for DebertaV2"),
-    ],
-)
-def test_flash_attn_is_named_where_it_is_not_there(name, error, said, tmp_path):
-    folder = folder_of(tmp_path, model_of(name, head=True))
-    with pytest.raises(error, match=said):
-        load_model(str(folder), attention="flash_attention_2")
-
-
-def test_flash_attn_requires_bfloat16_and_a_card() -> None:
+    ):
+        folder = folder_of(tmp_path / name, model_of(name, head=True))
+        with pytest.raises(error, match=said):
+            load_model(str(folder), attention="flash_attention_2")
     encoder = encoder_of("bert")
     check_flash(encoder.model, "fp32", "cpu")
     encoder.model.config._attn_implementation = PACKAGE
-    with pytest.raises(RaxalignError, match=r"run\.precision is fp32"):
-        encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))
-    encoder.precision = "bf16"
-    with pytest.raises(RaxalignError, match="runs on NVIDIA cards alone"):
-        encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))
+    batch = encoder.collate(encoder.pieces([["w1"]], "de"))
+    for encoder.precision, said in (
+        ("fp32", r"run\.precision is fp32"),
+        ("bf16", "runs on NVIDIA cards alone"),
+    ):
+        with pytest.raises(RaxalignError, match=said):
+            encoder.hidden(batch)

@@ -47,7 +47,7 @@ def same(one: FlatPieces, other: FlatPieces) -> bool:
     return all(a == b for a, b in arrays) and one.unknown == other.unknown
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(
     st.lists(
         st.lists(st.sampled_from([*WORDS, *WORDS.values(), "x", "."]), max_size=9), min_size=1

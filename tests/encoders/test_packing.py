@@ -19,9 +19,8 @@ from raxalign.encoders.models.packing import can_pack, compiled_blocks, flat_sta
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
-from raxalign.methods.rows.sentences import single_rows, tokenise
 from raxalign.train.recompute import recomputed
-from tests.encoders.architectures import encoder_of, model_of
+from tests.encoders.architectures import encoder_of
 from tests.methods.toy import WORDS, toy_encoder
 
 
@@ -39,40 +38,27 @@ def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
     assert longer.ids_BT.shape == (3, 10)
 
 
-def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
+def test_packed_sentences_and_pairs_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
     assert can_pack(encoder)
     words = list(WORDS)
-    sentences = [words[:3], words[3:9], words[1:2], words[::2]]
-    rows = single_rows(tokenise(encoder, [sentences], 64), np.arange(4))
-    ids, lengths = rows.ids, rows.lengths
-    for width in (0, 12, 40):
-        packed = pack(ids, lengths, pad=0, width=width)
-        states = flat_states(encoder, packed, (0, 1, 2))
-        for s, sentence in enumerate(sentences):
-            alone = encoder.hidden(encoder.collate(encoder.pieces([sentence], "de")))
-            for layer in range(3):
-                found = states[layer][packed.starts_S[s] : packed.starts_S[s] + lengths[s]]
-                assert torch.allclose(found, alone[layer][0], atol=1e-5)
-
-
-def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: Path) -> None:
-    encoder = toy_encoder(tmp_path)
-    words = list(WORDS)
-    pairs = [(words[:3], words[3:9]), (words[1:2], words[::2]), (words[2:4], words[:1])]
-    rows = [encoder.pieces([first], "de", [second], "en")[0] for first, second in pairs]
+    rows = encoder.pieces([words[:3], words[3:9], words[1:2], words[::2]], "de")
+    for first, second in ((words[:3], words[3:9]), (words[1:2], words[::2])):
+        rows += encoder.pieces([first], "de", [second], "en")
     lengths = np.array([len(row) for row in rows])
     ids, segments = (
         np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments")
     )
     for width in (0, 16, 60):
-        (states,) = flat_states(encoder, packed := pack(ids, lengths, 0, width, segments), (2,))
-        (plain,) = flat_states(encoder, pack(ids, lengths, 0, width), (2,))
+        states = flat_states(encoder, packed := pack(ids, lengths, 0, width, segments), (0, 1, 2))
+        plain = flat_states(encoder, pack(ids, lengths, 0, width), (2,))
         for s, row in enumerate(rows):
-            alone = encoder.hidden(encoder.collate([row]))[2][0]
+            alone = encoder.hidden(encoder.collate([row]))
             part = slice(packed.starts_S[s], packed.starts_S[s] + lengths[s])
-            assert torch.allclose(states[part], alone, atol=1e-5)
-            assert not torch.allclose(plain[part], alone, atol=1e-3)
+            for found, wanted in zip(states, alone, strict=True):
+                assert torch.allclose(found[part], wanted[0], atol=1e-5)
+            typed = bool(row.segments.any())
+            assert torch.allclose(plain[0][part], alone[2][0], atol=1e-3) is not typed
 
 
 def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> None:
@@ -84,7 +70,7 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
 
 
 def with_config(name: str, **config: object) -> TransformerEncoder:
-    model = model_of(name, head=False)
+    model = encoder_of(name).model
     for key, value in config.items():
         setattr(model.config, key, value)
     return TransformerEncoder(model, encoder_of("bert").tokenizer)
@@ -181,10 +167,12 @@ def test_compiled_blocks_have_the_same_states_and_gradients_with_few_graphs(tmp_
     assert found["left"] == []
 
 
-def test_what_is_not_compiled_is_left_as_it_is() -> None:
+def test_what_is_not_compiled_is_left_as_it_is_and_a_frozen_copy_is_compiled_too() -> None:
     encoder = encoder_of("bert")
     with compiled_blocks(encoder):
         assert not any("forward" in vars(part) for part in encoder.model.modules())
+    encoder.compiled = True
+    assert encoder.with_model(encoder.model).compiled
 
 
 def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
@@ -211,9 +199,3 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
         assert [block.forward for block in blocks] == wrappers
         states.sum().backward()
     assert calls == [*blocks, *reversed(blocks)]
-
-
-def test_a_frozen_copy_is_compiled_too() -> None:
-    encoder = encoder_of("bert")
-    encoder.compiled = True
-    assert encoder.with_model(encoder.model).compiled

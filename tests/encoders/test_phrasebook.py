@@ -18,27 +18,20 @@ from tests.golden import grid
 MOST_BYTES = 2_000_000
 
 
-def test_the_weights_are_those_of_the_record() -> None:
+def test_the_weights_are_those_of_the_record_and_small() -> None:
     weights = (FOLDER / "model.safetensors").read_bytes()
     record = json.loads(FOLDER.with_suffix(".json").read_text(encoding="utf-8"))
     assert hashlib.sha256(weights).hexdigest() == record["sha256"]
-
-
-def test_it_is_small() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < MOST_BYTES
 
 
-def test_it_reads_every_word_of_its_six_languages() -> None:
-    encoder = Phrasebook(Phrasebook.Params()).load(EncoderInputs(), "cpu")
+def test_it_reads_every_word_of_its_six_languages_and_its_sizes_are_those_of_its_config() -> None:
+    kind = Phrasebook(Phrasebook.Params())
+    encoder = kind.load(EncoderInputs(), "cpu")
     for lang in LANGS:
         words = [list(own.words) for (own,) in sentences((lang,), 200)]
         unknown = encoder.tokenizer.unk_token_id
         assert not any(unknown in row.ids for row in encoder.pieces(words, lang))
-
-
-def test_its_depth_and_its_size_are_those_of_its_config() -> None:
-    kind = Phrasebook(Phrasebook.Params())
-    encoder = kind.load(EncoderInputs(), "cpu")
     footprint = kind.footprint(lambda name: None)
     assert kind.depth(lambda name: None) == encoder.n_layers
     assert footprint is not None

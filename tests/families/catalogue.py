@@ -31,15 +31,11 @@ LLAMA_3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
 QWEN = LLAMA_3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 ADAPTERS = {
-    "en": "en_XX",
-    "de": "de_DE",
-    "fr": "fr_XX",
-    "tr": "tr_TR",
-    "hi": "hi_IN",
-    "zh": "zh_CN",
-    "th": "th_TH",
-    "ar": "ar_AR",
-    "ru": "ru_RU",
+    name[:2]: name
+    for name in (
+        *("en_XX", "de_DE", "fr_XX", "tr_TR", "hi_IN"),
+        *("zh_CN", "th_TH", "ar_AR", "ru_RU"),
+    )
 }
 _XLMR_SIZES = {**BERT_SIZES, **FROM_PADDING}
 _ROPE_SIZES = {**BERT_SIZES, **ROPE}
@@ -53,7 +49,13 @@ _xlmr = partial(
 )
 _fast = partial(Family, tokenizer_class="PreTrainedTokenizerFast")
 _sentences = partial(_xlmr, head=False)
-_decoder = partial(Family, head=False, decoder=True)
+_decoder = partial(Family, head=False, decoder=True, sizes=DECODER)
+
+
+def ids(**pieces: int) -> dict[str, int]:
+    """Return the numbers of special pieces as a configuration names them."""
+    return {f"{name}_token_id": number for name, number in pieces.items()}
+
 
 MASKED = (
     _bert("mBERT", "google-bert/bert-base-multilingual-cased", "Bert"),
@@ -89,7 +91,7 @@ MASKED = (
         unigram,
         CAMEMBERT,
         "CamembertTokenizer",
-        {**_XLMR_SIZES, "bos_token_id": 5, "eos_token_id": 6},
+        {**_XLMR_SIZES, **ids(bos=5, eos=6)},
     ),
     _fast(
         "XLM",
@@ -102,10 +104,10 @@ MASKED = (
             "emb_dim": 32,
             "n_layers": 3,
             "n_heads": 2,
-            "embed_init_std": 0.2,
-            "init_std": 0.2,
             "n_langs": 100,
             "use_lang_emb": False,
+            "embed_init_std": 0.2,
+            "init_std": 0.2,
             "max_position_embeddings": 128,
         },
     ),
@@ -128,15 +130,7 @@ MASKED = (
         "ModernBert",
         byte_level,
         MODERNBERT,
-        sizes={
-            **BERT_SIZES,
-            "local_attention": 16,
-            "pad_token_id": 3,
-            "cls_token_id": 1,
-            "sep_token_id": 2,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-        },
+        sizes={**BERT_SIZES, "local_attention": 16, **ids(pad=3, cls=1, sep=2, bos=1, eos=2)},
     ),
     _fast(
         "mmBERT",
@@ -144,15 +138,7 @@ MASKED = (
         "ModernBert",
         partial(byte_fallback, prepend=False),
         MMBERT,
-        sizes={
-            **BERT_SIZES,
-            "local_attention": 16,
-            "pad_token_id": 0,
-            "cls_token_id": 1,
-            "sep_token_id": 1,
-            "bos_token_id": 2,
-            "eos_token_id": 1,
-        },
+        sizes={**BERT_SIZES, "local_attention": 16, **ids(pad=0, cls=1, sep=1, bos=2, eos=1)},
     ),
     _fast(
         "EuroBERT",
@@ -160,13 +146,7 @@ MASKED = (
         "EuroBert",
         partial(byte_level, regex=LLAMA_3),
         EUROBERT,
-        sizes={
-            **DECODER,
-            "pad_token_id": 1,
-            "bos_token_id": 0,
-            "eos_token_id": 1,
-            "mask_token_id": 2,
-        },
+        sizes={**DECODER, **ids(pad=1, bos=0, eos=1, mask=2)},
     ),
     _fast(
         "UltraBERT",
@@ -249,10 +229,10 @@ HEADLESS = (
             "d_model": 32,
             "d_kv": 16,
             "d_ff": 48,
-            "num_layers": 3,
-            "num_decoder_layers": 2,
             "num_heads": 2,
             "initializer_factor": 1.0,
+            "num_layers": 3,
+            "num_decoder_layers": 2,
         },
         model="MT5ForConditionalGeneration",
         head=False,
@@ -265,7 +245,6 @@ HEADLESS = (
         partial(byte_level, regex=QWEN),
         QWEN_SPECIALS,
         "Qwen2Tokenizer",
-        DECODER,
     ),
     _decoder(
         "Llama",
@@ -274,7 +253,6 @@ HEADLESS = (
         partial(byte_level, regex=LLAMA_3),
         LLAMA,
         "PreTrainedTokenizerFast",
-        DECODER,
     ),
     _decoder(
         "Gemma",
@@ -283,16 +261,10 @@ HEADLESS = (
         partial(byte_fallback, prepend=False),
         GEMMA,
         "GemmaTokenizer",
-        {**DECODER, "query_pre_attn_scalar": 16, "sliding_window": 16},
+        sizes={**DECODER, "query_pre_attn_scalar": 16, "sliding_window": 16},
     ),
     _decoder(
-        "Mistral",
-        "mistralai/Mistral-7B-v0.1",
-        "Mistral",
-        byte_fallback,
-        LLAMA_2,
-        "LlamaTokenizer",
-        DECODER,
+        "Mistral", "mistralai/Mistral-7B-v0.1", "Mistral", byte_fallback, LLAMA_2, "LlamaTokenizer"
     ),
 )
 """Families without one: sentence encoders, the encoder of a translator, decoders."""

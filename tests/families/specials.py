@@ -25,30 +25,23 @@ class Specials:
     last: tuple[str, ...] = field(default=())
 
 
+def named(**pieces: str) -> dict[str, str]:
+    """Return the names of `tokenizer_config.json`: ``cls="[CLS]"`` is ``cls_token``."""
+    return {f"{name}_token": piece for name, piece in pieces.items()}
+
+
 BERT = Specials(
     ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
     "[CLS] $A [SEP]",
     "[CLS] $A [SEP] $B:1 [SEP]:1",
-    {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    },
+    named(pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]"),
 )
 MODERNBERT = Specials(
     ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"), BERT.single, BERT.pair, BERT.names
 )
-_ANGLES = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "cls_token": "<s>",
-    "sep_token": "</s>",
-    "pad_token": "<pad>",
-    "unk_token": "<unk>",
-    "mask_token": "<mask>",
-}
+_ANGLES = named(
+    bos="<s>", eos="</s>", cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>"
+)
 ROBERTA = Specials(
     ("<s>", "<pad>", "</s>", "<unk>"),
     "<s> $A </s>",
@@ -72,13 +65,7 @@ REMBERT = Specials(
     ("<pad>", "</s>", "<s>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     BERT.single,
     BERT.pair,
-    {
-        **BERT.names,
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "bos_token": "[CLS]",
-        "eos_token": "[SEP]",
-    },
+    {**BERT.names, **named(pad="<pad>", unk="<unk>", bos="[CLS]", eos="[SEP]")},
 )
 MPNET = Specials(
     ("<s>", "<pad>", "</s>", "[UNK]"),
@@ -97,26 +84,15 @@ MT5 = Specials(
     ("<pad>", "</s>", "<unk>"),
     "$A </s>",
     "$A </s> $B </s>",
-    {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+    named(pad="<pad>", eos="</s>", unk="<unk>"),
 )
 EUROBERT = Specials(
     ("<|begin_of_text|>", "<|end_of_text|>", "<|mask|>"),
     "<|begin_of_text|> $A <|end_of_text|>",
     "<|begin_of_text|> $A <|end_of_text|> $B:1 <|end_of_text|>:1",
-    {
-        "bos_token": "<|begin_of_text|>",
-        "eos_token": "<|end_of_text|>",
-        "pad_token": "<|end_of_text|>",
-        "mask_token": "<|mask|>",
-    },
+    named(bos="<|begin_of_text|>", eos="<|end_of_text|>", pad="<|end_of_text|>", mask="<|mask|>"),
 )
-GEMMA_NAMES = {
-    "pad_token": "<pad>",
-    "eos_token": "<eos>",
-    "bos_token": "<bos>",
-    "unk_token": "<unk>",
-    "mask_token": "<mask>",
-}
+GEMMA_NAMES = named(pad="<pad>", eos="<eos>", bos="<bos>", unk="<unk>", mask="<mask>")
 MMBERT = Specials(
     ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>"),
     "<bos> $A <eos>",

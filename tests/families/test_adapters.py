@@ -11,8 +11,8 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.train.runtime import Runtime
 from tests.families.catalogue import FAMILIES, build
-from tests.families.checks import Subject
-from tests.methods.contract import asked_for, make, trained
+from tests.families.subject import Subject
+from tests.methods.contract import asked_for, make
 from tests.methods.toy import toy_inputs
 
 LANGUAGES = ("de", "fr")  # of the data of `asked_for`, with English
@@ -34,7 +34,7 @@ def root(tmp_path_factory):
     return root
 
 
-def _adapters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _adapters(model):
     """The weights of all adapters by language, copied."""
     found: dict[str, list[torch.Tensor]] = {}
     for name, weight in model.named_parameters():
@@ -56,8 +56,9 @@ def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_o
     assert changed == ADAPTERS_READ[kind]
 
 
-@pytest.mark.parametrize("kind", trained())
-def test_every_method_that_trains_does_so_with_adapters(kind, root):
+@pytest.mark.parametrize("kind", ["ppa", "distillation", "strong_contrastive"])
+def test_trainings_with_copies_teachers_and_two_passes_have_adapters_too(kind, root):
+    """Others meet this family in `test_methods_and_tasks`, where all tests are asked for."""
     encoder = Subject.of("X-MOD", root).load()
     method = make(kind, root / "inputs")
     method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -31,10 +27,9 @@ from tests.methods.contract import (
     weights,
     work,
 )
+from tests.methods.planted import TableEncoder, normal, planted_inputs
 from tests.methods.toy import toy_encoder, toy_inputs
 from tests.train.workers import run_workers
-
-SAVED = ("rotation", "mean_shift", "finetune", "ppa")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,7 @@ def root(tmp_path_factory):
     return folder
 
 
-def with_seed(kind: str, root: Path, seed: int) -> AlignedEncoder:
+def with_seed(kind, root, seed):
     method = make(kind, root)
     return method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=seed))
 
@@ -54,6 +49,14 @@ def with_seed(kind: str, root: Path, seed: int) -> AlignedEncoder:
 def aligned_once(root):
     """What each method made with the seed 1, for several tests."""
     return cache(lambda kind: with_seed(kind, root, 1))
+
+
+def test_methods_have_a_version_a_reference_and_a_page():
+    for kind, method in catalog("methods").items():
+        assert issubclass(method, Method), kind
+        assert isinstance(method.VERSION, int), kind
+        assert method.reference and method.__doc__, kind  # noqa: PT018
+        assert method.Params.model_config["frozen"], kind
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
@@ -92,31 +95,6 @@ def test_without_dropout_new_weights_and_the_order_of_rows_are_chance(kind, root
 
 
 @pytest.mark.slow
-def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(root, tmp_path):
-    """A readout, an inside transform, and weights; under RAXALIGN_TEST_ALL each method."""
-    expected = {}
-    some = TRANSFORMER_METHODS if "RAXALIGN_TEST_ALL" in os.environ else SAVED
-    for kind in some:
-        method = make(kind, root)
-        aligned = method.align(
-            toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1)
-        )
-        aligned.save(tmp_path / kind)
-        expected[kind] = vectors(aligned)
-    job = (
-        "from pathlib import Path; from tests.methods.contract import load_all;"
-        f" load_all(Path({str(root)!r}), Path({str(tmp_path)!r}))"
-    )
-    subprocess.run(
-        [sys.executable, "-c", job], check=True, cwd=Path(__file__).parents[2], timeout=300
-    )
-    for kind, found in expected.items():
-        assert torch.equal(load_file(tmp_path / kind / "vectors.safetensors")["vectors"], found), (
-            kind
-        )
-
-
-@pytest.mark.slow
 def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(tmp_path):
     """Dropout draws by the shares of a batch, whichever worker computes them; other shares are
     other masks.
@@ -144,42 +122,80 @@ def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(tm
     assert {k: len(values) for k, values in drawn.items()} == Counter(k for k, _ in divided())
 
 
-@pytest.mark.parametrize("kind", list(catalog("methods")))
-def test_a_method_says_what_it_is(kind):
-    method = catalog("methods")[kind]
-    assert issubclass(method, Method)
-    assert isinstance(method.VERSION, int)
-    assert method.reference
-    assert method.__doc__
-    assert method.Params.model_config["frozen"]
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "rotation": ("rotation", {"center": True, "layers": "1-2"}),
+    "rotation of the pivot": (
+        "rotation",
+        {"center": True, "layers": "1-2", "direction": "to-other"},
+    ),
+    "rotation of unit vectors": ("rotation", {"normalize": "unit-center-unit", "layers": "1-2"}),
+    "sentence_rotation": ("sentence_rotation", {"center": True, "layers": "1-2"}),
+    "linear": ("linear", {"center": True, "layers": "1-2"}),
+    "centering": ("centering", {"layers": "1-2"}),
+    "znorm": ("znorm", {"layers": "1-2"}),
+    "iterative_normalization": ("iterative_normalization", {"layers": "1-2", "rotate": True}),
+    "lsar": ("lsar", {"layers": "1-2"}),
+    "lir": ("lir", {"layers": "1-2", "rank": 2}),
+}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        kind
-        for kind in catalog("methods")
-        if "learning_rate" in catalog("methods")[kind].Params.model_fields
-    ],
-)
-def test_what_trains_says_so_and_can_do_without_dropout(kind, tmp_path):
-    method = make(kind, tmp_path)
-    assert method.effect().weights
-    assert "dropout" in type(method).Params.model_fields
-    assert "profile" not in method.canonical(), (
-        "the values that a profile fills in are the identity, not its name"
-    )
+def variant(name, **more):
+    kind, params = VARIANTS[name]
+    plugin = catalog("methods")[kind]
+    method: Method = plugin(plugin.Params.model_validate({**params, **more}))
+    return method
 
 
-def test_the_catalogue_is_read_without_torch():
-    load = (
-        "import sys; from raxalign.catalog import catalog; [catalog('methods')[kind] for kind in"
-        " catalog('methods')]"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{load}; print({{'torch._C', 'transformers'}} & set(sys.modules))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "set()"
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    torch.set_num_threads(1)
+    return toy_encoder(tmp_path_factory.mktemp("encoder"), hidden=16)
+
+
+@pytest.fixture(scope="module")
+def transformed(small, tmp_path_factory):
+    inputs = toy_inputs(tmp_path_factory.mktemp("inputs"), 60)
+    return {name: variant(name).align(small, inputs, Runtime()).toward("de") for name in VARIANTS}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(name, small, transformed):
+    """[CLS] is the first sentence's; what is not transformed stays bit for bit."""
+    batch = small.collate(small.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en"))
+    plain, found = small.hidden(batch), transformed[name].hidden(batch)
+    assert torch.equal(found[0], plain[0])
+    moved = set()
+    for layer in (1, 2):
+        for lang, pieces in (("de", slice(0, 4)), ("en", slice(4, 8))):
+            expected = plain[layer][0, pieces]
+            for transform in transformed[name].transforms:
+                if (transform.lang, transform.layer) == (lang, layer):
+                    expected = transform(expected)
+                    moved.add(lang)
+            assert torch.allclose(found[layer][0, pieces], expected, atol=1e-5)
+            assert torch.equal(found[layer][0, pieces], plain[layer][0, pieces]) is (
+                lang not in moved
+            )
+    assert "en" not in moved or variant(name).effect().pivot
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_static_vectors_are_transformed_too(name, tmp_path):
+    """Layer 0 is the last one of a static encoder; every language's vectors stay finite, and some
+    of them move.
+    """
+    tables = {
+        "de": normal(30, 4, dtype=torch.float32) + 1,
+        "en": normal(30, 4, seed=1, dtype=torch.float32),
+    }
+    method = variant(name, layers="last")
+    assert "static" in method.accepts
+    found = method.align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime()).toward("de")
+    moved = {}
+    for lang, table in tables.items():
+        vectors = found.words([["w0", "w1", "?"]], lang, layers="last").vectors_NLH[:, 0]
+        assert vectors.isfinite().all()
+        assert not vectors[2].any()
+        moved[lang] = not torch.allclose(vectors[:2], table[:2], atol=1e-3)
+    assert moved["de"] or moved["en"]
+    assert not moved["en"] or method.effect().pivot

@@ -1,27 +1,26 @@
+"""Losses over a whole batch: the contrasts of words, and what any such objective does."""
+
 from __future__ import annotations
 
 from math import exp, log, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from torch import nn
 
 from raxalign.errors import DataError
+from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.objectives.word_contrast import (
     Contrast,
     WordContrast,
     contrastive_loss,
-    hidden_words,
     parameter_distance,
-    sharing,
     word_contrastive_loss,
 )
 from raxalign.methods.rows.linked_words import read_sentence_rows, read_word_rows
-from raxalign.methods.rows.sentences import Bitexts, single_rows
+from raxalign.methods.rows.sentences import single_rows
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, in_micro_batches, resolved
@@ -41,7 +40,7 @@ ONE_LINK = (torch.tensor([True, True, False, False, False]), torch.tensor([0]), 
 TAU = 0.5
 
 
-def nll(gold: float, *others: float, tau: float = TAU) -> float:
+def nll(gold, *others, tau=TAU):
     """-log softmax at a temperature."""
     return -log(exp(gold / tau) / sum(exp(value / tau) for value in (gold, *others)))
 
@@ -61,63 +60,6 @@ def test_words_without_a_link_are_negatives_of_those_that_have_one():
     for expected, is_strong in ((weak, False), (strong, True)):
         found = word_contrastive_loss(WORDS, *ONE_LINK, temperature=TAU, strong=is_strong)
         assert found.item() == pytest.approx(expected, abs=1e-12)
-
-
-def test_hidden_words_are_no_negatives_but_the_linked_one_stays():
-    hidden = torch.tensor([[True, True, True, False, True]])
-    found = word_contrastive_loss(WORDS, *ONE_LINK, temperature=TAU, strong=True, hidden_PW=hidden)
-    assert found.item() == pytest.approx((nll(0.6, 0) + nll(0.6, 0.8)) / 2, abs=1e-12)
-
-
-@pytest.mark.parametrize("strong", [True, False])
-def test_links_that_share_a_type_are_no_negatives_of_one_another(strong):
-    src, tgt = torch.cat([SRC, SRC[:1] + 0.1]), torch.cat([TGT, TGT[:1] - 0.2])
-    hidden = sharing(torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3]))
-    assert hidden.tolist() == [[True, False, True], [False, True, False], [True, False, True]]
-    assert sharing(torch.tensor([1, 2, 3]), torch.tensor([7, 7, 8])).sum().item() == 3 + 2
-    found = contrastive_loss(src, tgt, temperature=TAU, strong=strong, hidden_PP=hidden)
-    expected = []
-    for mine, theirs in ((src, tgt), (tgt, src)):
-        mine, theirs = (side / side.norm(dim=1, keepdim=True) for side in (mine, theirs))
-        for i, others in ((0, [1]), (1, [0, 2]), (2, [1])):
-            negatives = [float(mine[i] @ theirs[j]) for j in others]
-            negatives += [float(mine[i] @ mine[j]) for j in others] if strong else []
-            expected.append(nll(float(mine[i] @ theirs[i]), *negatives))
-    assert found.item() == pytest.approx(sum(expected) / 6, abs=1e-12)
-
-
-@given(st.integers(1, 6), st.integers(0, 1000), st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_lengths(
-    n, seed, strong
-):
-    chance = torch.Generator().manual_seed(seed)
-    src, tgt, scale = (torch.randn(n, 3, dtype=torch.float64, generator=chance) for _ in range(3))
-    order, how = torch.randperm(n, generator=chance), {"temperature": 0.1, "strong": strong}
-    other = contrastive_loss(tgt[order] * scale[:, :1].exp(), src[order], **how)
-    assert other.item() == pytest.approx(contrastive_loss(src, tgt, **how).item(), rel=1e-9)
-
-
-@pytest.mark.parametrize("strong", [True, False])
-@pytest.mark.parametrize("masked", [True, False])
-def test_where_every_word_has_one_link_all_words_are_the_linked_ones(strong, masked):
-    src, tgt = torch.randn(2, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    types = torch.tensor([0, 0, 1, 2, 3, 4]), torch.tensor([10, 11, 12, 12, 13, 14])
-    links, how = (torch.arange(6), torch.arange(6, 12)), {"temperature": TAU, "strong": strong}
-    hidden = hidden_words(torch.cat(types), *links) if masked else None
-    both, is_src = torch.cat([src, tgt]), torch.arange(12) < 6
-    found = word_contrastive_loss(both, is_src, *links, **how, hidden_PW=hidden)
-    expected = contrastive_loss(src, tgt, **how, hidden_PP=sharing(*types) if masked else None)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-12)
-
-
-def test_a_word_is_hidden_by_its_own_type_and_by_that_of_a_word_that_it_is_linked_to():
-    types = torch.tensor([5, 6, 5, 8, 9, 8, 7])
-    links = torch.tensor([0, 2]), torch.tensor([3, 4])  # 5-8 and 5-9
-    assert hidden_words(types, *links).tolist() == [
-        [True, False, True, True, True, True, False],
-        [True, False, True, True, True, False, False],
-    ]
 
 
 def test_the_regulariser_is_the_norm_and_its_gradient_the_direction():
@@ -166,9 +108,7 @@ def encoder(tmp_path_factory):
     return encoder
 
 
-def made(
-    encoder: Any, columns: Any, folder: Path, options: Any, *, strong: bool = True, length: int = 64
-) -> Contrast:
+def made(encoder, columns, folder, options, *, strong=True, length=64):
     folders = {"de": write_pairs(folder / "pairs", columns)}
     corpus = read_word_rows(encoder, folders, "en", length, drop_identical=True)
     torch.manual_seed(0)
@@ -179,7 +119,7 @@ def made(
     return objective
 
 
-def word_vectors(objective: Contrast, columns: Any, rows: list[int]) -> dict[Any, Any]:
+def word_vectors(objective, columns, rows):
     """(side, place in `rows`, number) of each word that is read -> its unit vectors by layer."""
     encoder, options, found = objective.encoder, objective.options, {}
     for side in ("src", "tgt"):
@@ -197,7 +137,7 @@ def word_vectors(objective: Contrast, columns: Any, rows: list[int]) -> dict[Any
     return found
 
 
-def slow_loss(objective: Contrast, columns: Any, rows: list[int]) -> float:
+def slow_loss(objective, columns, rows):
     """The loss from its definition: a word at a time. A word is (side, place in `rows`, number)."""
     options, vectors = objective.options, word_vectors(objective, columns, rows)
     spelt = {word: (word[0], columns[word[0]][rows[word[1]]][word[2]]) for word in vectors}
@@ -283,8 +223,8 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_pat
     assert found == pytest.approx(slow_loss(objective, cut, whole), rel=1e-9)
 
 
-def rows_of(encoder: Any, root: Path, *, drop: bool = True) -> Bitexts:
-    def columns(src: list[list[str]], tgt: list[list[str]]) -> Any:
+def rows_of(encoder, root, *, drop=True):
+    def columns(src, tgt):
         links = [list(range(len(s))) for s in src]
         ids = list(range(len(src)))
         return {"id": ids, "src": src, "tgt": tgt, "src_links": links, "tgt_links": links}
@@ -347,3 +287,93 @@ def test_sentences_are_told_apart_as_wholes(encoder, tmp_path):
     folders = {"de": write_pairs(tmp_path / "pairs", columns)}
     types = read_sentence_rows(encoder, folders, "en", 64).types.tolist()
     assert [types.index(number) for number in types] == [0, 1, 0, 3, 4, 4, 6, 7]
+
+
+BATCH = np.array([5, 0, 3, 6, 1, 2])
+N_ITEMS = np.array([2, 0, 1, 3, 1, 2, 1])
+"""Items of the rows 0 to 6: some have none."""
+
+
+class Toy(WholeBatch):
+    """Items are inputs through two layers with dropout between; the loss joins all of them, and
+    weights are regularised.
+    """
+
+    shape = (2, 3)
+
+    def __init__(self, *, regularised=True):
+        torch.manual_seed(0)
+        self.module = nn.Sequential(
+            nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)
+        ).double()
+        self.offsets = np.concatenate([[0], np.cumsum(N_ITEMS)])
+        self.inputs = torch.randn(int(self.offsets[-1]), 4, dtype=torch.float64)
+        self.regularised = regularised
+
+    def counts(self, rows):
+        return N_ITEMS[rows]
+
+    def vectors(self, rows):
+        items = [i for row in rows for i in range(self.offsets[row], self.offsets[row + 1])]
+        return self.module(self.inputs[items]).view(-1, 2, 3)
+
+    def batch_loss(self, rows, vectors):
+        assert len(vectors) == N_ITEMS[rows].sum()
+        left, right = vectors.unbind(1)
+        return nn.functional.cross_entropy(left @ right.T, torch.arange(len(left)))
+
+    def extra(self):
+        return (
+            sum((p.pow(2).sum() for p in self.module.parameters()), torch.zeros(()))
+            if self.regularised
+            else None
+        )
+
+
+def whole_step(objective, step):
+    """The loss and the gradients of a step as the loop adds them up."""
+    objective.module.zero_grad()
+    torch.manual_seed(7)
+    objective.begin(step)
+    total = 0.0
+    for positions in step.micro_batches():
+        loss = objective.loss(step, positions)
+        loss.backward()
+        total += loss.item()
+    objective.end(step)
+    return total, [p.grad.clone() for p in objective.module.parameters() if p.grad is not None]
+
+
+@pytest.fixture
+def objective():
+    toy = Toy()
+    toy.module.eval()
+    return toy
+
+
+def test_dropout_is_the_same_in_both_passes(objective):
+    objective.module.train()
+    step = Step(3, 0, BATCH, seed=1, micro=2)
+    objective.begin(step)
+    assert objective._begun is not None
+    gathered = objective._begun[1].clone()
+    seen: list[torch.Tensor] = []
+    plain = objective.vectors
+    objective.vectors = lambda rows: seen.append(plain(rows)) or seen[-1]
+    for start in (0, 2, 4):
+        torch.manual_seed(start)  # whatever state the generator is in
+        objective.loss(step, np.arange(6)[start : start + 2])
+    assert torch.equal(torch.cat(seen), gathered)
+    objective.module.eval()
+    assert not torch.allclose(plain(BATCH), gathered)
+
+
+def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(objective):
+    whole, gradients = whole_step(objective, Step(3, 0, BATCH, micro=6))
+    objective.begin(Step(3, 0, BATCH, micro=4))
+    parts, same = whole_step(objective, Step(3, 0, BATCH, micro=2))
+    assert parts == pytest.approx(whole, rel=1e-12)
+    assert all(
+        torch.allclose(left, right, rtol=1e-12, atol=1e-14)
+        for left, right in zip(gradients, same, strict=True)
+    )

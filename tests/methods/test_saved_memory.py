@@ -1,21 +1,25 @@
-"""What a training computes again, prepares ahead and waits for changes no weight."""
+"""What a training computes again, prepares ahead and waits for changes no weight; trainings and
+states in bfloat16 are near those in float32.
+"""
 
 from __future__ import annotations
 
 import threading
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.trained_weights import Lora
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.tasks.transfer.model import lay_out, states_of
 from raxalign.train import _micro_batches
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
 from tests.methods.contract import asked_for, make, trained
-from tests.methods.toy import toy_encoder, toy_inputs
+from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_rows
 from tests.train.problems import Regression
 
 AHEAD = ["code_switching", "finetune", "mlm", "ppa", "tlm"]
@@ -28,7 +32,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) -> torch.Tensor:
+def weights(kind, root, *, lora=None, **where):
     """The weights after a training with dropout."""
     method = make(kind, root, **({} if lora is None else {"lora": lora}))
     encoder = toy_encoder(root / "encoder")
@@ -41,10 +45,10 @@ def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) ->
 def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypatch):
     threads, init = [], _micro_batches.Ahead.__init__
 
-    def noted(self: Any, objective: Any, *, works: bool) -> None:
+    def noted(self, objective, *, works):
         prepare = objective.prepare
 
-        def seen(step: Any) -> Any:
+        def seen(step):
             made = prepare(step)
             threads.append((threading.current_thread().name, made is not None))
             return made
@@ -85,3 +89,56 @@ def test_a_read_within_a_step_is_found():
     with host_reads() as steps:
         fit(objective, len(objective.x), TrainSettings(0.1, 4), Runtime())
     assert "__bool__" in steps[1]
+
+
+def in_precision(kind, root, precision):
+    toy_inputs(root, languages=("de", "fr"))
+    encoder = toy_encoder(root / "encoder")
+    encoder.precision = precision
+    method = make(kind, root, dropout=False)
+    found = method.align(encoder, asked_for(method, root), Runtime(seed=1))
+    assert isinstance(found.encoder, TransformerEncoder)
+    return found.encoder, dict(found.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", trained())
+def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(kind, tmp_path):
+    _, exact = in_precision(kind, tmp_path / "fp32", "fp32")
+    encoder, rounded = in_precision(kind, tmp_path / "bf16", "bf16")
+    assert rounded["steps"] == exact["steps"]
+    for name in ("first_loss", "last_loss"):
+        assert rounded[name] == pytest.approx(exact[name], rel=0.05)
+    assert rounded["last_loss"] != exact["last_loss"]
+    assert {p.dtype for p in encoder.model.parameters()} == {torch.float32}
+
+
+def test_states_in_bf16_are_those_of_float32_rounded(tmp_path):
+    encoder = toy_encoder(tmp_path / "encoder")
+    sentences = toy_rows(6)["src"]
+    exact = encoder.words(sentences, "de", layers=(0, 1, 2), pooling="mean").vectors_NLH
+    encoder.precision = "bf16"
+    rounded = encoder.words(sentences, "de", layers=(0, 1, 2), pooling="mean").vectors_NLH
+    assert rounded.dtype == torch.float32
+    gap = (rounded - exact).norm(dim=-1) / exact.norm(dim=-1)
+    assert 0 < gap.max() < 0.05
+
+
+def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
+    encoder = toy_encoder(tmp_path / "encoder")
+    encoder.precision = "bf16"
+    aligned = AlignedEncoder(encoder)
+    rows = encoder.pieces([list(WORDS)[:n] for n in (2, 5, 3)], "de")
+    assert can_pack(encoder)
+    with torch.no_grad():
+        packed = lay_out(aligned, rows)
+        together = states_of(aligned, packed)
+        encoder.packs = False
+        padded = lay_out(aligned, rows)
+        apart = states_of(aligned, padded)
+    for s, length in enumerate(packed.lengths_S):
+        one, other = (
+            found[layout.starts_S[s] :][:length]
+            for found, layout in ((together, packed), (apart, padded))
+        )
+        assert torch.allclose(one, other, atol=0.05, rtol=0.05)

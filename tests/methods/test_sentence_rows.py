@@ -1,17 +1,25 @@
+"""Rows of pieces: of sentences and pairs as the encoder has them, and of running text, with bare
+blanks that belong to no word and pieces that words share.
+"""
+
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.pieces import share
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.flat_pieces import word_spans
+from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template, share
 from raxalign.errors import DataError
+from raxalign.methods.rows.linked_words import expand
 from raxalign.methods.rows.sentences import (
-    Rows,
     Sentences,
     joint_rows,
     read_bitexts,
@@ -21,7 +29,10 @@ from raxalign.methods.rows.sentences import (
     tokenise,
 )
 from raxalign.methods.rows.states import States, pool_sentences, read_states, real_gap
+from raxalign.methods.rows.switching import read_switchable, switched_rows
 from raxalign.methods.sentence_margin import SentenceMargin
+from raxalign.pairing.aligners.base import Links
+from tests.encoders.tokenizers_of_kinds import tokenizer_of
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 
@@ -37,16 +48,16 @@ def encoder(root):
     return toy_encoder(root / "encoder")
 
 
-def bitext_folders(root: Path) -> dict[str, Path]:
+def bitext_folders(root):
     return {lang: root / f"bitext-{lang}" for lang in ("de", "nl")}
 
 
-def row(rows: Rows, name: str, r: int) -> list[int]:
+def row(rows, name, r):
     part: list[int] = getattr(rows, name)[rows.offsets[r] : rows.offsets[r + 1]].tolist()
     return part
 
 
-def pieces(sentences: Sentences, number: int) -> list[int]:
+def pieces(sentences, number):
     start = sentences.starts_S[number]
     return sentences.ids[start : start + sentences.lengths_S[number]].tolist()
 
@@ -197,7 +208,7 @@ def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards(
         assert method.sentence_pooling() == expected
 
 
-def test_a_difference_is_itself_and_rounding_is_nothing():
+def test_a_difference_is_itself_rounding_of_its_type_is_nothing_and_no_number_stays_so():
     reference = torch.tensor([[1.0, -2.0, 0.5], [4.0, 0.0, 1.0]])
     offset = torch.tensor(
         [[1e-3, 1e-6, -1e-3], [0.0, 4e-5, 6e-5]]
@@ -211,17 +222,108 @@ def test_a_difference_is_itself_and_rounding_is_nothing():
     gap.sum().backward()
     assert vectors.grad is not None
     assert torch.equal(vectors.grad, (expected != 0).float())
-
-
-def test_in_float64_next_to_nothing_is_rounding():
-    reference = torch.ones(1, 2, dtype=torch.float64)
-    assert (
-        real_gap(reference + 1e-12, reference).tolist()
-        == ((reference + 1e-12) - reference).tolist()
-    )
-
-
-def test_what_is_no_number_stays_so():
+    double = torch.ones(1, 2, dtype=torch.float64)
+    assert torch.equal(real_gap(double + 1e-12, double), (double + 1e-12) - double)
     gap = real_gap(torch.tensor([[torch.nan, 1.0]]), torch.tensor([[1.0, 1.0]]))
     assert torch.isnan(gap[0, 0])
     assert torch.isnan(real_gap(torch.tensor([[2.0]]), torch.tensor([[torch.inf]]) * 0)).all()
+
+
+TEXT = {
+    "en": [["We", "now", "have", "four", "mice", "."]],
+    "zh": [["只", "我", "们", "有", "四", "只"]],
+}
+ENTRIES = {"de": [("Mäuse", "mice")], "zh": [("有", "have")]}
+MIXED = {"en": "We now有 four Mäuse .", "zh": "只我们 have四只"}
+
+
+def switchable(kind, folder):
+    for lang, sentences in TEXT.items():
+        schema = pa.schema({"words": pa.list_(pa.string())})
+        with DatasetWriter(folder / lang, schema, {}) as writer:
+            writer.write({"words": sentences})
+    (folder / "de").mkdir()
+    with DatasetWriter(folder / "de", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+        writer.write({"words": [["Haus"]]})
+    encoder: Any = SimpleNamespace(tokenizer=tokenizer_of(kind), max_positions=64, prepared={})
+    folders = {lang: folder / lang for lang in ("zh", "de", "en")}
+    return read_switchable(encoder, folders, ENTRIES, "en", 64)
+
+
+def pieces_of(rows, r):
+    part = slice(rows.offsets[r], rows.offsets[r + 1])
+    return rows.ids[part].tolist(), rows.words[part].tolist(), rows.lasts[part].tolist()
+
+
+def drawn(text, share):
+    chance = np.random.default_rng(0)
+    numbers = np.array([0, 2])
+    return switched_rows(text, numbers, sentence_share=1.0, word_share=share, rng=chance)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "byte-level", "byte-fallback", "wordpiece"])
+def test_sentences_without_changed_words_are_read_as_running_text(kind, tmp_path):
+    rows, tokenizer = drawn(switchable(kind, tmp_path), 0.0), tokenizer_of(kind)
+    template = read_template(tokenizer)
+    for r, lang in enumerate(("zh", "en")):
+        (whole,) = bulk_pieces(tokenizer, TEXT[lang], lang)
+        ids, words, lasts = pieces_of(rows, r)
+        assert ids == [*template.before, *whole.ids.tolist(), *template.after_single]
+        assert (words[1:-1], lasts[1:-1]) == (whole.words.tolist(), whole.lasts.tolist())
+
+
+@pytest.mark.parametrize("kind", ["unigram", "byte-level", "byte-fallback"])
+def test_changed_words_have_the_pieces_of_words_within_a_text(kind, tmp_path):
+    rows, tokenizer = drawn(switchable(kind, tmp_path), 1.0), tokenizer_of(kind)
+    for r, lang in enumerate(("zh", "en")):
+        ids, words, lasts = pieces_of(rows, r)
+        assert tokenizer.decode(ids, skip_special_tokens=True).strip() == MIXED[lang]
+        assert words == lasts
+        assert set(words) == {-1, *range(len(TEXT[lang][0]))}
+
+
+def test_a_shared_piece_is_among_those_of_each_of_its_words():
+    found = Pieces(np.array([5, 6, 7]), np.array([0, 0, 1]), np.array([0, 1, 2]))
+    blank = Pieces(np.array([3, 5]), np.array([-1, 0]), np.array([-1, 0]))
+    words, lasts = (np.concatenate([found[i], blank[i]]) for i in (1, 2))
+    lengths = np.array([len(found.ids), len(blank.ids)])
+    first, count = word_spans(words, lasts, lengths, np.array([3, 2]))
+    assert first.tolist() == [0, 1, 2, 1, 0]
+    assert count.tolist() == [2, 2, 1, 1, 0]
+
+
+def shared_sentences(max_length):
+    """[1] 10 11 12 [2] and [1] 20 21 [2]; the words 0 and 1 share piece 11, 1 and 2 piece 12."""
+    return Sentences(
+        np.array([1, 2, 2, 2, 10, 11, 12, 20, 21]),
+        np.array([-1, -1, -1, -1, 0, 0, 1, 0, 1]),
+        np.array([-1, -1, -1, -1, 0, 1, 2, 0, 1]),
+        np.array([4, 7]),
+        np.array([3, 2]),
+        np.array([0, 1]),
+        np.array([0, 3, 5]),
+        np.array([0, 1, 2, 0, 1]),
+        np.array([2, 2, 1, 1, 1]),
+        ("de", "en"),
+        max_length,
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (3, 1),
+    )
+
+
+def test_links_of_words_join_the_pieces_that_they_share():
+    links = Links(np.array([0, 2]), np.array([1, 2]), np.array([0, 1]))
+    whole = expand(shared_sentences(16), np.array([[0, 1]]), links)
+    assert list(zip(whole.src.tolist(), whole.tgt.tolist(), strict=True)) == [
+        (2, 5),
+        (3, 5),
+        (3, 6),
+    ]
+
+
+def test_a_word_that_loses_a_shared_piece_has_no_links():
+    links = Links(np.array([0, 3]), np.array([0, 1, 2]), np.array([0, 0, 1]))
+    kept = expand(shared_sentences(7), np.array([[0, 1]]), links)
+    assert list(zip(kept.src.tolist(), kept.tgt.tolist(), strict=True)) == [(1, 4), (2, 4)]

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata
 from raxalign.errors import DataError, RaxalignError
@@ -16,7 +20,6 @@ from raxalign.pairing.build import (
     export_pharaoh,
     slice_training,
 )
-from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import (
     build_seen,
     check,
@@ -74,48 +77,31 @@ def rows(folder):
 
 
 def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path, workplace):
+    datasets = pytest.importorskip("datasets")
     bitext = write_bitext(tmp_path / "bitext", PAIRS, first_id=10, gold=GOLD)
-    made = recipe(metadata={"key": "abc"})
+    made, data = recipe(metadata={"key": "abc"}), tmp_path / "pairs" / "data"
     notes = build_training(bitext, made, workplace, tmp_path / "pairs")
     # The second sentence's word 0 has two links and loses both.
-    assert rows(tmp_path / "pairs" / "data") == [
-        (10, {(0, 0), (1, 1)}),
-        (11, set()),
-        (12, {(1, 1)}),
-        (13, set()),
-    ]
+    linked = [(10, {(0, 0), (1, 1)}), (11, set()), (12, {(1, 1)}), (13, set())]
+    assert rows(data) == linked
     counts = {"sentence_pairs": 4, "word_pairs": 3, "without_links": 2, "aligner": "links"}
     assert {name: notes[name] for name in counts} == counts
-    assert notes["links_digest"] == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
-    metadata = read_metadata(tmp_path / "pairs" / "data")
-    expected = {
-        "lang_pair": "de-en",
-        "corpus": "toy",
-        "symmetrization": "intersection",
-        "aligner_version": 1,
-        "key": "abc",
-        "part": "training",
-    }
+    assert notes["links_digest"] == links_of(read_pairs(data)).digest()
+    metadata = read_metadata(data)
+    expected = {"lang_pair": "de-en", "corpus": "toy", "symmetrization": "intersection"}
+    expected |= {"aligner_version": 1, "key": "abc", "part": "training"}
     assert {name: metadata[name] for name in expected} == expected
     assert metadata["counts"]["word_pairs"] == 3
     assert metadata["bitext_counts"] == {"blank": 7}
-
-
-def test_without_the_filter_every_link_stays(tmp_path, workplace):
-    bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(bitext, recipe(one_to_one=False), workplace, tmp_path / "pairs")
-    assert [links for _, links in rows(tmp_path / "pairs" / "data")] == [set(row) for row in GOLD]
-
-
-def test_the_datasets_library_opens_word_pairs(tmp_path, workplace):
-    datasets = pytest.importorskip("datasets")
-    bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(bitext, recipe(), workplace, tmp_path / "pairs")
-    loaded = datasets.load_from_disk(str(tmp_path / "pairs" / "data"))
+    loaded = datasets.load_from_disk(str(data))
     assert loaded.features.arrow_schema.remove_metadata() == full_schema()
-    words = {"id": 0, "src": ["Das", "Haus"], "tgt": ["the", "house"]}
+    words = {"id": 10, "src": ["Das", "Haus"], "tgt": ["the", "house"]}
     links = {"src_links": [0, 1], "tgt_links": [0, 1]}
     assert loaded[0] == {**words, **links, **dict.fromkeys(full_schema().names[5:])}
+    assert export_pharaoh(data, tmp_path / "links") == 4
+    assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
+    build_training(bitext, recipe(one_to_one=False), workplace, tmp_path / "all")
+    assert [links for _, links in rows(tmp_path / "all" / "data")] == [set(row) for row in GOLD]
 
 
 def heldout(tmp_path):
@@ -177,9 +163,8 @@ def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionar
     tmp_path, workplace
 ):
     build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
-    own = write_bitext(
-        tmp_path / "own", [(["Ein", "Buch"], ["a", "book"])], gold=[[(0, 0), (1, 1)]]
-    )
+    sentences = [(["Ein", "Buch"], ["a", "book"])]
+    own = write_bitext(tmp_path / "own", sentences, gold=[[(0, 0), (1, 1)]])
     build_training(own, recipe(), workplace, tmp_path / "pairs")
     runs, pairs = [tmp_path / "run" / "linked_types.arrow"], [tmp_path / "pairs" / "data"]
     dictionaries = [[("Katze", "cat"), ("Buch", "book")]]
@@ -189,20 +174,11 @@ def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionar
     entries = types_of(tmp_path / "seen" / "dictionary.arrow")
     assert entries == [("buch", "book"), ("katze", "cat")]
     assert notes == {"types": 4, "dictionary_entries": 2}
-
-
-def test_nothing_seen_is_an_empty_table(tmp_path):
     assert build_seen([], [], [[]], tmp_path) == {"types": 0, "dictionary_entries": 0}
     assert read_types(tmp_path / "types.arrow").num_rows == 0
-
-
-def test_exported_links_are_read_back_as_given_links(tmp_path, workplace):
-    bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(bitext, recipe(), workplace, tmp_path / "pairs")
-    assert export_pharaoh(tmp_path / "pairs" / "data", tmp_path / "links") == 4
-    assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
-    links = links_of(read_pairs(tmp_path / "pairs" / "data"))
-    assert read_links(tmp_path / "links").digest() == links.digest()
+    (tmp_path / "types.arrow").write_bytes(b"ARROW1")
+    with pytest.raises(DataError, match=r"types\.arrow"):
+        read_types(tmp_path / "types.arrow")
 
 
 def test_given_links_require_the_words_of_the_corpus(tmp_path):
@@ -211,16 +187,11 @@ def test_given_links_require_the_words_of_the_corpus(tmp_path):
     workplace = AlignerInputs((), None, {"links": str(tmp_path / "links")}, tmp_path / "work", 1)
     own = write_bitext(tmp_path / "own", PAIRS, words="own")
     build_training(own, made_with, workplace, tmp_path / "pairs")
-    assert rows(tmp_path / "pairs" / "data") == [
-        (0, {(0, 0)}),
-        (1, {(1, 1)}),
-        (2, set()),
-        (3, {(0, 1)}),
-    ]
+    linked = [{(0, 0)}, {(1, 1)}, set(), {(0, 1)}]
+    assert rows(tmp_path / "pairs" / "data") == list(enumerate(linked))
     made = write_bitext(tmp_path / "made", PAIRS)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
         build_training(made, made_with, workplace, tmp_path / "refused")
-    (tmp_path / "run").mkdir()
     for name in ("data", "dev"):
         write_bitext(tmp_path / "run" / name, PAIRS[:2], words="own")
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
@@ -254,10 +225,12 @@ def test_words_that_are_not_in_their_text_are_refused():
 
 def test_word_pairs_that_were_written_before_words_had_ends_are_read(tmp_path):
     table = texts_table("a b", [0, 2]).drop_columns(["src_ends", "tgt_ends"])
-    with DatasetWriter(tmp_path, table.schema, {}) as writer:
+    with DatasetWriter(tmp_path / "old", table.schema, {}) as writer:
         writer.write(table.to_batches()[0])
-    (sentence,) = Words.of_table(read_pairs(tmp_path), "src").read(np.array([0]))
+    (sentence,) = Words.of_table(read_pairs(tmp_path / "old"), "src").read(np.array([0]))
     assert (sentence, sentence.text, sentence.starts) == (["a", "b"], "a b", (0, 2))
+    with pytest.raises(DataError, match="not a word-pair dataset: its columns are id, src, tgt"):
+        read_pairs(write_bitext(tmp_path / "other", PAIRS))
 
 
 @pytest.mark.parametrize(
@@ -280,17 +253,39 @@ def test_links_of_a_table_that_is_a_slice():
     assert links_of(table).pair(0) == {(1, 0)}
 
 
-def test_a_dataset_of_other_columns_is_no_word_pairs(tmp_path):
-    with pytest.raises(DataError, match="not a word-pair dataset: its columns are id, src, tgt"):
-        read_pairs(write_bitext(tmp_path, PAIRS))
-
-
-def test_a_damaged_table_of_types_is_named(tmp_path):
-    (tmp_path / "types.arrow").write_bytes(b"ARROW1")
-    with pytest.raises(DataError, match=r"types\.arrow"):
-        read_types(tmp_path / "types.arrow")
-
-
 def test_links_digest_tells_links_apart():
     links = [[{(0, 0)}, set()], [set(), {(0, 0)}], [{(0, 1)}, set()]]
     assert len({Links.of(pairs).digest() for pairs in links}) == 3
+
+
+sentences = st.lists(st.lists(st.text(max_size=4), max_size=4), max_size=6)
+
+
+def decode(words: Words) -> list[list[str]]:
+    flat = words.vocabulary.take(pa.array(words.codes)).to_pylist()
+    bounds = words.offsets.tolist()
+    return [flat[a:b] for a, b in pairwise(bounds)]
+
+
+@settings(max_examples=40)
+@given(sentences, sentences)
+def test_numbers_stand_for_the_words_over_several_chunks(first, second):
+    words = Words.join([Words.of(first), Words.of(second)])
+    assert decode(words) == first + second == [list(sentence) for sentence in words]
+    assert len(words.vocabulary) == len({word for sentence in first + second for word in sentence})
+
+
+def test_a_slice_of_a_column_is_numbered_alone():
+    column = pa.chunked_array([pa.array([["a"], ["b", "c"], ["d"]], words_type())]).slice(1, 1)
+    words = Words(column)
+    assert decode(words) == [["b", "c"]]
+    assert words.offsets.tolist() == [0, 2]
+    assert words[0] == ["b", "c"]
+
+
+def test_folding_joins_words_that_differ_in_case():
+    words = Words.of([["Der", "der", "DAS"], ["das", "É", "é"]])
+    codes, size = words.folded(lowercase=True)
+    assert (codes.tolist(), size) == ([0, 0, 1, 1, 2, 2], 3)
+    codes, size = words.folded(lowercase=False)
+    assert (codes.tolist(), size) == ([0, 1, 2, 3, 4, 5], 6)

@@ -1,4 +1,4 @@
-"""Links made by hand, in both formats."""
+"""Links made by hand, in both formats, and scores of links against them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from raxalign.errors import DataError
-from raxalign.pairing.gold import read_gold
+from raxalign.pairing.aligners.base import Links
+from raxalign.pairing.gold import count_links, read_gold
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -34,17 +35,13 @@ def test_positions_from_one_and_swapped_sides(tmp_path):
 
 
 def test_naacl_annotates_the_sentences_that_it_names(tmp_path):
-    text = "0001 1 1 S\n0001 2 3 P\n0001 2 2\n0003 1 2 P 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
+    """The null word's link is passed over, and a link that is sure and possible is sure."""
+    text = "0001 1 1 S\n0001 2 3 P\n0001 2 2\n0001 1 1 P\n"
+    text += "0003 1 2 P 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
     gold = read_gold(written(tmp_path, text), "naacl")
     assert gold.rows.tolist() == [0, 2]
-    # the null word's link is passed over
     assert [gold.sure.pair(i) for i in range(2)] == [{(0, 0), (1, 1)}, {(3, 3)}]
     assert [gold.possible.pair(i) for i in range(2)] == [{(0, 0), (1, 2), (1, 1)}, {(0, 1), (3, 3)}]
-
-
-def test_a_link_that_is_given_as_sure_and_as_possible_is_sure(tmp_path):
-    gold = read_gold(written(tmp_path, "1 1 1 P\n1 1 1 S\n"), "naacl")
-    assert (gold.sure.pair(0), gold.possible.pair(0)) == ({(0, 0)}, {(0, 0)})
 
 
 @pytest.mark.parametrize(
@@ -76,3 +73,42 @@ def test_links_beyond_their_sentences_are_refused(tmp_path):
     told = "sentence pair 2 has a link of word 2 with word 5, and the text has 2 and 4 words"
     with pytest.raises(DataError, match=told):
         gold.require_inside(np.array([1, 2]), np.array([1, 4]))
+
+
+def scores(found, sure, possible=None):
+    return count_links(*(part and Links.of(part) for part in (found, sure, possible))).scores()
+
+
+def test_scores_by_hand_by_sentence_pair_and_together():
+    """Of the first pair 3 found, 2 of them right and 1 sure; of the second 1, which is sure. Sure
+    links are possible ones, whether or not these repeat them.
+    """
+    found, sure = [{(0, 0), (1, 1), (2, 0)}, {(0, 0)}], [{(0, 0), (3, 3)}, {(0, 0)}]
+    for possible in ([{(1, 1)}, set()], [{(1, 1), (0, 0)}, {(0, 0)}]):
+        counts = count_links(*map(Links.of, (found, sure, possible)))
+        assert counts.found.tolist() == [3, 1]
+        assert counts.right.tolist() == [2, 1]
+        assert counts.right_sure.tolist() == [1, 1]
+        assert counts.sure.tolist() == [2, 1]
+        assert counts.wrong.tolist() == [3 + 2 - 2 - 1, 0]
+        assert counts.scores() == pytest.approx(
+            {
+                "precision": 3 / 4,
+                "recall": 2 / 3,
+                "f1": 2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3),
+                "alignment_error_rate": 1 - (3 + 2) / (4 + 3),
+            }
+        )
+    assert scores([{(0, 0)}], [{(0, 0), (1, 1)}])["alignment_error_rate"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "sure", "expected"), [(set(), set(), 0), (set(), {(0, 0)}, 1), ({(0, 0)}, set(), 1)]
+)
+def test_nothing_found_is_wrong_only_where_something_was_to_be_found(found, sure, expected):
+    assert scores([found], [sure])["alignment_error_rate"] == expected
+
+
+def test_links_of_other_numbers_of_sentence_pairs_are_refused():
+    with pytest.raises(ValueError, match="different numbers"):
+        scores([set()], [set(), set()])

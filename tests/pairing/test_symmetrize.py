@@ -1,63 +1,46 @@
+"""Links of two directions as one, and what is left of them."""
+
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import Links
+from raxalign.pairing.filters import first_of_neighbours, one_to_one, thin
 from raxalign.pairing.symmetrize import HEURISTICS, symmetrize, symmetrize_links
-
-# Koehn's pseudo-code worked by hand: five source and four target words; two certain links, a
-# diagonal neighbour each way, and far-off links.
-FORWARD = {(0, 0), (1, 0), (2, 2), (4, 3)}
-REVERSE = {(0, 0), (2, 2), (3, 2), (0, 3), (4, 1)}
 
 ORDER = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
 links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
 
 
-@pytest.mark.parametrize(
-    ("heuristic", "expected"),
-    [
-        ("forward", FORWARD),
-        ("reverse", REVERSE),
-        ("intersection", {(0, 0), (2, 2)}),
-        ("union", FORWARD | REVERSE),
-        # (0,0) takes (1,0); (2,2) takes (3,2); (3,2) takes its diagonal neighbours (4,1), both of
-        # whose words are free, and (4,3), whose target word still is. (0,3) is not a neighbour of
-        # any link.
-        ("grow-diag", {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}),
-        # final-and: both words of (0,3) are taken.
-        ("grow-diag-final-and", {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}),
-    ],
-)
-def test_a_sentence_pair_worked_by_hand(heuristic, expected):
-    assert symmetrize(FORWARD, REVERSE, heuristic) == expected
-
-
-def test_final_and_adds_links_between_free_words_only():
-    # (0,0) is certain; (2,3) is far from it with both words free; (3,3) comes later and finds word
-    # 3 taken; (0,4) has a taken source word.
-    found = symmetrize({(0, 0), (2, 3)}, {(0, 0), (3, 3), (0, 4)}, "grow-diag-final-and")
-    assert found == {(0, 0), (2, 3)}
-
-
-def test_atools_asks_each_missing_link_in_turn_and_so_finds_fewer():
-    # (1, 2) is certain. From it, (1, 1) comes before (0, 1) in the order of neighbours, and either
-    # still has a free word. Asked in turn, (0, 1) comes first and takes target word 1, so that (1,
-    # 1) has no free word left.
-    assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "grow-diag") == {(1, 2), (1, 1), (0, 1)}
-    assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "atools-grow-diag") == {(1, 2), (0, 1)}
-
-
-def test_final_adds_links_with_one_free_word_and_final_and_those_with_two():
-    # (3, 0) and (5, 5) touch no link. Target word 0 is taken by the certain (0, 0).
-    forward, reverse = {(0, 0), (3, 0)}, {(0, 0), (5, 5)}
-    assert symmetrize(forward, reverse, "atools-grow-diag") == {(0, 0)}
-    assert symmetrize(forward, reverse, "atools-grow-diag-final-and") == {(0, 0), (5, 5)}
-    assert symmetrize(forward, reverse, "atools-grow-diag-final") == {(0, 0), (3, 0), (5, 5)}
+def test_sentence_pairs_worked_by_hand():
+    """Koehn's growing takes (1, 0) and (3, 2) and their diagonal neighbours. Final-and adds links
+    between free words only, final those with one free word. Atools asks each missing link in turn,
+    so that (0, 1) takes the word that (1, 1) requires.
+    """
+    forward, reverse = {(0, 0), (1, 0), (2, 2), (4, 3)}, {(0, 0), (2, 2), (3, 2), (0, 3), (4, 1)}
+    grown = {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}
+    free = {(0, 0), (3, 0)}, {(0, 0), (5, 5)}
+    turns = {(1, 2), (1, 1)}, {(1, 2), (0, 1)}
+    for sides, heuristic, expected in (
+        ((forward, reverse), "forward", forward),
+        ((forward, reverse), "reverse", reverse),
+        ((forward, reverse), "intersection", {(0, 0), (2, 2)}),
+        ((forward, reverse), "union", forward | reverse),
+        ((forward, reverse), "grow-diag", grown),
+        ((forward, reverse), "grow-diag-final-and", grown),
+        (free, "atools-grow-diag", {(0, 0)}),
+        (free, "atools-grow-diag-final-and", {(0, 0), (5, 5)}),
+        (free, "atools-grow-diag-final", {(0, 0), (3, 0), (5, 5)}),
+        (turns, "grow-diag", {(1, 2), (1, 1), (0, 1)}),
+        (turns, "atools-grow-diag", {(1, 2), (0, 1)}),
+    ):
+        assert symmetrize(*sides, heuristic) == expected, heuristic
 
 
 def reference(forward, reverse, heuristic, size=6):
@@ -93,11 +76,13 @@ def reference(forward, reverse, heuristic, size=6):
 GROWING = [name for name in HEURISTICS if "grow" in name]
 
 
+@settings(max_examples=60)
 @given(links, links, st.sampled_from(GROWING))
 def test_growing_equals_the_published_pseudo_code_or_the_scan_of_atools(forward, reverse, name):
     assert symmetrize(forward, reverse, name) == reference(forward, reverse, name)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(links, links), max_size=5), st.sampled_from(HEURISTICS))
 def test_many_sentence_pairs_are_each_symmetrized_alone(pairs, heuristic):
     forward, reverse = Links.of(f for f, _ in pairs), Links.of(r for _, r in pairs)
@@ -115,11 +100,41 @@ def test_order_and_repetition_of_links_do_not_matter():
         assert (tidy.src.tolist(), tidy.tgt.tolist()) == ([0, 1], [0, 1])
 
 
-def test_links_of_different_numbers_of_sentence_pairs_are_refused():
+def test_links_of_different_numbers_of_sentence_pairs_and_unknown_heuristics_are_refused():
     with pytest.raises(ValueError, match="1 sentence pairs, reverse links of 2"):
         symmetrize_links(Links.of([set()]), Links.of([set(), set()]), "union")
-
-
-def test_an_unknown_heuristic_is_named_with_those_there_are():
     with pytest.raises(RaxalignError, match=r"'grow'; one of intersection, union, grow-diag"):
         symmetrize(set(), set(), "grow")
+
+
+pairs = st.lists(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=10), max_size=5)
+
+
+@settings(max_examples=40)
+@given(pairs)
+def test_the_filter_is_what_its_definition_says(links):
+    kept = one_to_one(Links.of(links))
+    for i, pair in enumerate(links):
+        sources, targets = Counter(s for s, _ in pair), Counter(t for _, t in pair)
+        assert kept.pair(i) == {(s, t) for s, t in pair if sources[s] == targets[t] == 1}
+
+
+def test_the_order_of_what_is_kept_is_that_of_the_links_and_sentence_pairs_are_apart():
+    kept = first_of_neighbours(Links.of([{(0, 3), (1, 1)}, set(), {(0, 3)}]))
+    assert kept.offsets.tolist() == [0, 2, 2, 3]
+    assert (kept.src.tolist(), kept.tgt.tolist()) == ([0, 1, 0], [3, 1, 3])
+    links = {(0, 0), (1, 1), (1, 2)}
+    kinds = {False: links, True: {(0, 0)}, "first": {(0, 0), (1, 1)}}
+    assert {kind: thin(Links.of([links]), kind).pair(0) for kind in kinds} == kinds
+
+
+@settings(max_examples=40)
+@given(pairs)
+def test_first_of_neighbours_is_a_scan_of_each_sentence_pair(links):
+    kept = first_of_neighbours(Links.of(links))
+    for i, pair in enumerate(links):
+        scanned: list[tuple[int, int]] = []
+        for t, s in sorted((t, s) for s, t in pair):
+            if not scanned or (scanned[-1][0] != s and scanned[-1][1] != t):
+                scanned.append((s, t))
+        assert kept.pair(i) == set(scanned)

@@ -102,15 +102,6 @@ def test_ids_of_training_questions_are_not_evaluated_in_another_language(tmp_pat
         trained(task(files, epochs=1), AlignedEncoder(encoder), tmp_path / "ids")
 
 
-def test_misplaced_answers_are_left_out_of_training_and_counted(tmp_path, encoder, files):
-    def moved(number, answer):
-        answer["answer_start"] += number < 5
-
-    changed(files["train"].replace("{pivot}", "en"), moved)
-    _, notes = trained(task(files, **FEW), AlignedEncoder(encoder), tmp_path / "few")
-    assert (notes["rows"], notes["misplaced"]) == ({"en": 19}, {"en": 5})
-
-
 def of(lang, *rows):
     questions = [
         Question(i, ASKED[lang], c, n, (Answer(a, c.index(a)),)) for n, (i, c, a) in enumerate(rows)
@@ -179,16 +170,6 @@ def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
     assert whole == pytest.approx(float(by_hand), abs=1e-5)
 
 
-@pytest.mark.slow
-def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
-    for switching in ("none", "sentence"):
-        mlqa = task(translated(files), setting="translate-train", code_switching=switching)
-        outcome, notes = trained(mlqa, AlignedEncoder(encoder), tmp_path / switching)
-        assert notes["rows"] == {"en": 96, "de": 96}
-        assert notes["windows"] == (192 if switching == "none" else 288)
-        assert min(scores(outcome, "f1")[lang, "test"] for lang in ("en", "de")) > 0.8
-
-
 def test_where_the_pivot_moves_each_language_has_its_model(tmp_path, encoder, files):
     away = (Affine(weight=-torch.eye(32)),)
     aligned = AlignedEncoder(
@@ -209,13 +190,10 @@ def test_faults_that_only_the_params_show(files):
     assert Mlqa(Mlqa.Params()).check(("de",), "en") == []
     assert "selection" in Mlqa(Mlqa.Params(hub={"dev": None})).check(("de",), "en")[0]
     crossed = task({**files, "test": "test-{pivot}.json"}, setting="g-xlt")
-    for given, told in (
-        (task(files, setting="translate-train"), "reads one file per language; put {lang} in"),
-        (task(files, code_switching="sentence"), "translate-train"),
-        (crossed, "one file per language: put {lang} in"),
-        (task({**files, "dev": "dev.json"}), "one file per language: put {lang} in"),
-    ):
-        assert told in given.check(("de", "es"), "en")[0]
+    assert "one file per language: put {lang} in" in crossed.check(("de", "es"), "en")[0]
+    alone = task(files, setting="translate-train").check(("de",), "en")
+    assert "reads one file per language; put {lang} in" in alone[0]
+    assert "translate-train" in task(files, code_switching="sentence").check(("de",), "en")[0]
 
 
 def test_what_is_read_of_each_language(files):
@@ -237,7 +215,7 @@ def test_what_is_read_of_each_language(files):
 
 def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
     row = {"question": "?", "context": "Rom.", "answers": {"text": ["Rom"], "answer_start": [0]}}
-    for lang in ("en", "de", "th"):
+    for lang in ("en", "th"):
         for split in ("test",) if lang == "th" else ("validation", "test"):
             place = tmp_path / "mlqa" / f"mlqa.{lang}.{lang}" / split / "0000.parquet"
             datasets.Dataset.from_list([{"id": split, **row}]).to_parquet(place)
@@ -245,30 +223,16 @@ def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
     def sets(**params):
         mlqa = Mlqa(Mlqa.Params(**{"hub": {"dataset": str(tmp_path / "mlqa")}, **params}))
         head = mlqa.head(TaskInputs("en", downloads=tmp_path))
-        found = head.crossed_sets(("en", "de", "th"), np.zeros(0, np.int64))
+        found = head.crossed_sets(("en", "th"), np.zeros(0, np.int64))
         return {(held.label, held.split) for held in found}
 
-    assert sets() == {("en", "dev"), ("de", "dev"), ("en", "test"), ("de", "test"), ("th", "test")}
-    assert sets(selection="last") == sets()
-    crossings = {(f"{a}-{b}", "dev") for a in ("en", "de") for b in ("en", "de")}
-    assert sets(setting="g-xlt") == crossings | {
-        (f"{a}-{b}", "test") for a in ("en", "de", "th") for b in ("en", "de", "th")
-    }
+    assert sets() == {("en", "dev"), ("en", "test"), ("th", "test")}
+    crossings = {(f"{a}-{b}", "test") for a in ("en", "th") for b in ("en", "th")}
+    assert sets(setting="g-xlt") == crossings | {("en-en", "dev")}
     without_test = {"dataset": str(tmp_path / "mlqa"), "test": None}
     for refused in (
-        {"selection": "target-dev"},
         {"selection": "mean-dev"},
         {"selection": "last", "hub": without_test},  # a language without any split
     ):
         with pytest.raises(DataError, match=r"mlqa\.th\.th:validation: has no split validation"):
             sets(**refused)
-
-
-def test_the_phrasebook_is_answered_in_every_language(tmp_path, encoder):
-    sizes = {"train": 24, "dev": 6, "test": 6}
-    mlqa = task("phrasebook", phrasebook=sizes, epochs=1, setting="g-xlt", max_length=32)
-    outcome, notes = trained(mlqa, AlignedEncoder(encoder), tmp_path / "tuned")
-    ids = {f"{split}-{i}" for split in ("dev", "test") for i in range(6)}
-    assert {row["id"] for row in outcome.predictions.to_pylist()} == ids
-    assert notes["misplaced"] == {}
-    assert 0 < notes["windows_with_answer"] <= notes["windows"]

@@ -20,18 +20,12 @@ from raxalign.tasks.classification.examples import (
     Examples,
     ExampleTable,
     read_examples,
-    training_parts,
     write_examples,
 )
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.spans.rows import Answer, Question, Questions, answered
-from raxalign.tasks.spans.windows import (
-    WindowSizes,
-    make_windows,
-    read_questions,
-    write_questions,
-)
+from raxalign.tasks.spans.windows import WindowSizes, make_windows, read_questions, write_questions
 from raxalign.tasks.tagging.sentences import (
     Tagged,
     TaggedSentences,
@@ -39,12 +33,7 @@ from raxalign.tasks.tagging.sentences import (
     write_sentences,
 )
 from raxalign.tasks.transfer import lazy_lists
-from raxalign.tasks.transfer.lazy_lists import (
-    PreparedTexts,
-    chained,
-    compact_rows,
-    prepared_rows,
-)
+from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli
 
@@ -331,10 +320,6 @@ def test_compact_rows_are_the_rows(encoder, monkeypatch):
         compact[len(rows)]
 
 
-def test_no_rows_are_no_rows():
-    assert list(chained([[], ExampleTable.of([])])) == list(ExampleTable.of([])) == []
-
-
 def test_examples_are_read_back_from_their_table():
     many = Examples("x", ExampleTable.of(iter(MANY)))
     assert (list(many.rows), list(many.first(3).rows), many.rows[-1]) == (MANY, MANY[:3], MANY[-1])
@@ -346,15 +331,3 @@ def test_examples_are_read_back_from_their_table():
     assert [text.text for text in texts[1:]] == [MANY[2].second, MANY[9].second]
     single = ExampleTable.of(Example("a", None, "a", line) for line in range(20))
     assert (many.text_names, Examples("x", single).text_names) == (("first", "second"), ("first",))
-
-
-def test_mixed_parts_are_those_of_the_examples():
-    pivot = [Example(f"p {row.first}", f"h {row.second}", row.label, row.line) for row in MANY]
-    given = {lang: Examples(lang, ExampleTable.of(r)) for lang, r in (("en", pivot), ("de", MANY))}
-    parts = training_parts(given, "ab", "en", "sentence")
-    assert [part.langs for part in parts] == [("en", "en"), ("de", "en"), ("en", "de")]
-    for part, first, second in zip(parts, (pivot, MANY, pivot), (pivot, pivot, MANY), strict=True):
-        assert [text.text for text in part.texts[0]] == [row.first for row in first]
-        assert [text.text for text in part.texts[1]] == [row.second for row in second]
-        assert part.numbers.tolist() == [0, 1] * 20
-    assert [part.units.tolist() for part in parts[1:]] == [list(range(40, 80))] * 2

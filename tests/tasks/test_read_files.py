@@ -18,27 +18,34 @@ from raxalign.tasks.xnli import Xnli
 
 @pytest.fixture
 def write(tmp_path):
+    """Writes files, and returns the paths of their splits; `train` is the pivot's."""
+
     def write_(**files):
         for name, text in files.items():
             (tmp_path / name.replace("_", ".")).write_text(text, encoding="utf-8")
-        return {split: str(tmp_path / f"{split}.{{lang}}") for split in ("dev", "test")} | {
-            "train": str(tmp_path / "train.{pivot}")
-        }
+        given = {name.partition("_")[0] for name in files}
+        paths = {split: str(tmp_path / f"{split}.{{lang}}") for split in given}
+        return paths | {"train": str(tmp_path / "train.{pivot}")}
 
     return write_
 
 
-def told(task, *languages):
-    """What is found, by file: (rows, faults without their folder)."""
-    found = list(task.read_files(languages or ("de",), "en"))
+def told(task, languages=("de",)):
+    """What is found, by file: (name, rows, faults without their folder)."""
     return [
         (
-            entry.path.name,
-            entry.rows,
-            [str(fault).replace(f"{entry.path.parent}/", "") for fault in entry.faults],
+            found.path.name,
+            found.rows,
+            [str(fault).replace(f"{found.path.parent}/", "") for fault in found.faults],
         )
-        for entry in found
+        for found in task.read_files(languages, "en")
     ]
+
+
+def faults(kind, data, **params):
+    """All faults, each without its remedy."""
+    task = kind(kind.Params(data=data, **params))
+    return [fault.split(". ")[0] for _, _, found in told(task) for fault in found]
 
 
 def squad(*ids, context="Ada was here."):
@@ -50,40 +57,24 @@ def squad(*ids, context="Ada was here."):
 
 
 def test_data_that_is_not_local_is_not_read():
-    for task in (
-        Xnli(Xnli.Params(data="phrasebook")),
-        Xnli(Xnli.Params()),
-        Mlqa(Mlqa.Params()),
-        Ner(Ner.Params()),
-        Slots(Slots.Params(data="hub")),
-    ):
-        assert told(task) == []
+    for kind in (Xnli, Ner, Mlqa):
+        assert told(kind(kind.Params())) == []
+    assert faults(Slots, "hub") == faults(Xnli, "phrasebook") == []
 
 
 def test_every_split_of_every_language_of_xnli_is_read_and_every_fault_is_found(write):
-    data = write(
-        train_en="A\tB\t0\nC\tD\t1\n",
-        dev_en="E\tF\t0\n",
-        dev_de="G\tH\tmaybe\nI\tJ\t1\nK\n",
-        test_en="L\tM\t0\n",
-        test_de="",
+    train, dev_de = "A\tB\t0\nC\tD\t1\n", "G\tH\tmaybe\nI\tJ\t1\nK\n"
+    dev = {"dev_en": "E\tF\t0\n", "dev_de": dev_de}
+    data = write(train_en=train, **dev, test_en="L\tM\t0\n", test_de="")
+    unknown = (
+        "dev.de:1: unknown label 'maybe'. Labels are entailment, neutral, contradiction, or 0, 1,"
+        " 2. If it is a header's: a file needs premise, hypothesis and label (or sentence1,"
+        " sentence2 and gold_label; sentence1_de for the texts of one language)"
     )
     assert told(Xnli(Xnli.Params(data=data))) == [
         ("train.en", 2, []),
         ("dev.en", 1, []),
-        (
-            "dev.de",
-            1,
-            [
-                (
-                    "dev.de:1: unknown label 'maybe'. Labels are entailment, neutral,"
-                    " contradiction, or 0, 1, 2. If it is a header's: a file needs premise,"
-                    " hypothesis and label (or sentence1, sentence2 and gold_label; sentence1_de"
-                    " for the texts of one language)"
-                ),
-                "dev.de:3: 1 column, expected 3 (premise, hypothesis, label)",
-            ],
-        ),
+        ("dev.de", 1, [unknown, "dev.de:3: 1 column, expected 3 (premise, hypothesis, label)"]),
         ("test.en", 1, []),
         ("test.de", 0, ["test.de: the file is empty"]),
     ]
@@ -93,185 +84,101 @@ def test_rows_that_are_evaluated_and_trained_on_are_found_but_not_those_that_max
     write,
 ):
     data = write(train_en="A\tB\t0\nC\tD\t1\n", dev_en="c\td\t0\n", dev_de="X\tY\t0\n")
-    files = {"train": data["train"], "dev": data["dev"]}
-    assert [entry for entry in told(Xnli(Xnli.Params(data=files))) if entry[2]] == [
-        (
-            "dev.en",
-            0,
-            [
-                "dev.en:1: 1 of 1 rows are training rows too (the same text). Take them out of the"
-                " training file, or evaluate on another one"
-            ],
-        )
-    ]
-    assert not any(faults for _, _, faults in told(Xnli(Xnli.Params(data=files, max_train=1))))
+    told_ = "dev.en:1: 1 of 1 rows are training rows too (the same text)"
+    assert faults(Xnli, data) == [told_]
+    assert faults(Xnli, data, max_train=1) == []
 
 
 def test_a_file_of_all_languages_without_a_column_that_says_which_is_found(write, tmp_path):
     data = write(train_en="A\tB\t0\n", dev="E\tF\t0\n")
     found = told(Xnli(Xnli.Params(data={"train": data["train"], "dev": str(tmp_path / "dev")})))
-    assert found[1:] == [
-        ("dev", 1, []),
-        (
-            "dev",
-            0,
-            [
-                "dev:1: is given for all languages, but has no `language` column. Write {lang} in"
-                " the task's `data.dev` in the grid, or add the column"
-            ],
-        ),
-    ]
+    fault = (
+        "dev:1: is given for all languages, but has no `language` column. Write {lang} in the"
+        " task's `data.dev` in the grid, or add the column"
+    )
+    assert found[1:] == [("dev", 1, []), ("dev", 0, [fault])]
 
 
 def test_translations_that_are_not_parallel_are_found_where_languages_are_mixed(write, tmp_path):
-    data = write(
-        train_en="A\tB\t0\nC\tD\t1\n",
-        train_de="E\tF\t0\nG\tH\t2\n",
-        dev_en="I\tJ\t0\n",
-        dev_de="K\tL\t0\n",
-    )
-    files = {"train": str(tmp_path / "train.{lang}"), "dev": data["dev"]}
-    plain = Xnli.Params(data=files, setting="translate-train")
-    assert not any(faults for _, _, faults in told(Xnli(plain)))
-    faults = [
-        entry
-        for entry in told(Xnli(plain.model_copy(update={"code_switching": "sentence"})))
-        if entry[2]
-    ]
-    assert [(name, said[0].split(", but")[0]) for name, _, said in faults] == [
-        ("train.de", "train.de:2: the label is contradiction")
-    ]
+    train = {"train_en": "A\tB\t0\nC\tD\t1\n", "train_de": "E\tF\t0\nG\tH\t2\n"}
+    data = write(**train, dev_en="I\tJ\t0\n", dev_de="K\tL\t0\n")
+    data["train"] = str(tmp_path / "train.{lang}")
+    assert faults(Xnli, data, setting="translate-train") == []
+    (fault,) = faults(Xnli, data, setting="translate-train", code_switching="sentence")
+    assert fault.startswith("train.de:2: the label is contradiction, but")
 
 
 def test_tags_and_copies_of_the_training_set_are_found(write):
-    data = write(
-        train_en="a O\n\nb B-x\n",
-        dev_en="a O\n",
-        dev_de="c X\n\nd O\ne\n",
-        test_en="f O\n",
-        test_de="g O\n",
-    )
-    found = {name: (rows, faults) for name, rows, faults in told(Ner(Ner.Params(data=data)))}
-    assert found["dev.en"][1] == [
-        "dev.en:1: 1 of 1 sentences are training sentences too (the same text). Take them out of"
-        " the training file, or evaluate on another one"
-    ]
-    assert [fault.split(". ")[0] for fault in found["dev.de"][1]] == [
+    dev = {"dev_en": "a O\n", "dev_de": "c X\n\nd O\ne\n"}
+    data = write(train_en="a O\n\nb B-x\n", **dev, test_en="f O\n", test_de="g O\n")
+    assert faults(Ner, data) == [
+        "dev.en:1: 1 of 1 sentences are training sentences too (the same text)",
         "dev.de:1: unknown tag 'X'",
         "dev.de:4: 1 column, expected 2 as in the lines before",
     ]
-    assert [found[name] for name in ("train.en", "test.en", "test.de")] == [
-        (2, []),
-        (1, []),
-        (1, []),
-    ]
-    assert all(
-        "10 of CoNLL-U" in fault
-        for _, _, faults in told(Pos(Pos.Params(data=data)))
-        for fault in faults
-    )
+    assert [rows for _, rows, found in told(Ner(Ner.Params(data=data))) if not found] == [2, 1, 1]
+    assert all("10 of CoNLL-U" in fault for fault in faults(Pos, data))
 
 
 def test_files_may_be_named_by_codes_in_capitals(write, tmp_path):
-    write(
-        train_EN="id\tutterance\tslot_labels\na\tb c\tO O\n", dev_EN="d O\n", dev_DE="e O\n\nf O\n"
-    )
-    task = Slots(
-        Slots.Params(
-            data={"train": str(tmp_path / "train.{PIVOT}"), "dev": str(tmp_path / "dev.{LANG}")}
-        )
-    )
+    train = "id\tutterance\tslot_labels\na\tb c\tO O\n"
+    write(train_EN=train, dev_EN="d O\n", dev_DE="e O\n\nf O\n")
+    paths = {"train": str(tmp_path / "train.{PIVOT}"), "dev": str(tmp_path / "dev.{LANG}")}
+    task = Slots(Slots.Params(data=paths))
     assert task.check(("de",), "en") == []
     assert told(task) == [("train.EN", 1, []), ("dev.EN", 1, []), ("dev.DE", 2, [])]
     swapped = Slots(Slots.Params(data={"train": "train.{LANG}", "dev": "dev.{PIVOT}"}))
-    assert [fault.split(" ")[0] for fault in swapped.check(("de",), "en")] == [
-        "data.train",
-        "data.dev",
-    ]
+    told_ = [fault.split(" ")[0] for fault in swapped.check(("de",), "en")]
+    assert told_ == ["data.train", "data.dev"]
 
 
 def test_questions_that_are_trained_on_or_come_twice_are_found(write):
-    data = write(
-        train_en=squad("1", "2"),
-        dev_en=squad("3", "3"),
-        dev_de=squad("2", context="Ada!"),
-        test_en="{",
-        test_de=squad("4"),
-    )
-    found = {
-        name: (rows, [fault.split(". ")[0] for fault in faults])
-        for name, rows, faults in told(Mlqa(Mlqa.Params(data=data)))
-    }
-    assert found == {
-        "train.en": (2, []),
-        "dev.en": (1, ["dev.en: two questions have the id 3"]),
-        "dev.de": (
-            0,
-            ["dev.de: 1 of 1 questions are training questions too (the same id), 2 the first"],
-        ),
-        "test.en": (
-            0,
-            ["test.en:1: is not JSON (Expecting property name enclosed in double quotes)"],
-        ),
-        "test.de": (1, []),
-    }
+    dev = {"dev_en": squad("3", "3"), "dev_de": squad("2", context="Ada!")}
+    data = write(train_en=squad("1", "2"), **dev, test_en="{", test_de=squad("4"))
+    assert [rows for _, rows, _ in told(Mlqa(Mlqa.Params(data=data)))] == [2, 1, 0, 0, 1]
+    assert faults(Mlqa, data) == [
+        "dev.en: two questions have the id 3",
+        "dev.de: 1 of 1 questions are training questions too (the same id), 2 the first",
+        "test.en:1: is not JSON (Expecting property name enclosed in double quotes)",
+    ]
 
 
 def test_questions_whose_answers_were_removed_are_refused_before_anything_is_trained(write):
     """As XTREME has its test sets: every answer is there, and empty."""
     blank = squad("3", "4", "5").replace('"Ada", "answer_start"', '"", "answer_start"')
     data = write(train_en=squad("1"), dev_en=squad("3"), dev_de=blank)
-    found = told(Mlqa(Mlqa.Params(data={"train": data["train"], "dev": data["dev"]})))
-    assert found[2] == (
-        "dev.de",
-        0,
-        [
-            "dev.de: 3 of 3 questions have an empty answer, 3 the first. Take the data set's own"
-            " file, which has the answers (XTREME's test files have them removed)"
-        ],
+    fault = (
+        "dev.de: 3 of 3 questions have an empty answer, 3 the first. Take the data set's own file,"
+        " which has the answers (XTREME's test files have them removed)"
     )
+    assert told(Mlqa(Mlqa.Params(data=data)))[2] == ("dev.de", 0, [fault])
 
 
 def test_training_needs_no_ids_but_where_questions_are_found_in_two_languages(write, tmp_path):
     """XTREME's TyDiQA has the last part of an id alone, which many questions share."""
-    data = write(
-        train_en=squad("1", "1", "2"),
-        train_de=squad("1", "2"),
-        dev_en=squad("1", context="Ada!"),
-        dev_de=squad("2", context="Ada?"),
-    )
-    files = {"train": data["train"], "dev": data["dev"]}
-    assert told(Mlqa(Mlqa.Params(data=files)))[0] == ("train.en", 3, [])
-    assert not any(faults for _, _, faults in told(Mlqa(Mlqa.Params(data=files))))
-    mixed = Mlqa.Params(
-        data={**files, "train": str(tmp_path / "train.{lang}")},
-        setting="translate-train",
-        code_switching="sentence",
-    )
-    assert told(Mlqa(mixed))[0] == ("train.en", 2, ["train.en: two questions have the id 1"])
+    dev = {"dev_en": squad("1", context="Ada!"), "dev_de": squad("2", context="Ada?")}
+    data = write(train_en=squad("1", "1", "2"), train_de=squad("1", "2"), **dev)
+    assert told(Mlqa(Mlqa.Params(data=data)))[0] == ("train.en", 3, [])
+    assert faults(Mlqa, data) == []
+    mixed = {"setting": "translate-train", "code_switching": "sentence"}
+    data["train"] = str(tmp_path / "train.{lang}")
+    assert faults(Mlqa, data, **mixed)[0] == "train.en: two questions have the id 1"
 
 
 def test_files_of_questions_that_share_no_id_are_found_where_they_are_crossed(write):
     data = write(train_en=squad("1"), dev_en=squad("3"), dev_de=squad("4"))
-    files = {"train": data["train"], "dev": data["dev"]}
-    assert not any(faults for _, _, faults in told(Mlqa(Mlqa.Params(data=files))))
-    crossed = [
-        faults[0] for _, _, faults in told(Mlqa(Mlqa.Params(data=files, setting="g-xlt"))) if faults
-    ]
+    assert faults(Mlqa, data) == []
+    crossed = faults(Mlqa, data, setting="g-xlt")
     assert ["shares no question's id with" in fault for fault in crossed] == [True, True]
 
 
 def test_training_answers_that_stand_nowhere_are_found(write):
     data = write(train_en=squad("1", context="Nobody."), dev_en=squad("3"), dev_de=squad("3"))
-    found = told(Mlqa(Mlqa.Params(data={"train": data["train"], "dev": data["dev"]})))
-    assert "no answer stands at its `answer_start`" in found[0][2][0]
+    assert "no answer stands at its `answer_start`" in faults(Mlqa, data)[0]
 
 
 def test_dictionaries_are_read(tmp_path):
     (tmp_path / "de.txt").write_text("Haus house\n\nder the big\n", encoding="utf-8")
-    found = told(
-        DictionaryRetrieval(DictionaryRetrieval.Params(dictionary=str(tmp_path / "{lang}.txt")))
-    )
-    assert found == [
-        ("de.txt", 0, ["de.txt:3: 3 words; an entry is two, divided by a space or a tab"])
-    ]
+    params = DictionaryRetrieval.Params(dictionary=str(tmp_path / "{lang}.txt"))
+    fault = "de.txt:3: 3 words; an entry is two, divided by a space or a tab"
+    assert told(DictionaryRetrieval(params)) == [("de.txt", 0, [fault])]

@@ -71,7 +71,7 @@ def turned(*langs):
     )
 
 
-def classifying(aligned) -> Tuning:
+def classifying(aligned):
     rows = [
         Example(" ".join(a), " ".join(b[:3]), ("entailment", "neutral")[i % 2], i)
         for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True))
@@ -85,7 +85,7 @@ def classifying(aligned) -> Tuning:
     return Tuning(model, head.batches(model, {"en": given, "de": given}))
 
 
-def tagging(aligned) -> Tuning:
+def tagging(aligned):
     params = Slots.Params(data="phrasebook", tagger="linear", dropout=0.0, max_length=POSITIONS)
     head = Slots(params).head(TaskInputs("en"))
     head.labels = ("O", "B-x", "I-x")
@@ -95,7 +95,7 @@ def tagging(aligned) -> Tuning:
     return Tuning(tagger, SentenceBatches(tagger, placed, labels, 0))
 
 
-def questions() -> Questions:
+def questions():
     rows = []
     for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True)):
         context = " ".join(b)
@@ -104,7 +104,7 @@ def questions() -> Questions:
     return Questions("rows", rows)
 
 
-def answering(aligned) -> Tuning:
+def answering(aligned):
     params = Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0)
     head = Mlqa(params).head(TaskInputs("en"))
     model = head.new_model(aligned, 0)
@@ -149,8 +149,7 @@ def equal(found, wanted):
 
 
 @pytest.mark.parametrize("make", TASKS)
-@pytest.mark.parametrize("n", [1, 2, N_ROWS])
-@pytest.mark.parametrize("transforms", [(), turned("en", "de")])
+@pytest.mark.parametrize(("n", "transforms"), [(1, ()), (2, ()), (N_ROWS, turned("en", "de"))])
 def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
     make, n, transforms, encoder, passes
 ):
@@ -170,16 +169,6 @@ def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
         else:
             assert one.tolist() == other.tolist()
     assert len(passes) == before
-
-
-@pytest.mark.parametrize("make", TASKS)
-def test_workers_and_micro_batches_add_up_to_the_loss_of_one_worker(make, encoder):
-    objective, rows = make(AlignedEncoder(encoder)), np.arange(N_ROWS)
-    objective.module.eval()
-    alone = loss_of(objective, [(Step(0, 0, rows), rows)])
-    workers = [Step(0, 0, rows, rank=rank, world_size=3, micro=2) for rank in range(3)]
-    shared = [(step, part) for step in workers for part in step.micro_batches()]
-    equal(loss_of(objective, shared), alone)
 
 
 def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
@@ -234,29 +223,10 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
         aligned.packed_hidden(module._packed(encoder, rows, np.array([len(r) for r in rows])))
 
 
-def test_an_inside_transform_of_another_direction_does_not_stop_packing(encoder):
-    inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),), toward="de")
-    aligned = AlignedEncoder(encoder, (inside,))
-    assert shares_rows(aligned, {"en"})
-    assert shares_rows(aligned.toward("fr"), {"en"})
-    assert not shares_rows(aligned.toward("de"), {"en"})
-
-
-def test_rows_of_a_language_without_a_transform_inside_are_those_of_the_plain_encoder(encoder):
-    inside = Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),))
-    rows = encoder.pieces(texts(), "en")
-    with torch.no_grad():
-        shifted, plain = (
-            states_of(view, lay_out(view, rows))
-            for view in (AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder))
-        )
-    assert torch.equal(shifted, plain)
-
-
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=3, steps=5)
 
 
-def trained(make, aligned, runtime) -> torch.Tensor:
+def trained(make, aligned, runtime):
     objective = make(aligned)
     objective.model.dropout.p = 0.3
     fit(objective, objective.batches.count, SETTINGS, runtime)

@@ -4,22 +4,18 @@ tested, and the sample that is tested is of that value.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
 from raxalign.stages import Workshop, run_trial
-from raxalign.store.ledger import Ledger
-from raxalign.tasks.base import Outcome, Score
 from raxalign.train.runtime import Runtime
 from tests.grids import ENCODER, write_grid
-from tests.tasks.conftest import UNTESTED, refuse_other_samples
+from tests.tasks.conftest import UNTESTED
 
 pytestmark = pytest.mark.slow
 PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
@@ -42,7 +38,7 @@ ENTRIES = (
 )
 
 
-def write_files(folder: Path) -> None:
+def write_files(folder):
     """Write the files that the tasks name; gold links are sure and possible ones."""
     for name in ("train.en", "rows.en", "rows.de"):
         lines = [
@@ -57,7 +53,7 @@ def write_files(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
     write_files(folder)
     file = write_grid(
@@ -75,27 +71,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
     return opened, workshop.ledger
 
 
-def test_no_task_of_the_package_is_missing() -> None:
+def test_no_task_of_the_package_is_missing():
     assert [task.partition(":")[0] for task in TASKS] == list(catalog("tasks"))
 
 
-@pytest.mark.parametrize("task", catalog("tasks"))
-def test_every_stored_value_is_the_mean_of_its_sample(
-    ran: tuple[Opened, Ledger], task: str
-) -> None:
-    opened, ledger = ran
-    for trial in opened.plan.trials:
-        if task in trial.evaluations:
-            record, table = (
-                read(trial.evaluations[task]) for read in (ledger.read, ledger.predictions)
-            )
-            scores = [Score(**score) for score in record["scores"]]
-            refuse_other_samples(catalog("tasks")[task], Outcome(scores, table))
-
-
-def test_every_value_of_a_table_that_is_compared_has_predictions(
-    ran: tuple[Opened, Ledger],
-) -> None:
+def test_every_value_of_a_table_that_is_compared_has_predictions(ran):
     opened, ledger = ran
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     found = comparisons(results.cells, opened.plan, ledger)

@@ -12,29 +12,10 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.tasks.spans.model import SpanModel, best_span, span_loss
 from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.spans.windows import WindowSizes, cuts, make_windows
-from tests.tasks.xquad import LANGUAGES, real
 
 WORDS = [
-    "who",
-    "came",
-    "Anna",
-    "Rom",
-    "##a",
-    "alt",
-    "ist",
-    ".",
-    "?",
-    "三",
-    "驾",
-    "马",
-    "车",
-    "公",
-    "司",
-    "在",
-    "哪",
-    "，",
-    "2000",
-    "年",
+    *("who", "came", "Anna", "Rom", "##a", "alt", "ist", ".", "?"),
+    *("三", "驾", "马", "车", "公", "司", "在", "哪", "，", "2000", "年"),
 ]
 SIZES = WindowSizes(question=64, stride=128, answer=4)
 
@@ -107,19 +88,7 @@ def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
         questions(("who came?", "Roma ist alt.", "ist alt")), encoder, ("en", "de"), SIZES
     ).windows
     pieces = encoder.tokenizer.convert_ids_to_tokens(window.row.ids.tolist())
-    assert pieces == [
-        "[CLS]",
-        "who",
-        "came",
-        "?",
-        "[SEP]",
-        "Rom",
-        "##a",
-        "ist",
-        "alt",
-        ".",
-        "[SEP]",
-    ]
+    assert " ".join(pieces) == "[CLS] who came ? [SEP] Rom ##a ist alt . [SEP]"
     assert (window.begin, window.first, window.size, window.target) == (5, 0, 5, (7, 8))
     batch = encoder.collate([window.row])
     spoken = [batch.languages[i] for i in batch.langs_BT[0].tolist()]
@@ -221,25 +190,3 @@ def test_padding_has_no_share_and_transforms_reach_their_language_alone(encoder)
     assert torch.allclose(
         difference[begin:], plain.head.weight.sum(1).expand(width - begin, 2), atol=1e-5
     )
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_every_answer_of_xquad_is_found_again_by_its_characters(encoder, lang):
-    """What lies between the answer's pieces are the answer's characters, except part of a word at
-    its ends.
-    """
-    found = real(lang)
-    made = make_windows(
-        Questions(found.source, found.rows[:120]), encoder, (lang, lang), WindowSizes(8, 128, 30)
-    )
-    answered = set()
-    for window in made.windows:
-        if window.target != (0, 0):
-            first, last = (window.first + place - window.begin for place in window.target)
-            gold = made.questions[window.question].placed()
-            assert gold.text.strip() in made.text(window.question, first, last)
-            assert lang != "zh" or made.text(window.question, first, last) == gold.text.strip()
-            answered.add(window.question)
-    # The rest has more pieces than half a window: the tiny tokenizer knows no word of the text and
-    # makes one piece of each, or one a character.
-    assert len(answered) > 100

@@ -10,7 +10,7 @@ from raxalign.tasks.xnli import Xnli
 
 ANSWERS = {"en": ("yes", "maybe", "no"), "de": ("ja", "vielleicht", "nein")}
 WORDS = [f"w{i}" for i in range(30)] + [word for words in ANSWERS.values() for word in words]
-FAST = {"learning_rate": 3e-3, "epochs": 3, "batch_size": 8, "max_length": 16}
+FAST = {"learning_rate": 1e-2, "epochs": 3, "batch_size": 24, "max_length": 16}
 
 
 def write(path, lang, n, seed):

@@ -15,7 +15,7 @@ WORDS = [
     *(word for words in ANSWERS.values() for word in words),
     *(*ASKED.values(), "here", "hier"),
 ]
-FAST = {"learning_rate": 5e-3, "epochs": 3, "batch_size": 8, "max_length": 24}
+FAST = {"learning_rate": 1e-2, "epochs": 3, "batch_size": 24, "max_length": 24}
 
 
 def write(path, lang, n, seed, name="more"):

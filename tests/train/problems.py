@@ -133,7 +133,10 @@ class Stacked(HostSided[int, tuple[np.ndarray, np.ndarray]]):
 def dies_at(step: int, objective: Any) -> Any:
     """The same objective, whose training is interrupted at the end of a step."""
 
+    own = objective.end
+
     def end(done: Step) -> None:
+        own(done)
         if done.number == step:
             raise KeyboardInterrupt
 

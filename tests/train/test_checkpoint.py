@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,21 +22,21 @@ from raxalign.train.checkpoint import (
 )
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
-from tests.train.problems import Regression, weights
+from tests.train.problems import Regression
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=20)
 
 
-def write(folder: Path, step: int, fingerprint: str = "x", value: float = 1.0) -> None:
+def write(folder, step, fingerprint="x", value=1.0):
     record = {"fingerprint": fingerprint, "step": step}
     write_checkpoint(folder, step, Checkpoint(record, {"a": torch.full((2,), value)}))
 
 
-def there(folder: Path) -> list[str]:
+def there(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_who_is_behind_removes_nothing_that_is_further(tmp_path: Path) -> None:
+def test_who_is_behind_removes_nothing_that_is_further(tmp_path):
     write(tmp_path, 29)
     write(tmp_path, 10)
     found = read_checkpoint(tmp_path, "x")
@@ -47,14 +46,14 @@ def test_who_is_behind_removes_nothing_that_is_further(tmp_path: Path) -> None:
     assert there(tmp_path) == ["step-00000039"]
 
 
-def test_what_is_further_of_another_training_goes(tmp_path: Path) -> None:
+def test_what_is_further_of_another_training_goes(tmp_path):
     write(tmp_path, 29, "other")
     (tmp_path / "step-00000050").mkdir()
     write(tmp_path, 10)
     assert there(tmp_path) == ["step-00000010"]
 
 
-def test_a_checkpoint_of_the_same_step_stays_and_a_damaged_one_is_replaced(tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_same_step_stays_and_a_damaged_one_is_replaced(tmp_path):
     write(tmp_path, 10)
     before = (tmp_path / "step-00000010").stat().st_ino
     write(tmp_path, 10)
@@ -69,12 +68,12 @@ def test_a_checkpoint_of_the_same_step_stays_and_a_damaged_one_is_replaced(tmp_p
 
 
 def test_one_that_is_removed_while_it_is_read_gives_way_to_the_one_it_was_removed_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     write(tmp_path, 10)
     read, late = checkpoint._tensors, [20]
 
-    def slow(path: Path, files: dict[str, str]) -> object:
+    def slow(path, files):
         if late:
             write(tmp_path, late.pop())
         return read(path, files)
@@ -95,7 +94,7 @@ def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays
     assert there(tmp_path) == [".0badcafe-1-1.part", "step-00000010"]
 
 
-def of_a_layer(folder: Path) -> tuple[torch.nn.Linear, Saver]:
+def of_a_layer(folder):
     """A layer of weight 1, and what saves it."""
     layer = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(layer.weight)
@@ -106,7 +105,7 @@ def of_a_layer(folder: Path) -> tuple[torch.nn.Linear, Saver]:
 def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(tmp_path, monkeypatch):
     goes = threading.Event()
 
-    def slow(*given: object) -> None:
+    def slow(*given):
         assert goes.wait(30)
         write_checkpoint(*given)
 
@@ -127,7 +126,7 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(tmp
     layer, checkpoints = of_a_layer(tmp_path)
     checkpoints.save(TrainProgress(4), now=True)
 
-    def dies(data: object) -> bytes:
+    def dies(data):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("raxalign.train.checkpoint.seal", dies)
@@ -142,7 +141,7 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(tmp
 
 
 def test_what_went_wrong_in_the_thread_ends_the_training(tmp_path, monkeypatch):
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "write_checkpoint", full)
@@ -153,11 +152,11 @@ def test_what_went_wrong_in_the_thread_ends_the_training(tmp_path, monkeypatch):
 def test_it_is_a_note_on_what_else_ended_the_training(tmp_path, monkeypatch):
     goes = threading.Event()
 
-    def full(*_: object) -> None:
+    def full(*_):
         assert goes.wait(30)
         raise OSError(28, "No space left on device")
 
-    def report(_: object, step: int) -> None:
+    def report(_, step):
         if step == 7:
             goes.set()
             raise ValueError("seven")
@@ -174,15 +173,15 @@ def test_it_is_a_note_on_what_else_ended_the_training(tmp_path, monkeypatch):
 def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(tmp_path, monkeypatch):
     now, steps, save = [0.0], list[int](), Saver.save
 
-    def saved(self: Saver, progress: TrainProgress) -> None:
+    def saved(self, progress):
         steps.append(progress.step)
         save(self, progress, now=True)
 
-    def tick() -> float:
+    def tick():
         return now[0]
 
     class Timed(Regression):
-        def end(self, step: object) -> None:
+        def end(self, step):
             now[0] += 30.0
 
     monkeypatch.setattr(Saver, "save", saved)
@@ -193,20 +192,3 @@ def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(tmp_path, m
     monkeypatch.setattr(Saver, "busy", True)
     fit(Timed(), 22, replace(SETTINGS, learning_rate=0.1), runtime)
     assert steps == [4, 8, 12, 16]
-
-
-def test_a_training_that_was_saved_by_the_clock_is_resumed_bit_for_bit(tmp_path: Path) -> None:
-    whole = Regression(dropout=0.3)
-    fit(whole, 22, SETTINGS, Runtime())
-
-    def report(_: object, step: int) -> None:
-        if step == 13:
-            raise ValueError("thirteen")
-
-    runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=0)
-    with pytest.raises(ValueError, match="thirteen"):
-        fit(Regression(dropout=0.3), 22, SETTINGS, replace(runtime, report=report))
-    resumed = Regression(dropout=0.3)
-    fit(resumed, 22, SETTINGS, runtime)
-    assert 0 < resumed.seen[0][0] < 13
-    assert torch.equal(weights(resumed), weights(whole))

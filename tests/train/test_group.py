@@ -1,16 +1,21 @@
-"""What workers send to each other: sums of gradients, and what a lost peer is told apart from."""
+"""What workers send to each other, what a lost peer is told apart from, and the dev loss, of which
+each computes a part.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
 import os
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from raxalign.errors import PeerLost, TransientError
+from raxalign.encoders.training.masking import chance_of
+from raxalign.errors import PeerLost, TrainingDiverged, TransientError
 from raxalign.train import group
+from raxalign.train.chance import MIXING
 from raxalign.train.group import (
     add_up,
     agree,
@@ -19,8 +24,14 @@ from raxalign.train.group import (
     lost_peer,
     share_state,
     share_value,
+    shared,
+    sharing,
     sum_gradients,
 )
+from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.objective import DevLoss, Objective
+from raxalign.train.runtime import Runtime
+from tests.train.problems import Regression
 from tests.train.workers import run_workers
 
 CALLS = {
@@ -33,8 +44,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatch) -> None:
-    def closed(*given: object, **named: object) -> None:
+def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatch):
+    def closed(*given, **named):
         raise RuntimeError("[gloo/pair.cc:544] Connection closed by peer [10.78.0.2]:40115\nmore")
 
     monkeypatch.setattr(torch.distributed, name, closed)
@@ -44,8 +55,8 @@ def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatc
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA"), ValueError("no group")])
-def test_other_errors_of_a_collective_call_stay_what_they_are(error, monkeypatch) -> None:
-    def fail(*given: object, **named: object) -> None:
+def test_other_errors_of_a_collective_call_stay_what_they_are(error, monkeypatch):
+    def fail(*given, **named):
         raise error
 
     monkeypatch.setattr(torch.distributed, "broadcast_object_list", fail)
@@ -53,7 +64,7 @@ def test_other_errors_of_a_collective_call_stay_what_they_are(error, monkeypatch
         share_value("x")
 
 
-def test_an_error_after_a_loss_leads_back_to_it() -> None:
+def test_an_error_after_a_loss_leads_back_to_it():
     lost = PeerLost("gone")
     after, wrapped, own = TypeError("x"), ValueError("y"), ValueError("z")
     after.__context__, wrapped.__cause__ = lost, after
@@ -61,7 +72,7 @@ def test_an_error_after_a_loss_leads_back_to_it() -> None:
     assert [lost_peer(error) for error in (lost, after, wrapped, own)] == [lost, lost, lost, None]
 
 
-def work(rank: int, folder: Path) -> None:
+def work(rank, folder):
     """One of two workers: the second one dies, and the first one finds that out."""
     barrier()
     if rank == 1:
@@ -73,17 +84,17 @@ def work(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_whose_peer_really_dies_is_told_so(tmp_path: Path) -> None:
+def test_a_worker_whose_peer_really_dies_is_told_so(tmp_path):
     run_workers(work, 2, tmp_path)
     assert (tmp_path / "told").exists()
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
+def sent(monkeypatch):
     """What is sent to another worker, which has the same gradients."""
     found: list[torch.Tensor] = []
 
-    def add_up(tensor: torch.Tensor) -> None:
+    def add_up(tensor):
         found.append(tensor.clone())
         tensor.mul_(2)
 
@@ -93,18 +104,18 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
 
 
 @pytest.fixture
-def layers() -> nn.ModuleList:
+def layers():
     """Two layers that are used, and one that is not."""
     layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
     layers[1](layers[0](torch.ones(1, 2))).sum().backward()
     return layers
 
 
-def gradients(layers: nn.ModuleList) -> list[list[float] | None]:
+def gradients(layers):
     return [p.grad if p.grad is None else p.grad.flatten().tolist() for p in layers.parameters()]
 
 
-def test_gradients_and_loss_are_those_of_all_workers(layers, sent) -> None:
+def test_gradients_and_loss_are_those_of_all_workers(layers, sent):
     own = gradients(layers)
     assert float(sum_gradients(list(layers.parameters()), torch.tensor(3.0))) == 6.0
     assert gradients(layers) == [part and [2 * value for value in part] for part in own]
@@ -112,10 +123,10 @@ def test_gradients_and_loss_are_those_of_all_workers(layers, sent) -> None:
     assert [len(part) for part in sent] == [7, 6, 6], "who has what, and a bucket per layer"
 
 
-def test_a_worker_without_rows_takes_part_with_zeros(layers, sent, monkeypatch) -> None:
+def test_a_worker_without_rows_takes_part_with_zeros(layers, sent, monkeypatch):
     layers.zero_grad(set_to_none=True)
 
-    def add_up(tensor: torch.Tensor) -> None:  # the other worker has used both layers
+    def add_up(tensor):  # the other worker has used both layers
         sent.append(tensor.clone())
         if len(sent) == 1:
             tensor.add_(torch.tensor([7.0, 1, 1, 1, 1, 0, 0]))
@@ -128,7 +139,7 @@ def test_a_worker_without_rows_takes_part_with_zeros(layers, sent, monkeypatch) 
 
 def test_gradients_of_two_types_are_not_sent_together_and_a_large_one_is_not_copied(
     layers, sent, monkeypatch
-) -> None:
+):
     monkeypatch.setattr(group, "BUCKET", 2**20)
     layers[1].half()
     layers[1].weight.grad, layers[1].bias.grad = layers[1].weight.data, layers[1].bias.data
@@ -137,3 +148,145 @@ def test_gradients_of_two_types_are_not_sent_together_and_a_large_one_is_not_cop
     place = layers[0].weight.grad.data_ptr()
     sum_gradients([layers[0].weight], torch.zeros(()))
     assert layers[0].weight.grad.data_ptr() == place
+
+
+def test_a_worker_alone_computes_all_parts_in_their_order():
+    assert list(shared("abc", str.upper)) == [("a", "A"), ("b", "B"), ("c", "C")]
+    with sharing(Runtime()):
+        assert list(shared("abc", str.upper)) == [("a", "A"), ("b", "B"), ("c", "C")]
+
+
+def test_a_worker_of_three_computes_every_third_part_and_has_the_others_from_their_workers(
+    monkeypatch,
+):
+    computed: list[str] = []
+
+    def gathered(own, workers):
+        assert (own, workers) == (["B", "E"], 3)
+        return [["A", "D"], own, ["C"]]
+
+    def compute(part):
+        computed.append(part)
+        return part.upper()
+
+    monkeypatch.setattr("raxalign.train.group.gather_values", gathered)
+    with sharing(Runtime(rank=1, world_size=3)):
+        assert "".join(found for _, found in shared("abcde", compute)) == "ABCDE"
+    assert computed == ["b", "e"]
+    assert len(list(shared("abcde", compute))) == len(computed) - 2, "outside of the block"
+
+
+class Counting(Regression):
+    """Counts the batches that are measured."""
+
+    measured = 0
+
+    def begin(self, step):
+        self.measured += 1
+
+
+SETTINGS = TrainSettings(learning_rate=0.05, batch_size=5, epochs=2)
+
+
+def select(rank, folder):
+    """One of two workers, which choose weights by 5 batches of dev rows."""
+    objective, dev = Regression(n=21), Counting(n=14)
+    dev.body, dev.module = objective.body, objective.module
+    loss, alone = DevLoss(dev, 14, 3, seed=0), list[float]()
+    measured: list[int] = []
+
+    def score(epoch):
+        before = dev.measured
+        together = loss.measure()
+        measured.append(dev.measured - before)
+        with sharing(Runtime()):
+            alone.append(loss.measure())
+        return together
+
+    runtime = Runtime(rank=rank, world_size=2)
+    fitted = fit(objective, 21, SETTINGS, runtime, keep=KeepBest(score, lowest=True))
+    assert measured == [3 - rank] * 2
+    found = {"alone": alone, "scores": fitted.scores, "selected": fitted.selected}
+    (folder / f"{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(tmp_path):
+    torch.set_num_threads(1)
+    run_workers(select, 2, tmp_path)
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first["alone"] == second["alone"] == [score for _, score in first["scores"]]
+    assert [step for step, _ in first["scores"]] == [5, 10]
+    assert first["selected"] in (5, 10)
+
+
+class Distance(Objective):
+    """The mean over rows of (w - target)², for one weight that starts at 0."""
+
+    def __init__(self, targets):
+        self.module = nn.Linear(1, 1, bias=False)
+        nn.init.zeros_(self.module.weight)
+        self.targets = torch.tensor(targets)
+
+    def on(self, targets):
+        other = copy.copy(self)
+        other.targets = torch.tensor(targets)
+        return other
+
+    def loss(self, step, positions):
+        rows = torch.from_numpy(step.rows[positions])
+        return (self.module.weight - self.targets[rows]).pow(2).sum() / len(step.rows)
+
+
+# β of 0: every step is 0.1 towards the training target, 0.1, 0.2 ... 1.0
+TOWARDS_ONE = TrainSettings(0.1, 2, epochs=10, betas=(0.0, 0.0), shuffle=False)
+
+
+def run(every=None, start=0):
+    """Trains towards 1 with 0.42 as the best weight on the dev rows."""
+    objective = Distance([1.0, 1.0])
+    loss = DevLoss(objective.on([0.42, 0.42, 0.42]), 3, 2, seed=0)
+    keep = KeepBest(lambda _: loss.measure(), every, lowest=True, start=start, curve="dev_loss")
+    fitted = fit(objective, 2, TOWARDS_ONE, Runtime(), keep=keep)
+    return float(objective.module.weight.detach()), fitted
+
+
+def test_a_dev_loss_that_rises_after_step_n_keeps_the_weights_of_step_n():
+    weight, fitted = run()
+    assert weight == pytest.approx(0.4)
+    assert fitted.selected == 4
+    assert [step for step, _ in fitted.scores] == list(range(1, 11))
+    assert [loss for _, loss in fitted.scores[2:5]] == pytest.approx(
+        [0.0144, 0.0004, 0.0064], abs=1e-6
+    )
+
+
+def test_the_loss_is_measured_every_so_many_steps_and_at_the_end():
+    weight, fitted = run(every=3)
+    assert [step for step, _ in fitted.scores] == [3, 6, 9, 10]
+    assert (weight, fitted.selected) == (pytest.approx(0.3), 3)
+
+
+def test_steps_whose_loss_lacks_a_part_are_not_measured():
+    weight, fitted = run(start=7)
+    assert [step for step, _ in fitted.scores] == [7, 8, 9, 10]
+    assert (weight, fitted.selected) == (pytest.approx(0.7), 7)
+
+
+def test_batches_count_by_their_rows_and_chance_is_the_same_each_time():
+    class Drawing(Distance):
+        def loss(self, step, positions):
+            drawn.append(chance_of(step, MIXING).random())
+            return super().loss(step, positions)
+
+    drawn: list[float] = []
+    loss = DevLoss(Drawing([1.0, 1.0, 4.0]), 3, 2, seed=3)
+    assert loss.measure() == pytest.approx((1 + 1 + 16) / 3)
+    assert loss.measure() == pytest.approx(6.0)
+    assert drawn[:2] == drawn[2:]
+    assert drawn[0] != drawn[1]
+
+
+def test_a_dev_loss_that_is_not_finite_ends_the_training():
+    with pytest.raises(TrainingDiverged, match="the loss on the dev part is nan"):
+        DevLoss(Distance([float("nan")]), 1, 1, seed=0).measure()

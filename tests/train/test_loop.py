@@ -1,32 +1,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from raxalign.caveats import collecting
 from raxalign.errors import RaxalignError, TransientError
-from raxalign.train.loop import Fitted, KeepBest, TrainingDiverged, TrainSettings, fit
-from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
+from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
+from raxalign.train.runtime import Moment, Pruned, Runtime
 from tests.train.problems import Regression, dies_at, weights
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=3, warmup=0.1)
 
 
-def trained(
-    settings: TrainSettings = SETTINGS, runtime: Runtime | None = None, **options: float
-) -> tuple[Regression, Fitted]:
+def trained(settings=SETTINGS, runtime=None, **options):
     objective = Regression(**options)
     return objective, fit(objective, len(objective.x), settings, runtime or Runtime())
 
 
-def test_every_epoch_sees_each_row_once() -> None:
+def test_every_epoch_sees_each_row_once():
     objective, fitted = trained()
     assert len(fitted.losses) == 18
     for epoch in range(3):
@@ -35,12 +30,12 @@ def test_every_epoch_sees_each_row_once() -> None:
     assert [part for _, part in objective.seen[:6]] != [part for _, part in objective.seen[6:12]]
 
 
-def test_without_shuffle_rows_come_in_their_order() -> None:
+def test_without_shuffle_rows_come_in_their_order():
     objective, _ = trained(replace(SETTINGS, shuffle=False, epochs=1))
     assert [row for _, part in objective.seen for row in part] == list(range(22))
 
 
-def test_one_seed_gives_one_result_and_another_another() -> None:
+def test_one_seed_gives_one_result_and_another_another():
     first, second, other = (
         weights(trained(dropout=0.3, runtime=Runtime(seed=seed))[0]) for seed in (1, 1, 2)
     )
@@ -48,7 +43,7 @@ def test_one_seed_gives_one_result_and_another_another() -> None:
     assert not torch.equal(first, other)
 
 
-def test_training_leaves_the_callers_chance_alone() -> None:
+def test_training_leaves_the_callers_chance_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -56,7 +51,7 @@ def test_training_leaves_the_callers_chance_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_running_out_of_memory_halves_the_micro_batch_and_goes_on() -> None:
+def test_running_out_of_memory_halves_the_micro_batch_and_goes_on():
     whole, plain = trained()
     small, fitted = trained(limit=1)
     assert fitted.micro == 1
@@ -74,7 +69,7 @@ def test_batches_that_memory_cut_are_recorded_where_dropout_draws_for_each_part(
     assert found.notes().get("cut_batches", []) == cut
 
 
-def test_dropout_draws_by_share_also_after_resuming(tmp_path: Path) -> None:
+def test_dropout_draws_by_share_also_after_resuming(tmp_path):
     """The same shares give the same weights, however often the training ended in between, and
     other shares give others.
     """
@@ -92,8 +87,8 @@ def test_dropout_draws_by_share_also_after_resuming(tmp_path: Path) -> None:
     assert torch.equal(weights(resumed), whole[2])
 
 
-def test_memory_that_does_not_hold_the_moments_of_adam_is_an_error_that_says_so() -> None:
-    def full(*_: object) -> None:
+def test_memory_that_does_not_hold_the_moments_of_adam_is_an_error_that_says_so():
+    def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 352.00 MiB")
 
     hook = register_optimizer_step_pre_hook(full)
@@ -104,7 +99,7 @@ def test_memory_that_does_not_hold_the_moments_of_adam_is_an_error_that_says_so(
         hook.remove()
 
 
-def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
+def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried():
     objective = Regression()
     objective.y[7] = float("nan")
     with pytest.raises(
@@ -115,7 +110,7 @@ def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
     assert not isinstance(caught.value, TransientError)
 
 
-def test_a_loss_that_explodes_ends_the_training_soon() -> None:
+def test_a_loss_that_explodes_ends_the_training_soon():
     with pytest.raises(
         TrainingDiverged,
         match=r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000",
@@ -124,9 +119,9 @@ def test_a_loss_that_explodes_ends_the_training_soon() -> None:
     assert not isinstance(caught.value, TransientError)
 
 
-def test_weights_that_the_last_step_broke_are_not_given_back() -> None:
+def test_weights_that_the_last_step_broke_are_not_given_back():
     class Broken(Regression):
-        def end(self, step: Step) -> None:
+        def end(self, step):
             if step.number == 17:
                 self.body[0].weight.fill_(float("inf"))
 
@@ -136,9 +131,9 @@ def test_weights_that_the_last_step_broke_are_not_given_back() -> None:
         fit(Broken(), 22, SETTINGS, Runtime())
 
 
-def test_a_gradient_that_is_no_number_is_named_where_it_is_clipped() -> None:
+def test_a_gradient_that_is_no_number_is_named_where_it_is_clipped():
     class Steep(Regression):
-        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        def loss(self, step, positions):
             return (
                 super().loss(step, positions) + (0 * self.module["body"][0].weight).sqrt().sum()
             )  # the slope of sqrt at 0
@@ -147,7 +142,7 @@ def test_a_gradient_that_is_no_number_is_named_where_it_is_clipped() -> None:
         fit(Steep(), 22, replace(SETTINGS, clip=1.0), Runtime())
 
 
-def test_a_training_that_did_not_lower_its_loss_is_noted_for_whoever_collects() -> None:
+def test_a_training_that_did_not_lower_its_loss_is_noted_for_whoever_collects():
     with collecting() as found:
         trained(replace(SETTINGS, epochs=20))
     assert found.not_lowered == {}
@@ -156,12 +151,12 @@ def test_a_training_that_did_not_lower_its_loss_is_noted_for_whoever_collects() 
     assert found.not_lowered == {"train": (fitted.losses[0], fitted.losses[-1])}
 
 
-def test_nothing_to_train_on_is_an_error() -> None:
+def test_nothing_to_train_on_is_an_error():
     with pytest.raises(RaxalignError, match="no rows"):
         fit(Regression(), 0, SETTINGS, Runtime())
 
 
-def test_curves_have_at_most_a_hundred_points_and_the_last() -> None:
+def test_curves_have_at_most_a_hundred_points_and_the_last():
     points: list[tuple[int, float]] = []
     runtime = Runtime(report=lambda metrics, step: points.append((step, metrics["train/loss"])))
     _, fitted = trained(replace(SETTINGS, steps=250), runtime)
@@ -174,8 +169,8 @@ class Killed(Exception):
     pass
 
 
-def stop_at(step: int) -> Runtime:
-    def report(_: object, number: int) -> None:
+def stop_at(step):
+    def report(_, number):
         if number == step:
             raise Killed
 
@@ -197,12 +192,12 @@ def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path, di
     assert torch.equal(weights(objective), weights(whole))
 
 
-def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) -> None:
-    def run(runtime: Runtime) -> tuple[torch.Tensor, Fitted, list[int]]:
+def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path):
+    def run(runtime):
         objective, epochs = Regression(dropout=0.3), []
         scores = {1: 0.2, 2: 0.7, 3: 0.7, 4: 0.1}
 
-        def select(epoch: int) -> float:
+        def select(epoch):
             assert not objective.module.training
             epochs.append(epoch)
             return scores[epoch]
@@ -223,7 +218,7 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) ->
     assert torch.equal(resumed, best)
 
 
-def test_a_checkpoint_of_another_training_is_not_used(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_training_is_not_used(tmp_path):
     with pytest.raises(Killed):
         trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
     other, _ = trained(
@@ -245,9 +240,93 @@ def test_a_checkpoint_with_one_flipped_bit_is_passed_over_with_a_warning(tmp_pat
     assert objective.seen[0][0] == 0
 
 
-def test_a_checkpoint_is_tensors_and_json_and_only_the_newest_is_kept(tmp_path: Path) -> None:
+def test_a_checkpoint_is_tensors_and_json_and_only_the_newest_is_kept(tmp_path):
     trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=4))
     (folder,) = (tmp_path / "train").iterdir()
     assert folder.name == "step-00000016"
     assert sorted(file.name for file in folder.iterdir()) == ["state.json", "state.safetensors"]
     assert json.loads((folder / "state.json").read_text())["step"] == 16
+
+
+WATCHED = TrainSettings(learning_rate=0.05, batch_size=4, epochs=4, warmup=0.1)
+SCORES = {6: 0.2, 12: 0.7, 18: 0.4, 24: 0.1}
+
+
+@dataclass
+class EndsAt:
+    """A watch that ends a training at a step."""
+
+    step: int
+    languages: tuple[str, ...] = ("de", "fr")
+    metric: str = "accuracy"
+    heard: list[tuple[Moment, dict[str, float]]] = field(default_factory=list)
+
+    def ends(self, scores, at):
+        self.heard.append((at, dict(scores)))
+        return at.step == self.step
+
+
+def watched_training(runtime):
+    """Train on 22 rows: 24 steps, with a selection after each sixth."""
+    objective = Regression(dropout=0.3)
+
+    def heard(watch):
+        assert not objective.module.training
+        return dict.fromkeys(watch.languages, 0.5)
+
+    keep = KeepBest(lambda epoch: SCORES[6 * epoch], watched=heard)
+    return objective, fit(objective, 22, WATCHED, runtime, keep=keep)
+
+
+def test_a_watched_training_that_goes_on_is_the_same_training():
+    plain, expected = watched_training(Runtime())
+    watch = EndsAt(-1)
+    watched, fitted = watched_training(Runtime(watch=watch))
+    assert fitted == expected
+    assert torch.equal(weights(watched), weights(plain))
+    steps = [Moment(step, 24) for step in (6, 12, 18, 24)]
+    assert watch.heard == [(at, {"de": 0.5, "fr": 0.5}) for at in steps]
+
+
+@pytest.mark.parametrize("step", [6, 12, 18])
+def test_a_pruned_training_made_whole_equals_an_undisturbed_one_bit_for_bit(tmp_path, step):
+    whole, expected = watched_training(Runtime())
+    with pytest.raises(Pruned, match=f"ended at step {step} of 24"):
+        watched_training(Runtime(watch=EndsAt(step), checkpoints=tmp_path))
+    assert [path.name for path in (tmp_path / "train").iterdir()] == [f"step-{step:08d}"]
+    resumed, fitted = watched_training(Runtime(checkpoints=tmp_path))
+    assert resumed.seen[0][0] == step
+    assert fitted == expected
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_a_training_that_died_at_its_end_ends_there_again_without_a_step(tmp_path):
+    with pytest.raises(Pruned):
+        watched_training(Runtime(watch=EndsAt(12), checkpoints=tmp_path))
+    again = EndsAt(12)
+    with pytest.raises(Pruned):
+        watched_training(Runtime(watch=again, checkpoints=tmp_path))
+    assert again.heard == [(Moment(12, 24), {"de": 0.5, "fr": 0.5})]
+
+
+def test_the_last_selection_is_heard_and_ends_nothing():
+    watch = EndsAt(24)
+    _, fitted = watched_training(Runtime(watch=watch))
+    assert len(fitted.losses) == 24
+    assert watch.heard[-1][0].is_last
+
+
+def test_scores_of_dev_selections_are_reported_when_they_are_made():
+    told: list[tuple[dict[str, float], int]] = []
+
+    def report(metrics, step):
+        if not any(name.endswith(("loss", "_per_second", "rate")) for name in metrics):
+            told.append((dict(metrics), step))
+
+    runtime = Runtime(report=report)
+    watched_training(runtime)
+    assert told == [({"train/selection": score}, step) for step, score in SCORES.items()]
+    told.clear()
+    watched_training(replace(runtime, watch=EndsAt(-1)))
+    watched = {"train/dev_de_accuracy": 0.5, "train/dev_fr_accuracy": 0.5}
+    assert told[:2] == [({"train/selection": 0.2}, 6), (watched, 6)]

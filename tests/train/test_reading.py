@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from raxalign.train import reading
 from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
-from raxalign.train.objective import Step
 from raxalign.train.reading import EVERY, LossReader, TokenRate
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
@@ -19,12 +17,12 @@ SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=40)
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reads(monkeypatch):
     """The numbers of losses that were known after each reading; the clock asks for none."""
     found: list[int] = []
     read = LossReader.read
 
-    def noted(self: LossReader, losses: list[float]) -> None:
+    def noted(self, losses):
         read(self, losses)
         found.append(len(losses))
 
@@ -36,27 +34,27 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 class Broken(Regression):
     """Its loss is not a number from a step on."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step):
         super().__init__()
         self.step = step
 
-    def loss(self, step: Step, positions: object) -> torch.Tensor:
+    def loss(self, step, positions):
         found = super().loss(step, positions)
         return found * float("nan") if step.number >= self.step else found
 
 
-def test_losses_are_read_every_few_steps_and_at_the_end(reads: list[int]) -> None:
+def test_losses_are_read_every_few_steps_and_at_the_end(reads):
     fitted = fit(Regression(), 22, SETTINGS, Runtime())
     assert reads == [EVERY, 2 * EVERY, 40]
     assert len(fitted.losses) == 40
 
 
-def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(every: int) -> tuple[list[float], list[tuple[object, int]]]:
+def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch):
+    def run(every):
         monkeypatch.setattr(reading, "EVERY", every)
         curves: list[tuple[object, int]] = []
 
-        def report(values: object, step: int) -> None:
+        def report(values, step):
             curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))
 
         return fit(Regression(dropout=0.3), 22, SETTINGS, Runtime(report=report)).losses, curves
@@ -64,16 +62,16 @@ def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch: pytest.Mon
     assert run(1) == run(7)
 
 
-def test_the_step_that_diverged_is_named_whenever_it_is_read(reads: list[int]) -> None:
+def test_the_step_that_diverged_is_named_whenever_it_is_read(reads):
     with pytest.raises(TrainingDiverged, match=r"diverged at step 6 of 40: loss nan .*0\.05"):
         fit(Broken(5), 22, SETTINGS, Runtime())
     assert reads == []  # the first reading raised
 
 
-def test_what_diverged_is_neither_saved_nor_scored(reads: list[int], tmp_path: Path) -> None:
+def test_what_diverged_is_neither_saved_nor_scored(reads, tmp_path):
     scored: list[int] = []
 
-    def score(epoch: int) -> float:
+    def score(epoch):
         scored.append(epoch)
         return 0.0
 
@@ -85,7 +83,7 @@ def test_what_diverged_is_neither_saved_nor_scored(reads: list[int], tmp_path: P
     assert reads == [3, 4]
 
 
-def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch):
     monkeypatch.setattr(reading, "SECONDS", 0.0)
     alone, together = (
         LossReader(Regression(), SETTINGS, 40, replace(Runtime(), world_size=n), "train")
@@ -101,18 +99,18 @@ def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch)
 class Encoder(torch.nn.Module):
     """Words and positions, as in BERT."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embeddings = torch.nn.ModuleDict(
             {"word": torch.nn.Embedding(50, 4), "position": torch.nn.Embedding(8, 4)}
         )
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids):
         places = torch.arange(ids.shape[1])
         return self.embeddings["word"](ids) + self.embeddings["position"](places)
 
 
-def test_tokens_are_counted_once_and_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_counted_once_and_per_second(monkeypatch):
     clock = [10.0]
     monkeypatch.setattr(reading.time, "monotonic", lambda: clock[0])
     module = torch.nn.ModuleDict({"trained": Encoder(), "head": torch.nn.Linear(4, 2)})
@@ -125,7 +123,7 @@ def test_tokens_are_counted_once_and_per_second(monkeypatch: pytest.MonkeyPatch)
     assert rate.take() is None
 
 
-def test_a_closed_rate_counts_no_more() -> None:
+def test_a_closed_rate_counts_no_more():
     module = Encoder()
     rate = TokenRate(module)
     rate.close()
@@ -134,5 +132,5 @@ def test_a_closed_rate_counts_no_more() -> None:
     assert not module.embeddings["word"]._forward_pre_hooks
 
 
-def test_a_module_without_embeddings_has_no_rate() -> None:
+def test_a_module_without_embeddings_has_no_rate():
     assert TokenRate(torch.nn.Linear(2, 2)).take() is None

@@ -1,19 +1,21 @@
-"""Activations that the backward pass computes again, and when it does."""
+"""Activations that the backward pass computes again, and when it does; the precision of products,
+and what torch.compile needs on a machine.
+"""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from raxalign.errors import RaxalignError
+from raxalign.errors import DependencyError, RaxalignError, ResourceError
+from raxalign.train import devices
 from raxalign.train.checkpoint import TrainProgress
-from raxalign.train.loop import Fitted, TrainSettings, fit
+from raxalign.train.devices import arithmetic, check_compiler, check_precision
+from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Stacked, dies_at, kept_bytes, weights
@@ -22,12 +24,12 @@ SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=2)
 WHOLE = 8  # the rows of a batch, which one micro-batch holds where memory allows it
 
 
-def trained(limit: int | None = None, **where: object) -> tuple[Stacked, Fitted]:
+def trained(limit=None, **where):
     objective = Stacked(limit=limit)
     return objective, fit(objective, 22, SETTINGS, Runtime(**where))
 
 
-def kept(rows: int, *, again: bool) -> int:
+def kept(rows, *, again):
     """The bytes that a forward pass of some rows keeps."""
     objective = Stacked()
     states = torch.ones(rows, 5)
@@ -42,7 +44,7 @@ def kept(rows: int, *, again: bool) -> int:
 ALL, INPUTS = kept(WHOLE, again=False), kept(WHOLE, again=True)
 
 
-def test_losses_and_gradients_are_equal_under_dropout_and_less_is_kept() -> None:
+def test_losses_and_gradients_are_equal_under_dropout_and_less_is_kept():
     found = []
     for again in (False, True):
         objective, states = Stacked(), torch.linspace(-1, 1, 40).view(8, 5)
@@ -58,7 +60,7 @@ def test_losses_and_gradients_are_equal_under_dropout_and_less_is_kept() -> None
     assert INPUTS < ALL / 4
 
 
-def test_afterwards_the_parts_are_as_they_were_also_after_an_error() -> None:
+def test_afterwards_the_parts_are_as_they_were_also_after_an_error():
     part = nn.Linear(2, 2)
     part.forward = before = lambda x: x + 1
     other = nn.Linear(2, 2)
@@ -68,7 +70,7 @@ def test_afterwards_the_parts_are_as_they_were_also_after_an_error() -> None:
     assert part.forward is before
     assert "forward" not in other.__dict__
 
-    def fails() -> None:
+    def fails():
         with recomputed([part, other]):
             raise KeyError
 
@@ -78,7 +80,7 @@ def test_afterwards_the_parts_are_as_they_were_also_after_an_error() -> None:
     assert "forward" not in other.__dict__
 
 
-def test_hooks_of_a_part_run_once() -> None:
+def test_hooks_of_a_part_run_once():
     part, seen = nn.Linear(2, 2), []
     part.register_forward_hook(lambda *_: seen.append(1))
     with recomputed([part]):
@@ -86,10 +88,10 @@ def test_hooks_of_a_part_run_once() -> None:
     assert seen == [1]
 
 
-def test_another_forward_pass_of_a_part_runs_again_too() -> None:
+def test_another_forward_pass_of_a_part_runs_again_too():
     part, seen = nn.Linear(2, 2), []
 
-    def doubled(x: torch.Tensor) -> torch.Tensor:
+    def doubled(x):
         seen.append(1)
         return (x * 2).exp()
 
@@ -109,7 +111,7 @@ def test_another_forward_pass_of_a_part_runs_again_too() -> None:
     assert "forward" not in part.__dict__
 
 
-def pair_of_caches() -> EncoderDecoderCache:
+def pair_of_caches():
     return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
 
@@ -120,7 +122,7 @@ def test_each_run_of_a_part_has_an_empty_cache_of_keys_and_values(name, make):
     lengths = []
 
     class Block(nn.Module):
-        def forward(self, x: torch.Tensor, **given: DynamicCache | EncoderDecoderCache) -> Any:
+        def forward(self, x, **given):
             own = getattr(given[name], "self_attention_cache", given[name])
             keys, _ = own.update(x.view(1, 1, 2, 1), x.view(1, 1, 2, 1), 0)
             lengths.append(keys.shape[-2])
@@ -143,12 +145,12 @@ def test_where_memory_runs_out_activations_are_computed_again_before_batches_bec
     assert torch.equal(weights(small), weights(whole))
 
 
-def test_where_that_is_not_enough_micro_batches_are_halved_too() -> None:
+def test_where_that_is_not_enough_micro_batches_are_halved_too():
     small, fitted = trained(limit=INPUTS - 1)
     assert (fitted.micro, fitted.recomputed, small.ran_out) == (WHOLE // 2, True, 2)
 
 
-def test_never_halves_and_always_begins_with_it() -> None:
+def test_never_halves_and_always_begins_with_it():
     whole, _ = trained()
     halved, by_halves = trained(limit=ALL - 1, checkpointing="never")
     always, again = trained(limit=ALL - 1, checkpointing="always")
@@ -157,12 +159,12 @@ def test_never_halves_and_always_begins_with_it() -> None:
     assert torch.equal(weights(always), weights(whole))
 
 
-def test_a_row_that_does_not_fit_in_either_way_is_an_error() -> None:
+def test_a_row_that_does_not_fit_in_either_way_is_an_error():
     with pytest.raises(RaxalignError, match="step 1 with a single row"):
         trained(limit=0)
 
 
-def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
+def test_a_training_that_goes_on_knows_what_fitted(tmp_path):
     whole, _ = trained()
 
     runtime = Runtime(checkpoints=tmp_path, checkpoint_every=2)
@@ -176,7 +178,43 @@ def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
     assert torch.equal(weights(goes_on), weights(whole))
 
 
-def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
+def test_a_checkpoint_of_an_earlier_version_is_read():
     record = json.loads(json.dumps(TrainProgress(step=3, micro=2, losses=[1.0]).record("x")))
     del record["recomputes"]
     assert TrainProgress.of(record, None) == TrainProgress(step=3, micro=2, losses=[1.0])
+
+
+def test_bf16_rounds_products_and_leaves_the_weights_alone():
+    weight = torch.randn(8, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    with arithmetic("bf16", "cpu"):
+        product = weight @ weight
+    assert product.dtype == torch.bfloat16
+    product.float().sum().backward()
+    assert weight.dtype == torch.float32
+    assert weight.grad is not None
+    assert weight.grad.dtype == torch.float32
+
+
+def test_tf32_holds_within_its_block_alone():
+    before = torch.get_float32_matmul_precision()
+    with arithmetic("tf32", "cpu"):
+        assert torch.get_float32_matmul_precision() == "high"
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_tf32_is_refused_where_nothing_computes_in_it():
+    with pytest.raises(ResourceError, match=r"run\.precision: tf32 requires an NVIDIA card"):
+        check_precision("tf32", "cpu")
+    check_precision("bf16", "cpu")
+    check_precision("fp32", "cpu")
+
+
+def test_a_missing_compiler_is_named_and_a_card_requires_triton(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(DependencyError, match=r"C\+\+ compiler \(no-such-compiler\)"):
+        check_compiler("cpu")
+    monkeypatch.setenv("CXX", "sh")
+    check_compiler("cpu")
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    with pytest.raises(DependencyError, match="package triton"):
+        check_compiler("cuda:0")

@@ -17,7 +17,7 @@ from raxalign.train.runtime import Runtime
 ROOT = 2**0.5 / 2
 
 
-def rates(total: int, **options: object) -> list[float]:
+def rates(total, **options):
     settings = TrainSettings(learning_rate=2.0, batch_size=1, **options)
     return [rate_at(settings, step, total) for step in range(total)]
 
@@ -61,39 +61,26 @@ def test_the_last_batch_of_an_epoch_may_be_smaller_and_steps_replace_epochs():
 
 
 MIXED = (6355185125837863469, 2530781778362038830, 8711250018134922203)
-DRAWN = {
-    "order": [3, 1, 0, 5, 2, 4],
-    "MASKING": [78, 85, 43],
-    "MIXING": [51, 78, 90],
-}
+DRAWN = {"order": [3, 1, 0, 5, 2, 4], "MASKING": [78, 85, 43], "MIXING": [51, 78, 90]}
 
 
-def test_every_stream_keeps_its_number() -> None:
+def test_every_stream_keeps_its_number():
     numbers = {
         name: value
         for name, value in vars(chance).items()
         if name.isupper() and isinstance(value, int) and not isinstance(value, bool)
     }
-    assert numbers == {
-        "ORDER": 0,
-        "DROPOUT": 2,
-        "USES": 3,
-        "DROPOUT_TWICE": 3,
-        "NEW_WEIGHTS": 4,
-        "ADAPTERS": 6,
-        "DEV": 5,
-        "MASKING": 0,
-        "MIXING": 1,
-    }
+    weights = {"ORDER": 0, "DROPOUT": 2, "DROPOUT_TWICE": 3, "NEW_WEIGHTS": 4, "ADAPTERS": 6}
+    assert numbers == {**weights, "USES": 3, "DEV": 5, "MASKING": 0, "MIXING": 1}
 
 
-def test_mixed_seeds_are_those_of_stored_results() -> None:
+def test_mixed_seeds_are_those_of_stored_results():
     assert chance.mix(7, chance.NEW_WEIGHTS) == MIXED[0]
     assert chance.mix(7, 3, chance.ORDER) == MIXED[1]
     assert chance.mix(7, 3, 1, chance.DROPOUT) == MIXED[2]
 
 
-def test_the_first_draws_of_each_stream_are_those_of_stored_results() -> None:
+def test_the_first_draws_of_each_stream_are_those_of_stored_results():
     step = Step(number=2, epoch=0, rows=np.arange(4), seed=7)
     assert RowOrder(6, TrainSettings(1.0, 6), 7).rows(0)[1].tolist() == DRAWN["order"]
     for name in ("MASKING", "MIXING"):
@@ -101,24 +88,12 @@ def test_the_first_draws_of_each_stream_are_those_of_stored_results() -> None:
         assert drawn.tolist() == DRAWN[name], name
 
 
-def test_generators_are_seeded_as_torch_does_but_no_call_stack_is_written(monkeypatch):
-    torch.manual_seed(MIXED[0])
-    expected = torch.rand(3)
-
-    def never() -> list[str]:
-        raise AssertionError("each step would pay for it")
-
-    monkeypatch.setattr("traceback.format_stack", never)
-    chance.seed_generators(MIXED[0])
-    assert torch.equal(torch.rand(3), expected)
-
-
 class Plane(Objective):
     """The loss is 3 a + 4 b for a matrix (1, 1) a and a vector (1,) b: the gradient is (3, 4), of
     norm 5.
     """
 
-    def __init__(self, slope: tuple[float, float] = (3.0, 4.0)) -> None:
+    def __init__(self, slope=(3.0, 4.0)):
         self.module = nn.Linear(1, 1)
         self.slope = slope
         with torch.no_grad():
@@ -126,20 +101,20 @@ class Plane(Objective):
             self.module.bias.fill_(1.0)
         self.seen: list[tuple[float, float]] = []
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+    def loss(self, step, positions):
         return (self.slope[0] * self.module.weight + self.slope[1] * self.module.bias).sum()
 
-    def end(self, step: Step) -> None:
+    def end(self, step):
         self.seen.append((float(self.module.weight), float(self.module.bias)))
 
 
-def after_one_step(**options: object) -> tuple[float, float]:
+def after_one_step(**options):
     objective = Plane()
     fit(objective, 1, TrainSettings(batch_size=1, **options), Runtime())
     return objective.seen[0]
 
 
-def test_the_gradient_is_scaled_down_to_the_largest_norm() -> None:
+def test_the_gradient_is_scaled_down_to_the_largest_norm():
     # Adam's first update is g / (|g| + ε) per coordinate: with ε = 1 and g = (3, 4) 3 / 4 and 4 / 5
     assert after_one_step(learning_rate=0.1, eps=1.0) == pytest.approx((0.925, 0.92))
     # clipped to the norm 1 the gradient is (0.6, 0.8): 0.6 / 1.6 and 0.8 / 1.8
@@ -148,40 +123,18 @@ def test_the_gradient_is_scaled_down_to_the_largest_norm() -> None:
     )
 
 
-def test_a_gradient_below_the_largest_norm_stays_as_it_is() -> None:
-    plain = after_one_step(learning_rate=0.1, eps=1.0)
-    assert after_one_step(learning_rate=0.1, eps=1.0, clip=5.1) == pytest.approx(plain)
-
-
-def test_matrices_decay_by_rate_times_decay_and_vectors_do_not() -> None:
+def test_matrices_decay_by_rate_times_decay_and_vectors_do_not():
     # without ε the update is the rate; before it the matrix loses 0.1 * 0.5 of itself
     weight, bias = after_one_step(learning_rate=0.1, weight_decay=0.5)
     assert weight == pytest.approx(1 - 0.1 * 0.5 - 0.1, abs=1e-6)
     assert bias == pytest.approx(1 - 0.1, abs=1e-6)
 
 
-def test_biases_and_norms_of_a_block_are_the_vectors_that_do_not_decay() -> None:
-    block = nn.TransformerEncoderLayer(8, 2, 16)
-
-    class Flat(Objective):
-        module = block
-
-        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-            return sum((0 * p).sum() for p in block.parameters())
-
-    before = {name: p.detach().clone() for name, p in block.named_parameters()}
-    fit(Flat(), 1, TrainSettings(0.1, 1, weight_decay=0.5), Runtime())
-    for name, parameter in block.named_parameters():
-        decays = not (name.endswith("bias") or name.startswith("norm"))
-        expected = before[name] * (0.95 if decays else 1.0)
-        assert torch.allclose(parameter, expected), name
-
-
-def test_the_betas_weigh_the_gradients_of_earlier_steps() -> None:
+def test_the_betas_weigh_the_gradients_of_earlier_steps():
     # β1 = 0 forgets the first step: with slopes 3 then -3 the second step returns to the start,
     # but for β2 = 0 as well, where each step is the sign of its own gradient
     class Turning(Plane):
-        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        def loss(self, step, positions):
             return super().loss(step, positions) * (-1) ** step.number
 
     objective = Turning()

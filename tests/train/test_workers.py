@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from raxalign.train import group
 from raxalign.train.loop import KeepBest, TrainSettings, fit
-from raxalign.train.objective import Objective, Step
-from raxalign.train.runtime import Moment, Pruned, Runtime
+from raxalign.train.runtime import Pruned, Runtime
 from tests.train.problems import Regression, Stacked, dies_at, weights
 from tests.train.workers import run_workers
 
@@ -26,25 +22,23 @@ SETTINGS = TrainSettings(learning_rate=0.05, batch_size=5, epochs=3, weight_deca
 SECOND = KeepBest(lambda epoch: -abs(epoch - 2.0))  # the second epoch is the best
 
 
-def train(runtime: Runtime, settings: TrainSettings = SETTINGS) -> tuple[Regression, list[float]]:
+def train(runtime, settings=SETTINGS):
     objective = Regression(n=21)  # the second worker has no row of an epoch's last batch
     return objective, fit(objective, 21, settings, runtime, keep=SECOND).losses
 
 
-def write(
-    folder: Path, name: object, objective: Objective, losses: list[float], **more: Any
-) -> None:
+def write(folder, name, objective, losses, **more):
     result = {"losses": losses, "weights": weights(objective).tolist(), **more}
     (folder / f"{name}.json").write_text(json.dumps(result))
 
 
-def same(found: dict[str, Any], losses: list[float], objective: Objective) -> None:
+def same(found, losses, objective):
     # the last losses are near 0, where rounding is all that is left of some digits
     assert found["losses"] == pytest.approx(losses, rel=1e-5, abs=1e-8)
     assert found["weights"] == pytest.approx(weights(objective).tolist(), abs=1e-5)
 
 
-def work(rank: int, folder: Path) -> None:
+def work(rank, folder):
     """One of two workers: trains to step 7 and stops, trains again from the checkpoint, which only
     the first one can see.
     """
@@ -58,7 +52,7 @@ def work(rank: int, folder: Path) -> None:
     write(folder, rank, objective, losses, began=objective.seen[0][0])
 
 
-def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) -> None:
+def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path):
     run_workers(work, 2, tmp_path)
     one, losses = train(Runtime())
     for rank in (0, 1):
@@ -70,34 +64,16 @@ def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) 
     assert torch.equal(weights(kept), weights(one)), "the second epoch was the best"
 
 
-def dropping(rank: int, folder: Path) -> None:
-    """One of three workers, with dropout: fewer, as many and more shares than workers."""
-    for shares in (1, 2, 3, 4):
-        runtime = Runtime(rank=rank, world_size=3, shares=shares)
-        fitted = fit(objective := Regression(n=21, dropout=0.3), 21, SETTINGS, runtime)
-        write(folder, f"{rank}-{shares}", objective, fitted.losses)
-
-
-def test_three_workers_drop_what_one_drops_for_the_same_shares(tmp_path: Path) -> None:
-    run_workers(dropping, 3, tmp_path)
-    for shares in (1, 2, 3, 4):
-        alone = Regression(n=21, dropout=0.3)
-        losses = fit(alone, 21, SETTINGS, Runtime(shares=shares)).losses
-        for rank in (0, 1, 2):
-            found = json.loads((tmp_path / f"{rank}-{shares}.json").read_text())
-            same(found, losses, alone)
-
-
 class EndsAfterTheFirstEpoch:
     """A watch that only the first worker may ask."""
 
     languages, metric = ("de",), "accuracy"
 
-    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
+    def ends(self, scores, at):
         return at.step == 5
 
 
-def watched(rank: int, folder: Path) -> None:
+def watched(rank, folder):
     """One of two workers whose training is pruned and then made whole."""
     kept = folder / f"watched-{rank}"
     runtime = Runtime(rank=rank, world_size=2, checkpoints=kept, watch=EndsAfterTheFirstEpoch())
@@ -109,7 +85,7 @@ def watched(rank: int, folder: Path) -> None:
     (folder / f"{rank}.json").write_text(json.dumps({"losses": losses}))
 
 
-def test_two_workers_are_pruned_together_and_are_made_whole(tmp_path: Path) -> None:
+def test_two_workers_are_pruned_together_and_are_made_whole(tmp_path):
     run_workers(watched, 2, tmp_path)
     _, losses = train(Runtime())
     for rank in (0, 1):
@@ -121,11 +97,11 @@ class RunsOut(torch.autograd.Function):
     """Does nothing; memory runs out in its backward where there are more than two rows."""
 
     @staticmethod
-    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+    def forward(ctx, value):
         return value.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx, gradient):
         if len(gradient) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
         return gradient
@@ -134,7 +110,7 @@ class RunsOut(torch.autograd.Function):
 class Deep(Regression):
     """A network in whose backward memory runs out before the last layer."""
 
-    def loss(self, step: Step, positions: Any) -> torch.Tensor:
+    def loss(self, step, positions):
         rows = torch.from_numpy(step.rows[positions])
         hidden = self.body[1](self.body[0](self.x[rows]))
         if step.number > 0:
@@ -143,7 +119,7 @@ class Deep(Regression):
         return (self.body[3](hidden) - self.y[rows]).pow(2).sum() / len(step.rows)
 
 
-def repeated(rank: int, folder: Path) -> None:
+def repeated(rank, folder):
     """One of two workers, of which the first one, with three of five rows, repeats a backward."""
     group.BUCKET = 64
     objective = Deep(n=21)
@@ -164,7 +140,7 @@ def test_memory_that_runs_out_in_the_backward_of_one_worker_changes_no_result(tm
     assert found[0]["weights"] == found[1]["weights"]
 
 
-def recomputing(rank: int, folder: Path) -> None:
+def recomputing(rank, folder):
     """One of two workers whose backward passes compute activations again, step by step prepared
     ahead; memory runs out on the first worker alone.
     """
@@ -178,7 +154,7 @@ def recomputing(rank: int, folder: Path) -> None:
     write(folder, rank, objective, fitted.losses, **more)
 
 
-def test_activations_can_be_computed_again_by_one_worker_of_two(tmp_path: Path) -> None:
+def test_activations_can_be_computed_again_by_one_worker_of_two(tmp_path):
     run_workers(recomputing, 2, tmp_path)
     one = Stacked(n=21)
     for part in one.parts:

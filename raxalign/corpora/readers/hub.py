@@ -98,33 +98,38 @@ def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
         raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
 
 
-def hub_error(name: str, error: Exception) -> DataError | TransientError:
-    """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
-    from huggingface_hub import errors
-
-    chain: list[BaseException] = [error]
+def causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what it came from: libraries wrap the errors of the hub's client."""
+    chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
-    offline = (
-        errors.OfflineModeIsEnabled,
-        errors.LocalEntryNotFoundError,
-        ConnectionError,
-        TimeoutError,
-    )
-    status = next(
-        (
-            getattr(link.response, "status_code", 0)
-            for link in chain
-            if isinstance(link, errors.HfHubHTTPError)
-        ),
-        0,
-    )
-    unreachable = any(
-        isinstance(link, offline)
-        or type(link).__name__ in {"ConnectError", "ConnectTimeout", "ReadTimeout"}
-        for link in chain
-    )
-    if unreachable or status == 429 or status >= 500:
+    return chain
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether an error is that the hub was not reached. The hub's client lets errors of its
+    HTTP library through, whose module has another name at times.
+    """
+    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)
+    return isinstance(error, lost) or "TransportError" in [k.__name__ for k in type(error).__mro__]
+
+
+def status_of(error: BaseException) -> int:
+    """Return the status of an answer of the hub that is an error; 0 for another error."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    response = getattr(error, "response", None) if isinstance(error, HfHubHTTPError) else None
+    status: int = getattr(response, "status_code", 0)
+    return status
+
+
+def hub_error(name: str, error: Exception) -> DataError | TransientError:
+    """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
+    chain = causes(error)
+    status = next(filter(None, map(status_of, chain)), 0)
+    if status == 429 or status >= 500 or any(map(is_lost, chain)):
         return TransientError(
             f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)}). Go"
             " online, or read files of your own (`source: moses` or `tsv`)"
@@ -136,6 +141,6 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     return DataError(f"hub:{name}", f"cannot be loaded ({first_line(error)})", remedy=remedy)
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Returns the first line of an error's message, or its name where it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from raxalign.corpora.readers.hub import causes, first_line, is_lost, status_of
 from raxalign.encoders.models.folder import read_config
 from raxalign.errors import DataError, RaxalignError, TransientError
 
@@ -30,20 +31,12 @@ def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[N
     except RaxalignError:
         raise
     except Exception as error:
-        # transformers wraps the errors of the hub's client
-        chain: list[BaseException] = [error]
-        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-            chain.append(cause)
-        found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain[::-1])
+        chain = causes(error)[::-1]
+        found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain)
         explained = next(filter(None, found), None)
         if explained is None:
             raise
         raise explained from error
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _refused(name: str, error: BaseException, revision: str | None) -> DataError | None:
@@ -75,7 +68,7 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
             "Name one with config.json, a tokenizer and safetensors weights",
         ),
     ]
-    if (status := _status(error)) in (401, 403):
+    if (status := status_of(error)) in (401, 403):
         refused = f"the hub refuses access ({status})"
         known.append((hub.HfHubHTTPError, refused, _LOG_IN.capitalize()))
     found = (DataError(name, fault, remedy=do) for k, fault, do in known if isinstance(error, k))
@@ -83,31 +76,19 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
 
 
 def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:
-    """The error for a hub that is not reached, or that fails. The hub's client lets errors of its
-    HTTP library through, whose module has another name at times.
-    """
-    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    if isinstance(error, lost) or "TransportError" in [k.__name__ for k in type(error).__mro__]:
+    """The error for a hub that is not reached, or that fails."""
+    if is_lost(error):
         return TransientError(
             f"{name}: the hub cannot be reached to {purpose} ({first_line(error)}). Go online, give"
             " `revision` (a commit that the local cache has), or name a folder"
         )
-    status = _status(error)
-    if status is not None and (status == 429 or status >= 500):
+    status = status_of(error)
+    if status == 429 or status >= 500:
         return TransientError(
             f"{name}: the hub fails to answer ({status}), asked to {purpose}. Try again later, or"
             " name a folder"
         )
     return None
-
-
-def _status(error: BaseException) -> int | None:
-    from huggingface_hub.errors import HfHubHTTPError
-
-    response = getattr(error, "response", None) if isinstance(error, HfHubHTTPError) else None
-    return getattr(response, "status_code", None)
 
 
 def hub_revision(name: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
+from raxalign.corpora.readers.hub import first_line
 from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
@@ -15,7 +16,7 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     weight_shapes,
 )
-from raxalign.encoders.models.hub import first_line, hub_call
+from raxalign.encoders.models.hub import hub_call
 from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.encoders.models.sentence_config import files_of

@@ -17,7 +17,6 @@ from raxalign.errors import RaxalignError
 from raxalign.languages import is_code
 from raxalign.lazy import np, torch
 from raxalign.running import Sentence, in_text, unspaced_letter
-from raxalign.train.devices import on_device
 
 TextForm = Literal["none", "nfc", "clean"]
 """What is done to a text before the tokenizer's own steps: nothing, composition (Unicode's form C),
@@ -416,43 +415,27 @@ def pair_row(
     return PieceRow(ids, words, words, begin, 0, languages), begin
 
 
-@dataclass(frozen=True)
-class Padded:
-    """A batch in the memory of the host, with the fields of `Batch`, all int64."""
-
-    ids_BT: np.ndarray
-    mask_BT: np.ndarray
-    segments_BT: np.ndarray
-    words_BT: np.ndarray
-    lasts_BT: np.ndarray
-    langs_BT: np.ndarray
-    languages: tuple[str, ...]
-
-    @classmethod
-    def of(cls, rows: Sequence[PieceRow], filler: int, segment_types: int) -> Padded:
-        """Lay rows out, which may be of different languages. `filler` is the piece that stands for
-        padding, `segment_types` the number of token types of the encoder.
-        """
-        languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
-        number = {lang: i for i, lang in enumerate(languages)}
-        ends = [(number[row.languages[0]], number[row.languages[-1]]) for row in rows]
-        sizes_B2 = np.array([(len(row), row.first) for row in rows], np.int64).reshape(-1, 2, 1)
-        steps_T = np.arange(int(sizes_B2[:, 0].max(initial=0)))
-        mask_BT = steps_T < sizes_B2[:, 0]
-        second_BT = (steps_T >= sizes_B2[:, 1]) & mask_BT
-        ids_BT, words_BT, lasts_BT = np.full((3, *mask_BT.shape), -1, np.int64)
-        ids_BT[:] = filler
-        if rows:
-            for array, name in ((ids_BT, "ids"), (words_BT, "words"), (lasts_BT, "lasts")):
-                array[mask_BT] = np.concatenate([getattr(row, name) for row in rows])
-        langs_B2 = np.array(ends, np.int64).reshape(-1, 2)
-        langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
-        segments_BT = second_BT if segment_types > 1 else np.zeros_like(second_BT)
-        mask, segments = (part.astype(np.int64) for part in (mask_BT, segments_BT))
-        return cls(ids_BT, mask, segments, words_BT, lasts_BT, langs_BT, languages)
-
-    def on(self, device: torch.device | str) -> Batch:
-        """Return the same batch on a device."""
-        arrays = {name: value for name, value in vars(self).items() if name != "languages"}
-        moved: Any = {name: on_device(array, device) for name, array in arrays.items()}
-        return Batch(**moved, languages=self.languages)
+def padded(rows: Sequence[PieceRow], filler: int, segment_types: int) -> Batch:
+    """Return rows as a batch in the memory of the host; they may be of different languages.
+    `filler` is the piece that stands for padding, `segment_types` the number of token types of the
+    encoder.
+    """
+    languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
+    number = {lang: i for i, lang in enumerate(languages)}
+    ends = [(number[row.languages[0]], number[row.languages[-1]]) for row in rows]
+    sizes_B2 = np.array([(len(row), row.first) for row in rows], np.int64).reshape(-1, 2, 1)
+    steps_T = np.arange(int(sizes_B2[:, 0].max(initial=0)))
+    mask_BT = steps_T < sizes_B2[:, 0]
+    second_BT = (steps_T >= sizes_B2[:, 1]) & mask_BT
+    ids_BT, words_BT, lasts_BT = np.full((3, *mask_BT.shape), -1, np.int64)
+    ids_BT[:] = filler
+    if rows:
+        for array, name in ((ids_BT, "ids"), (words_BT, "words"), (lasts_BT, "lasts")):
+            array[mask_BT] = np.concatenate([getattr(row, name) for row in rows])
+    langs_B2 = np.array(ends, np.int64).reshape(-1, 2)
+    langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
+    segments_BT = second_BT if segment_types > 1 else np.zeros_like(second_BT)
+    mask, segments = (part.astype(np.int64) for part in (mask_BT, segments_BT))
+    arrays = (ids_BT, mask, segments, words_BT, lasts_BT, langs_BT)
+    parts: Any = (*map(torch.from_numpy, arrays), languages)
+    return Batch(*parts)

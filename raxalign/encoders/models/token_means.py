@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 Chunks = Iterable[Sequence[Sequence[str]]]  # a text as chunks of sentences, lists of words
 
-_CHUNK = 512  # rows that are sorted into batches together
+CHUNK = 4096
+"""Sentences that are read at once."""
+_ROWS = 512  # rows that are sorted into batches together
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def token_means(
     rows_read, tokens, by_row = 0, 0, reading.weighting == "blocks"
     rows = islice(text_rows(encoder, text, lang, reading), reading.limit)
     with evaluating(encoder.model):
-        while chunk := list(islice(rows, _CHUNK)):
+        while chunk := list(islice(rows, _ROWS)):
             for chosen in token_batches([len(row) for row in chunk], encoder.batch_tokens):
                 part = [chunk[i] for i in chosen]
                 batch = encoder.collate(part)

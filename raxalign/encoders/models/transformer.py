@@ -25,12 +25,12 @@ from raxalign.encoders.models.model_inputs import (
     max_positions,
 )
 from raxalign.encoders.models.pieces import (
-    Padded,
     PieceRow,
     Pieces,
     bulk_pieces,
     cut,
     other_pieces,
+    padded,
     read_template,
     share,
     token_batches,
@@ -50,7 +50,7 @@ from raxalign.encoders.models.vectors import (
     refuse_infinite,
 )
 from raxalign.errors import RaxalignError
-from raxalign.train.precision import arithmetic
+from raxalign.train.devices import arithmetic
 
 
 class TransformerEncoder(Encoder):
@@ -213,11 +213,11 @@ class TransformerEncoder(Encoder):
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; its rows may be of different languages."""
-        return self._padded(rows).on(self.device)
+        return self.laid_out(rows).on(self.device)
 
-    def _padded(self, rows: Sequence[PieceRow]) -> Padded:
-        filler: int = self.tokenizer.pad_token_id or 0
-        return Padded.of(rows, filler, self.inputs.segment_types)
+    def laid_out(self, rows: Sequence[PieceRow]) -> Batch:
+        """The same in the memory of the host: the device has no part in it."""
+        return padded(rows, int(self.tokenizer.pad_token_id or 0), self.inputs.segment_types)
 
     def hidden(
         self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
@@ -268,9 +268,10 @@ class TransformerEncoder(Encoder):
         edits: Mapping[int, Edit] | None,
     ) -> WordVectors:
         with evaluating(self.model):
-            padded, counts = self._padded(rows), [row.n_words for row in rows]
-            index = index_words(padded.words_BT, padded.lasts_BT, counts, self.device)
-            states = self.hidden(padded.on(self.device), edits=edits, upto=max(layers))
+            batch, counts = self.laid_out(rows), [row.n_words for row in rows]
+            words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
+            index = index_words(*words, counts, self.device)
+            states = self.hidden(batch.on(self.device), edits=edits, upto=max(layers))
             vectors_NLH = torch.stack(
                 [pool_words(states[layer], index, pooling) for layer in layers], dim=1
             )

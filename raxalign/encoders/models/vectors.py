@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from math import floor
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator
 
 from raxalign.arrays import offsets_of, ranges, word_pieces
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.train.devices import on_device
+from raxalign.train.devices import on_device, to_device
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,12 @@ class Batch:
     lasts_BT: torch.Tensor
     langs_BT: torch.Tensor
     languages: tuple[str, ...]
+
+    def on(self, device: torch.device | str) -> Batch:
+        """Return the same batch on a device, for which the host does not wait."""
+        parts = [(name, part) for name, part in vars(self).items() if name.endswith("T")]
+        moved: dict[str, Any] = {name: to_device(part, device) for name, part in parts}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)

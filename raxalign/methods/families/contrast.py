@@ -145,13 +145,8 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
         """Return the word pairs of all languages."""
         from raxalign.methods.rows.linked_words import read_word_rows
 
-        return read_word_rows(
-            encoder,
-            {lang: folders[lang] for lang in inputs.languages},
-            inputs.pivot,
-            self.resolved()["max_length"],
-            drop_identical=self.params.identical_pairs == "drop",
-        )
+        length, drops = self.resolved()["max_length"], self.params.identical_pairs == "drop"
+        return read_word_rows(encoder, folders, inputs.pivot, length, drop_identical=drops)
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Contrast:
         """Return the contrast, with a projector that is left behind."""

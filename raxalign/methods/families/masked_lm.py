@@ -71,13 +71,8 @@ def read_pairs(
 ) -> Bitexts:
     """Return the sentence pairs of all languages whose length the params of a method allow."""
     resolved = method.resolved()
-    return read_bitexts(
-        encoder,
-        {lang: folders[lang] for lang in inputs.languages},
-        inputs.pivot,
-        resolved["max_length"],
-        (resolved["min_pieces"], resolved["max_pieces"] or None),
-    )
+    allowed = resolved["min_pieces"], resolved["max_pieces"] or None
+    return read_bitexts(encoder, folders, inputs.pivot, resolved["max_length"], allowed)
 
 
 class MaskedLMMethod(TrainedMethod[RowsT]):

@@ -4,8 +4,8 @@ loop over languages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
@@ -28,6 +28,8 @@ class TextMethod(Method):
     """
 
     accepts = frozenset({"transformer", "static"})
+    gram: ClassVar[bool] = False
+    """Whether moments have products of coordinates."""
 
     class Params(Method.Params):
         """Statistics are over the words of the sentences that are read."""
@@ -68,30 +70,26 @@ class TextMethod(Method):
         layers = parse_layers(params.layers, encoder.n_layers)
         return WordReading(encoder, layers, params.pooling, params.max_sentences, seed)
 
-    def each_by_itself(
-        self,
-        encoder: Encoder,
-        inputs: MethodInputs,
-        runtime: Runtime,
-        maps: Callable[[TextMoments], Iterable[Affine]],
-        *,
-        gram: bool = False,
-    ) -> AlignedEncoder:
-        """Return the encoder with transforms that are fitted on each language alone: `maps` makes
-        one per layer of its moments, with products of coordinates where `gram`. Notes count words.
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """Return the encoder with a map for each language and layer, fitted on the language alone.
+        Raises `RaxalignError` for text without words.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
         reading = self.word_reading(encoder, runtime)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
-            moments = text_moments(reading, inputs, lang, gram=gram)
+            moments = text_moments(reading, inputs, lang, gram=self.gram)
             transforms += [
                 Transform(lang, layer, steps=(step,))
-                for layer, step in zip(reading.layers, maps(moments), strict=True)
+                for layer, step in zip(reading.layers, self.maps(moments), strict=True)
             ]
             notes[lang] = {"words": moments.count}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def maps(self, moments: TextMoments) -> Iterable[Affine]:
+        """Return the map of each layer by the moments of one language."""
+        raise NotImplementedError
 
 
 def without_span(basis_HR: torch.Tensor) -> torch.Tensor:

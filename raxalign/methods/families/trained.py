@@ -25,9 +25,8 @@ from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.objective import Objective
+from raxalign.train.objective import DevLoss, Objective
 from raxalign.train.options import LoopOptions
-from raxalign.train.sharing import DevLoss
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -185,15 +184,14 @@ class TrainedMethod(Method, Generic[RowsT]):
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train the encoder in place; return notes: counts, and `losses` of the training.
-
-        Raises:
-            DataError: The data has nothing to train on.
-            RaxalignError: `selection: dev` would have the last step alone to choose from.
+        """Train the encoder in place; return notes: counts, and `losses` of the training. Raises
+        `DataError` for data with nothing to train on, and `RaxalignError` where `selection: dev`
+        would have the last step alone to choose from.
         """
-        needs = self.needs()
+        needs, languages = self.needs(), inputs.languages
         folders = inputs.pairs if needs.links else inputs.bitext if needs.bitext else inputs.text
-        rows = self.read(encoder, inputs, folders)
+        languages = (*languages, inputs.pivot) if needs.text else languages
+        rows = self.read(encoder, inputs, {lang: folders[lang] for lang in languages})
         objective, n_rows = self.objective(encoder, rows, runtime.seed), self.n_rows(rows)
         settings, keep = self.settings(shuffle=self.shuffles()), None
         if self.selects():
@@ -204,18 +202,13 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     @abstractmethod
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> RowsT:
-        """Return the rows that are trained on.
-
-        Args:
-            encoder: The encoder whose tokenizer makes the pieces.
-            inputs: The inputs of the method.
-            folders: Language -> folder: those of the inputs that `needs` asks for, or of the dev
-                part.
+        """Return the rows that are trained on, in pieces by the encoder's tokenizer. `folders` are
+        those of the inputs that `needs` asks for, or of the dev part, by language.
         """
 
     def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> RowsT:
         """Return the rows of the dev part."""
-        return self.read(encoder, inputs, inputs.dev)
+        return self.read(encoder, inputs, {lang: inputs.dev[lang] for lang in inputs.languages})
 
     @abstractmethod
     def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> Objective:

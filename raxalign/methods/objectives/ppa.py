@@ -23,6 +23,7 @@ from raxalign.encoders.models.packing import Packed, can_pack
 from raxalign.encoders.training.masking import (
     Masked,
     MaskRule,
+    PredictedPieces,
     chance_of,
     choose_masks,
     masked_lm_loss,
@@ -156,30 +157,20 @@ def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
     return np.asarray(rows.dictionary_encode().indices, np.int64)
 
 
-@dataclass(frozen=True)
-class DrawnBatch:
-    """What is drawn for a global batch: the sentences that are queries and those that are keys
-    (None: without a contrast), and the rows whose words are masked: one per pair, or all first
-    sentences and then all second ones (None: nothing is masked).
-    """
-
-    queries: Rows | None
-    keys: Rows | None
-    masked: Masked[Rows] | None
+_Drawn = tuple[Rows | None, Rows | None, Masked[Rows] | None]
+"""What is drawn for a global batch: the sentences that are queries and those that are keys (None:
+without a contrast), and the rows whose words are masked: one per pair, or all first sentences and
+then all second ones (None: nothing is masked).
+"""
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Queries, if any, and masked rows as the encoder reads them: where the queries begin in the
-    states, the places that are predicted there, the pieces that stood there, and the number of
-    such places in the global batch (0: nothing is masked).
+class _Layout(PredictedPieces):
+    """Queries, if any, and masked rows as the encoder reads them, with where the queries begin in
+    the states; a `total` of 0 says that nothing is masked.
     """
 
-    packed: Packed
     queries_B: np.ndarray
-    places_M: np.ndarray
-    targets_M: np.ndarray
-    total: int
 
 
 @dataclass(frozen=True)
@@ -196,7 +187,7 @@ class _Read:
     alone: Masked[Rows] | None
 
 
-class PostPretraining(HostSided[DrawnBatch, _Read]):
+class PostPretraining(HostSided[_Drawn, _Read]):
     """L_MoCo + L_TLM, a mean over the pairs of the global batch and one over its masked pieces.
 
     Row r is sentence pair r of the bitexts. Which of its sentences comes first is drawn anew in
@@ -207,11 +198,7 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
     """
 
     def __init__(
-        self,
-        encoder: TransformerEncoder,
-        bitexts: Bitexts,
-        options: Mapping[str, Any],
-        seed: int,
+        self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any], seed: int
     ) -> None:
         can_pack(encoder)  # found out here, and not by the thread that prepares steps
         self.encoder, self.rows, self.joint = encoder, bitexts, not options["mlm_for_tlm"]
@@ -236,14 +223,11 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
         other.pivots_P = on_device(numbers, self.encoder.device)
         return other
 
-    def host_batch(self, step: Step) -> DrawnBatch:
+    def host_batch(self, step: Step) -> _Drawn:
         """Return the order of sentences and the masks of the global batch."""
         bitexts: Bitexts = self.rows
-        sentences, src, tgt = (
-            bitexts.sentences,
-            bitexts.src_P[step.rows],
-            bitexts.tgt_P[step.rows],
-        )
+        sentences = bitexts.sentences
+        src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
         turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         queries = keys = masked = None
@@ -257,25 +241,25 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
             else:
                 rows = single_rows(sentences, np.concatenate([first, second]))
                 masked = Masked(rows, choose_masks(rows, self.rule, chance, within="row"))
-        return DrawnBatch(queries, keys, masked)
+        return queries, keys, masked
 
-    def host_part(self, step: Step, batch: DrawnBatch, positions: np.ndarray) -> _Read:
+    def host_part(self, step: Step, batch: _Drawn, positions: np.ndarray) -> _Read:
         """Return what is read of some rows of the global batch. Only when a step begins is it known
         whether it contrasts: masked rows alone are laid out then.
         """
-        queries = batch.queries and batch.queries.take(positions)
-        keys = masked = None
-        if batch.keys is not None:
-            key = batch.keys.take(positions)
-            keys = lay_out_rows(self.slow, [(key, key.ids)])
-        if batch.masked is not None:
+        queries, keys, masked = batch
+        read_keys = None
+        if queries is not None and keys is not None:
+            queries, keys = queries.take(positions), keys.take(positions)
+            read_keys = lay_out_rows(self.slow, [(keys, keys.ids)])
+        if masked is not None:
             second = [] if self.joint else [len(step.rows) + positions]
             chosen = np.concatenate([positions, *second])
-            chosen = chosen[np.diff(batch.masked.masks.offsets)[chosen] > 0]
-            masked = Masked(batch.masked.rows.take(chosen), batch.masked.masks.take(chosen))
+            chosen = chosen[np.diff(masked.masks.offsets)[chosen] > 0]
+            masked = Masked(masked.rows.take(chosen), masked.masks.take(chosen))
         waits = self.moco is not None and self.moco.options["queue_start"] == "full"
         layout = self.lay_out(queries, masked)
-        return _Read(positions, step.rows[positions], keys, layout, masked if waits else None)
+        return _Read(positions, step.rows[positions], read_keys, layout, masked if waits else None)
 
     def lay_out(self, queries: Rows | None, masked: Masked[Rows] | None) -> _Layout | None:
         """Return queries and masked rows as the encoder reads them; None where there are none."""
@@ -289,9 +273,9 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
         queries_B, starts = np.split(packed.starts_S, [n_queries])
         if masked is None:
             none = np.zeros(0, np.int64)
-            return _Layout(packed, queries_B, none, none, 0)
+            return _Layout(packed, none, none, 0, queries_B)
         masks = masked.masks
-        return _Layout(packed, queries_B, masks.flat(starts), masks.targets, max(masks.total, 1))
+        return _Layout(packed, masks.flat(starts), masks.targets, max(masks.total, 1), queries_B)
 
     def begin(self, step: Step) -> None:
         """What was drawn for the global batch, and room for its keys: zero where another worker

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,22 +82,20 @@ class CrossHead(nn.Module):
         return self.transform(self.exchange(states_NH))  # type: ignore[no-any-return]
 
 
-def copy_transform(model: Any) -> nn.Module:
-    """Return a copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for
-    heads that are not of a known shape.
+def split_head(model: Any) -> tuple[nn.Module, nn.Module]:
+    """Return a copy of a masked-LM head up to its output embedding, and that embedding itself,
+    (..., width) to logits (..., V). Raises `RaxalignError` for heads that are not of a known shape.
     """
+    head: Any = getattr(model, "lm_head", None)
     if hasattr(model, "cls") and hasattr(getattr(model.cls, "predictions", None), "transform"):
-        parts: list[Any] = [model.cls.predictions.transform]
-    elif (
-        hasattr(model, "lm_head")
-        and hasattr(model.lm_head, "dense")
-        and hasattr(model.lm_head, "layer_norm")
-    ):
-        parts = [model.lm_head.dense, nn.GELU(), model.lm_head.layer_norm]
+        parts, decoder = [model.cls.predictions.transform], model.cls.predictions.decoder
+    elif hasattr(head, "dense") and hasattr(head, "layer_norm"):
+        parts, decoder = [head.dense, nn.GELU(), head.layer_norm], head.decoder
     elif hasattr(model, "vocab_transform"):
         parts = [model.vocab_transform, model.activation, model.vocab_layer_norm]
+        decoder = model.vocab_projector
     elif hasattr(model, "head") and hasattr(model, "decoder"):
-        parts = [model.head]
+        parts, decoder = [model.head], model.decoder
     else:
         raise RaxalignError(
             f"weam: {type(model).__name__} has no masked-LM head with a transform that can be"
@@ -106,34 +103,14 @@ def copy_transform(model: Any) -> nn.Module:
             " these"
         )
     # Trained even where the head that it is copied from is not.
-    return nn.Sequential(*map(copy.deepcopy, parts)).requires_grad_(requires_grad=True)
+    copied = nn.Sequential(*map(copy.deepcopy, parts)).requires_grad_(requires_grad=True)
+    return copied, decoder
 
 
-def output_embedding(model: Any) -> nn.Module:
-    """Return the last part of a masked-LM head, (..., width) to logits (..., V): the one that
-    `copy_transform` leaves out.
-    """
-    if hasattr(model, "cls"):
-        decoder = model.cls.predictions.decoder
-    elif hasattr(model, "lm_head"):
-        decoder = model.lm_head.decoder
-    elif hasattr(model, "vocab_projector"):
-        decoder = model.vocab_projector
-    else:
-        decoder = model.decoder
-    return decoder  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """A global batch: its rows, their masked places, the partners of all pieces, and how many
-    masked places have one.
-    """
-
-    rows: Rows
-    masks: Masks
-    partners: Partners
-    linked: int
+_Batch = tuple[Rows, Masks, Partners, int]
+"""The rows of a global batch, their masked places, the partners of all pieces, and how many masked
+places have one.
+"""
 
 
 class WordExchange(Objective):
@@ -149,8 +126,8 @@ class WordExchange(Objective):
         self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any]
     ) -> None:
         self.encoder, self.rows, self.options = encoder, bitexts, options
-        self.head = CrossHead(copy_transform(encoder.model), encoder.hidden_size).to(encoder.device)
-        self.decoder = output_embedding(encoder.model)
+        transform, self.decoder = split_head(encoder.model)
+        self.head = CrossHead(transform, encoder.hidden_size).to(encoder.device)
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
         self.rule = MaskRule.of(encoder, options["mask_share"])
         self.batch: _Batch | None = None
@@ -163,20 +140,18 @@ class WordExchange(Objective):
         masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
         links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
-        self.batch = _Batch(
-            rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
-        )
+        self.batch = rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of some rows of the global batch."""
         assert self.batch is not None, "begin comes first"
-        batch, options = self.batch, self.options
-        rows, masks = batch.rows.take(positions), batch.masks.take(positions)
+        (of_batch, masks, partners, n_linked), options = self.batch, self.options
+        rows, masks = of_batch.take(positions), masks.take(positions)
         packed = lay_out_rows(self.encoder, [(rows, masks.applied(rows))])
         states_FH, starts_S = last_states(self.encoder, packed), packed.starts_S
-        pieces = masks.flat(batch.rows.offsets[positions])
-        linked = batch.partners.linked(pieces)
-        places, owners = batch.partners.of_pieces(pieces[linked])
+        pieces = masks.flat(of_batch.offsets[positions])
+        linked = partners.linked(pieces)
+        places, owners = partners.of_pieces(pieces[linked])
         starts = np.repeat(starts_S, np.diff(masks.offsets))[linked]
         masked_M, partners_E, owners_E, targets_M, linked_N = (
             on_device(part, states_FH.device)
@@ -196,5 +171,5 @@ class WordExchange(Objective):
             self.encoder.within(self.decoder, self.head(exchanged_NH)),
             linked_N,
             weight=1 / max(masks.total, 1) if mean else 1.0,
-            cross_weight=options["lambda"] * (1 / max(batch.linked, 1) if mean else 1.0),
+            cross_weight=options["lambda"] * (1 / max(n_linked, 1) if mean else 1.0),
         )

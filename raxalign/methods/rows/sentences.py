@@ -252,10 +252,7 @@ class Bitexts:
         starts = self.sentences.word_offsets
         src, tgt = (
             starts[numbers[rows][owners]] + positions[link]
-            for numbers, positions in (
-                (self.src_P, self.links.src),
-                (self.tgt_P, self.links.tgt),
-            )
+            for numbers, positions in ((self.src_P, self.links.src), (self.tgt_P, self.links.tgt))
         )
         return owners, src, tgt
 

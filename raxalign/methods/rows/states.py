@@ -43,10 +43,7 @@ def lay_out(encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarr
 
 
 def read_states(
-    encoder: TransformerEncoder,
-    sentences: Sentences,
-    numbers: np.ndarray,
-    layers: tuple[int, ...],
+    encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray, layers: tuple[int, ...]
 ) -> States:
     """Return the states of some sentences, each by itself, by one forward pass. Gradient flows."""
     packed = lay_out(encoder, sentences, numbers)

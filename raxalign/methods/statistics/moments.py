@@ -236,10 +236,3 @@ def linked_vectors(
                 src.vectors_NLH[src_P[first : first + BLOCK]],
                 tgt.vectors_NLH[tgt_P[first : first + BLOCK]],
             )
-
-
-def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
-    """Yield the sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at
-    a time.
-    """
-    yield from sentence_chunks(read_table(folder), side, CHUNK)

@@ -110,14 +110,10 @@ def support(
     `effective_rank` (one per layer), and a `warning` where the pairs leave more than one dimension
     of some layer undetermined, or vary together in few.
 
-    Args:
-        pairs: the number of pairs, of the `unit`.
-        matrices: the matrix (H, H) that determines the map of each layer.
-        centred: the cross-covariance (H, H) of the pairs at each layer, for a rotation: a direction
-            in which they hardly vary together is turned by chance.
-        otherwise: what the map does in dimensions that the pairs do not determine.
-        unit: what the pairs are, in the plural.
-        tolerance: as for `numerical_rank`.
+    `pairs` is their number, `unit` what they are, `otherwise` what the map does in dimensions that
+    they do not determine. `matrices` (H, H) determine the map of each layer; `centred` are
+    cross-covariances of the pairs, for a rotation: a direction in which they hardly vary together
+    is turned by chance.
     """
     dimensions = len(matrices[0])
     ranks = [numerical_rank(matrix_HH, tolerance) for matrix_HH in matrices]

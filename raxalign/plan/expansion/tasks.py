@@ -140,7 +140,7 @@ class TaskStages:
             inputs["aligned"] = fitted.key
             if fitted is aligned and (refit := task.refit()) is not None:
                 # where nothing is fitted again there is one result, whatever was asked for
-                task = refit.keeping()
+                task = refit.keeping
         params: dict[str, Any] = {"task": task.canonical()}
         params |= {"seed": alignment.seed} if task.has_chance() else {}
         params |= {"unseen": list(spec.unseen)} if spec.unseen else {}
@@ -240,12 +240,12 @@ class TaskStages:
         elif "encoder" not in trained.inputs:
             why = f"{aligned.maker} moves the pivot, so that the task trains through its readouts"
             remedy = "leave it out by `exclude`, or write `readout: keep`"
-        if why and refit.insists():
+        if why and refit.insists:
             where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
             raise RaxalignError(f"{where}: {why}; {remedy}")
         if why:
             return aligned, why
-        method = alignment.method.reading(refit.reads_words())
+        method = alignment.method.reading(refit.pooling)
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
         fitted = replace(
             aligned,

@@ -184,18 +184,13 @@ def training_parts(
     *,
     whole: bool = True,
 ) -> list[ExamplePart]:
-    """Return the training examples of all languages, one unit per original example.
+    """Return the training examples of all languages, one unit per original example; `given` holds
+    them by language, parallel to the pivot's where languages are mixed.
 
     With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than the
     pivot becomes the two examples (p_xx, h_en) and (p_en, h_xx) of one unit, and is not used
-    itself; the pivot's own stay. Raises `DataError` where examples are not parallel.
-
-    Args:
-        given: Language -> training examples; where languages are mixed, parallel to the pivot's.
-        labels: All labels in their order.
-        pivot: The language that others are mixed with.
-        code_switching: Whether languages are mixed.
-        whole: Whether every example needs a counterpart; otherwise those without are left out.
+    itself; the pivot's own stay. Raises `DataError` where examples are not parallel; without
+    `whole` those that have no counterpart are left out.
     """
     parts, begin = list[ExamplePart](), 0
     for lang, own in given.items():

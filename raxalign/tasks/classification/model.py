@@ -33,7 +33,7 @@ from raxalign.tasks.transfer.model import (
     summed_loss,
 )
 from raxalign.train.devices import on_device
-from raxalign.train.sharing import shared
+from raxalign.train.group import shared
 
 ROWS = 512
 """Examples that are classified together outside training, over word vectors."""

@@ -76,14 +76,9 @@ Made = tuple[Sequence[str], Sequence[str], str]
 
 @dataclass(frozen=True)
 class LabelScheme:
-    """What the data of a classification task is, for its readers.
-
-    Attributes:
-        columns: the columns of files and data sets.
-        labels: all labels in their order, which also are numbers from 0 (none: those of the
-            training data, sorted).
-        aliases: other spellings of labels.
-        languages: the data set's own names of languages.
+    """What the data of a classification task is, for its readers: the columns of files and data
+    sets; all labels in their order, which also are numbers from 0 (none: those of the training
+    data, sorted); other spellings of labels; and the data set's own names of languages.
     """
 
     columns: Columns

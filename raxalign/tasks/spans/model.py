@@ -16,7 +16,7 @@ from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.spans.windows import Window, Windows
 from raxalign.tasks.transfer.model import FineTuned, RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device
-from raxalign.train.sharing import shared
+from raxalign.train.group import shared
 
 _Span = tuple[float, int, int]
 """(score, first, last): a span of pieces of a context."""

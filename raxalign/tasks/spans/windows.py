@@ -60,13 +60,8 @@ class Window:
 
 @dataclass(frozen=True)
 class AskedPieces:
-    """What windows are made of.
-
-    Attributes:
-        asked: The pieces of each question.
-        contexts: The pieces of the context of each question.
-        spans_Q2: The first and the last piece of each answer in its context (-1: none is known).
-        languages: The language of the questions, and that of the contexts.
+    """What windows are made of: the pieces of each question and of its context, the first and the
+    last piece of its answer there (-1: none is known), and the languages of questions and contexts.
     """
 
     asked: Sequence[np.ndarray]
@@ -83,14 +78,9 @@ class WindowRows(LazyList[Window]):
     def __init__(
         self, template: Template, given: AskedPieces, longest: int, cuts_S5: np.ndarray
     ) -> None:
-        """Keep what windows are made of.
-
-        Args:
-            template: The special pieces of a row.
-            given: The pieces of questions and contexts.
-            longest: The largest number of pieces of a question; a longer one is cut.
-            cuts_S5: For each window the number of its question, its first piece of the context, the
-                number of these, and its target.
+        """Keep what windows are made of. `longest` is the largest number of pieces of a question; a
+        longer one is cut. `cuts_S5` has for each window the number of its question, its first piece
+        of the context, the number of these, and its target.
         """
 
         def window(place: int) -> Window:

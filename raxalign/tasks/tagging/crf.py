@@ -72,14 +72,9 @@ def viterbi(
     end_K: torch.Tensor | float,
     mask_BT: torch.Tensor,
 ) -> list[list[int]]:
-    """Return the best tags of each row, as long as the row is.
-
-    Args:
-        best_BK: the scores of the first words' tags.
-        after: returns the scores (B, K, K) of word t's tag after each tag of the word before, by
-            the best scores up to that.
-        end_K: what a last tag adds.
-        mask_BT: which words there are.
+    """Return the best tags of each row, as long as the row is. `best_BK` are the scores of the
+    first words' tags, `after` returns those (B, K, K) of word t's tag after each tag of the word
+    before, by the best scores up to that, and `end_K` is what a last tag adds.
     """
     backward = []
     for t in range(1, mask_BT.shape[1]):
@@ -149,8 +144,5 @@ class ConditionedCrf(nn.Module):
         """The most probable tags of each row, as long as the row is (Viterbi)."""
         first_BK, later_BTKK = self._energies(states_BTH)
         return viterbi(
-            first_BK,
-            lambda best_BK, t: best_BK[:, :, None] + later_BTKK[:, t - 1],
-            0.0,
-            mask_BT,
+            first_BK, lambda best_BK, t: best_BK[:, :, None] + later_BTKK[:, t - 1], 0.0, mask_BT
         )

@@ -147,11 +147,7 @@ class SentenceBatches(Batches):
     """Sentences that have words with a piece, as a tagger reads them."""
 
     def __init__(
-        self,
-        model: Tagger,
-        placed: Placed,
-        labels: Sequence[np.ndarray],
-        n_words: int,
+        self, model: Tagger, placed: Placed, labels: Sequence[np.ndarray], n_words: int
     ) -> None:
         """`labels` are those of the words of `placed`, `n_words` is the number of all words."""
         lengths = [len(words) for words in placed.words]

@@ -31,7 +31,7 @@ from raxalign.tasks.transfer.model import (
     summed_loss,
 )
 from raxalign.train.devices import on_device, to_device
-from raxalign.train.sharing import shared
+from raxalign.train.group import shared
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder

@@ -55,19 +55,9 @@ class Word(NamedTuple):
 def read_tagged(
     path: Path, encoding: str = "utf-8", report: Report = refuse, scheme: TagScheme = ENTITIES
 ) -> TaggedSentences:
-    """Read the sentences of a file; entities come back in IOB2.
-
-    Args:
-        path: The file.
-        encoding: Its encoding, in which a byte of ASCII is itself.
-        report: Gets the faults of lines, with file and line; by default it raises them.
-        scheme: The columns with word and tag, and the tags that there are.
-
-    Returns:
-        The sentences without faults, and how many were left out.
-
-    Raises:
-        DataError: The file is missing, or has no sentences.
+    """Read the sentences of a file, in an encoding in which a byte of ASCII is itself; entities
+    come back in IOB2. Faults of lines go to `report`, with file and line; by default it raises
+    them. Raises `DataError` where the file is missing, or has no sentences.
     """
     file = _TaggedFile(path, encoding, scheme, Refusals(report))
     told, remedy = "has no sentences", "A sentence has one line per word, and a blank line ends it"

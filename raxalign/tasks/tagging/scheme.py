@@ -26,18 +26,14 @@ UPOS = (
 
 @dataclass(frozen=True)
 class TagColumns:
-    """Where words and tags are.
+    """Where words and tags are: in the hub's column of `words` (the first of these names that a set
+    has is read) and of `tags`, as text or as numbers that have names; in local files with one word
+    per line in columns that tabs or blanks divide (`layout: columns`), or in the ten columns of
+    CoNLL-U.
 
-    Attributes:
-        words: the names of the hub's column of words; the first one that a set has is read.
-        tags: the names of the hub's column of tags, as text or as numbers that have names.
-        layout: of local files: one word per line in columns that tabs or blanks divide
-            (`columns`), or the ten columns of CoNLL-U (`conllu`).
-        word: the column of a file with the word, from 0; negative ones count from the end.
-        tag: the column of a file with its tag.
-        given: whether the user named both columns, so that they do not follow from the file.
-        header: the columns of words and tags in tab-separated files with a header and one sentence
-            per line, as MultiATIS++ has them.
+    `word` and `tag` are columns from 0; negative ones count from the end. They are `given` where
+    the user named both, so that they do not follow from the file. `header` names the columns of
+    tab-separated files with a header and one sentence per line, as MultiATIS++ has them.
     """
 
     words: Names = "tokens"
@@ -64,14 +60,10 @@ Made = tuple[Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class TagScheme:
-    """What the data of a tagging task is, for its readers.
-
-    Attributes:
-        entities: whether tags are O, B-type and I-type, and mark entities.
-        labels: all types of entities, or all tags (none: those of the training data).
-        columns: where words and tags are.
-        languages: the data set's own names of languages.
-        mismatched: what is done with a row that has other numbers of words and of tags.
+    """What the data of a tagging task is, for its readers: whether tags are O, B-type and I-type,
+    and mark entities; all types of entities, or all tags (none: those of the training data); the
+    columns; the data set's own names of languages; and what is done with a row that has other
+    numbers of words and of tags.
     """
 
     entities: bool = True

@@ -30,7 +30,6 @@ from raxalign.tasks.transfer.task import TransferTask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.encoders.models.vectors import Pooling
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.tagging.head import TagHead
 
@@ -58,6 +57,7 @@ class TaggingTask(TransferTask):
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
     row_options = (*TransferTask.row_options, "encoding", "columns", "mismatched")
+    word_pooling = "first"
     refit_needs = "`tagger: linear` and "
     predicts = frozenset({"id", "label", "n_tokens", "n_tokens_right", "predicted", "words"})
 
@@ -101,11 +101,8 @@ class TaggingTask(TransferTask):
         """Return the params by their names; those that are not given have the value of the profile
         or the tagger.
         """
-        defaults = self._defaults()
-        given = {**self.params.later(), **self.params.identity()}
-        return {
-            name: defaults.get(name) if value is None else value for name, value in given.items()
-        }
+        params = self.settings()
+        return {**params.later(), **params.identity()}
 
     def _defaults(self) -> dict[str, Any]:
         """The values of the profile, and of the tagger that it or the options name."""
@@ -116,12 +113,9 @@ class TaggingTask(TransferTask):
 
     def settings(self) -> Any:
         """Return the params with every default of the profile or the tagger filled in."""
-        missing = {
-            name: value
-            for name, value in self._defaults().items()
-            if getattr(self.params, name) is None
-        }
-        return self.params.model_copy(update=missing)
+        given, defaults = self.params, self._defaults()
+        missing = {name: value for name, value in defaults.items() if getattr(given, name) is None}
+        return given.model_copy(update=missing)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved options without the profile's name, without what names data (its own
@@ -174,10 +168,6 @@ class TaggingTask(TransferTask):
         made.
         """
         return self.selection() != "last" and metric == self.main_metric
-
-    def reads_words(self) -> Pooling:
-        """Return the first piece, which both taggers label a word by."""
-        return "first"
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the pivot, and all languages where their development sets choose."""

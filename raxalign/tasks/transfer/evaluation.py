@@ -27,17 +27,10 @@ def evaluate(
     folder: Path,
     unseen: Sequence[str] = (),
 ) -> Outcome:
-    """Score all languages on all splits that are given; return the scores, their means over
-    languages, and one prediction per row.
-
-    Args:
-        head: Reads and scores the rows.
-        aligned: The encoder that is evaluated.
-        languages: Those that are evaluated, the pivot first.
-        folder: The folder that `train` filled.
-        unseen: Those that no method has aligned; they choose no weights but their own.
-
-    Raises `DataError` for a file that cannot be read, or was trained on.
+    """Score all languages, the pivot first, on all splits that are given, by the weights that
+    `train` left in `folder`; return the scores, their means over languages, and one prediction per
+    row. The `unseen` ones, which no method has aligned, choose no weights but their own. Raises
+    `DataError` where a file cannot be read, or was trained on.
     """
     pivot, trained = head.pivot, Trained.read(folder)
     head.labels = trained.labels

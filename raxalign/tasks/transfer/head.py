@@ -28,15 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows that are evaluated.
-
-    Attributes:
-        label: What their scores have for a language: ``de``, or ``de-es`` for German questions on
-            Spanish contexts.
-        split: Their split.
-        rows: The rows.
-        seen: Whether each was trained on.
-        langs: The languages of their first and second texts.
+    """Rows that are evaluated, whether each was trained on (`seen`), and the languages of their
+    first and second texts. `label` is what their scores have for a language: ``de``, or ``de-es``
+    for German questions on Spanish contexts.
     """
 
     label: str
@@ -59,15 +53,9 @@ class HeldOut:
 
 @dataclass
 class Batches:
-    """Training rows as a model reads them, by units: what must be in one batch.
-
-    Attributes:
-        model: The model.
-        entries: Rows of pieces, or of words.
-        gold: What is right for each entry.
-        members: The numbers of the entries of all units.
-        offsets: Where those of each unit begin.
-        counted: What the record of the training counts.
+    """Training rows as a model reads them, by units: what must be in one batch. `entries` are rows
+    of pieces, or of words, and `gold` what is right for each; `members` are the entries of all
+    units, those of each from `offsets` on; `counted` is what the record of the training counts.
     """
 
     model: Any
@@ -138,17 +126,9 @@ class Head(ABC):
     def write_prepared(
         self, rows: Any, lang: str, tokenizer: Any, threads: int, folder: Path
     ) -> Mapping[str, object]:
-        """Divide training rows into pieces, and write these and the fingerprints of rows.
-
-        Args:
-            rows: The training rows.
-            lang: Their language.
-            tokenizer: The tokenizer that makes the pieces.
-            threads: The largest number of processes at once.
-            folder: Takes the files.
-
-        Returns:
-            The numbers of rows, words and pieces, and of unknown ones among these.
+        """Divide training rows into pieces, by `threads` processes at most, and write these and the
+        fingerprints of rows into `folder`. Return the numbers of rows, words and pieces, and of
+        unknown ones among these.
         """
 
     def check_evaluated(self, rows: Any) -> Any:

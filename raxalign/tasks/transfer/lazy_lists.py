@@ -79,17 +79,9 @@ def compact_rows(
     second: Sequence[Sequence[str]] | None = None,
     second_lang: str | None = None,
 ) -> LazyList[PieceRow]:
-    """Divide sentences, or sentence pairs, into pieces.
-
-    Args:
-        encoder: The encoder that reads the rows.
-        first: The words of the sentences.
-        lang: Their language.
-        second: The words of the sentences that follow them (None: there are none).
-        second_lang: The language of the second ones (None: the same).
-
-    Returns:
-        One row per sentence or pair, of 12 bytes per piece and 16 more.
+    """Divide sentences, or pairs of them with `second`, into pieces; return one row per sentence or
+    pair, of 12 bytes per piece and 16 more. Second ones are in the same language unless
+    `second_lang` says otherwise.
     """
     flat, numbers, languages = [np.zeros((3, 0), np.int32)], array("q"), tuple[str, ...]()
     for start in range(0, len(first), _CHUNK):
@@ -115,18 +107,9 @@ def compact_rows(
 
 @dataclass(frozen=True)
 class PreparedTexts:
-    """The pieces of texts of one language, without special ones, which were made before for all
-    trainings that read them.
-
-    Attributes:
-        lang: The language.
-        ids: The pieces of all texts (see `FlatPieces`).
-        offsets: Where those of each text begin.
-        words: The first word of each piece.
-        lasts: The last word of each piece.
-        word_offsets: Where the words of each text begin.
-        unknown: How many pieces are the tokenizer's unknown one (None: it has none).
-        chosen: The numbers of the texts that are read (None: all of them).
+    """The pieces of texts of one language, without special ones, made before for all trainings that
+    read them; arrays as `FlatPieces` has them. `unknown` counts the tokenizer's unknown pieces
+    (None: it has none), `chosen` numbers the texts that are read (None: all of them).
     """
 
     lang: str

@@ -17,9 +17,9 @@ from torch import nn
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
-from raxalign.encoders.models.pieces import Padded, PieceRow
+from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Spoken
+from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
 from raxalign.train.devices import on_device
 
@@ -111,7 +111,7 @@ class RowLayout:
     has ``lengths_S[s]`` of them from ``starts_S[s]`` on.
     """
 
-    read: Packed | Padded
+    read: Packed | Batch
     starts_S: np.ndarray
     lengths_S: np.ndarray
 
@@ -136,9 +136,8 @@ def lay_out(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowLayout:
     if shares_rows(aligned, {lang for row in rows for lang in row.languages}):
         packed = _packed(encoder, rows, lengths_S)
         return RowLayout(packed, packed.starts_S, lengths_S)
-    filler = int(encoder.tokenizer.pad_token_id or 0)
-    padded = Padded.of(rows, filler, encoder.inputs.segment_types)
-    return RowLayout(padded, np.arange(len(rows)) * padded.ids_BT.shape[1], lengths_S)
+    batch = encoder.laid_out(rows)
+    return RowLayout(batch, np.arange(len(rows)) * batch.ids_BT.shape[1], lengths_S)
 
 
 def states_of(aligned: AlignedEncoder, layout: RowLayout) -> torch.Tensor:

@@ -51,21 +51,13 @@ def means(
     unseen: Collection[str] = (),
 ) -> list[Score]:
     """Form the means of scores over languages, by metric and split: `avg` over all, and where a
-    pivot is given, `avg_zero_shot` over the others; `avg_unseen` over those that neither counts.
+    pivot is given, `avg_zero_shot` over the others; `avg_unseen` over those that neither counts,
+    which no method has aligned. `languages` are names of languages, or of pairs or directions of
+    languages, as scores have them (None: all that have a score), `metrics` those that have means
+    (None: all).
 
     A split that one of them lacks has no such mean: over fewer languages it would be another
     quantity under the same name. No scores have no mean.
-
-    Args:
-        scores: those of all languages; others are not looked at.
-        languages: the names of languages, or of pairs or directions of languages, as scores have
-            them (None: all that have a score).
-        pivot: the name of what was trained on.
-        metrics: the metrics that have means (None: all of them).
-        unseen: those of the names that are of languages which no method has aligned.
-
-    Returns:
-        the means, in the order of the scores.
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
     aligned = [lang for lang in named if lang not in unseen]

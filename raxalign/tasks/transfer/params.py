@@ -75,15 +75,10 @@ class HubSet:
         return self if revision is None else replace(self, revision=revision)
 
     def read(self, split: str, cache: Path | None) -> tuple[str, Dataset]:
-        """Return the name in messages and the rows of a split, where `dev` is `validation`.
-
-        Args:
-            split: The split.
-            cache: A folder for what is downloaded (None: the hub's own).
-
-        Raises:
-            DataError: It cannot be loaded, or does not have the split.
-            TransientError: The hub cannot be reached.
+        """Return the name in messages and the rows of a split, where `dev` is `validation`; `cache`
+        takes what is downloaded (None: the hub's own folder does). Raises `DataError` where it
+        cannot be loaded, or does not have the split, and `TransientError` where the hub cannot be
+        reached.
         """
         split = "validation" if split == "dev" else split
         rows = load_rows(self.dataset, self.config, split, self.revision, cache)
@@ -209,14 +204,6 @@ class SettingParams(TransferParams):
 
 def settings_of(options: Any) -> TrainSettings:
     """Return the settings of a training with these options."""
-    return TrainSettings(
-        options.learning_rate,
-        options.batch_size,
-        options.epochs,
-        warmup=options.warmup,
-        schedule=options.schedule,
-        betas=pair_of(options.betas),
-        eps=options.eps,
-        weight_decay=options.weight_decay,
-        clip=options.clip or None,
-    )
+    same = ("learning_rate", "batch_size", "epochs", "warmup", "schedule", "eps", "weight_decay")
+    given = {name: getattr(options, name) for name in same}
+    return TrainSettings(**given, betas=pair_of(options.betas), clip=options.clip or None)

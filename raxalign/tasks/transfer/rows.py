@@ -9,42 +9,22 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
 from raxalign.errors import DataError
 from raxalign.lazy import np
 
-
-class TaskRow(Protocol):
-    """One row: `id` names it in the whole data set (None: nothing does), `line` is its 1-based line
-    or row in the source (None: the source has none).
-    """
-
-    @property
-    def id(self) -> str | None:
-        """Return its name."""
-
-    @property
-    def line(self) -> int | None:
-        """Return its line."""
-
-    def texts(self) -> tuple[str, ...]:
-        """Return the texts by which a copy of the row is recognised."""
-
-
-RowT = TypeVar("RowT", bound=TaskRow)
+RowT = TypeVar("RowT", bound=Any)
+"""A row has `texts()`, by which a copy is recognised, its `id` in the whole data set (None: nothing
+names it), and its 1-based `line` or row in the source (None: the source has none).
+"""
 
 
 @dataclass(frozen=True)
 class TaskRows(Generic[RowT]):
-    """Rows of one language and split.
-
-    Attributes:
-        source: The name of their source in messages.
-        rows: The rows. Where they were prepared, they are without their texts.
-        left_out: How many rows of the source are not among them.
-        hashes: Their fingerprints, where these were made before.
+    """Rows of one language and split, how many rows of their source are not among them, and their
+    fingerprints where these were made before: rows are then without their texts.
     """
 
     source: str
@@ -80,19 +60,12 @@ class TaskRows(Generic[RowT]):
         return np.concatenate([np.array(texts, np.int64), np.array(ids, np.int64)])
 
     def seen_in(self, trained: Ints, allowed: float = 0.0) -> Bools:
-        """Find the rows that were trained on, by their texts and ids.
+        """Return whether each row was trained on, by texts and ids. `trained` are the fingerprints
+        of training rows; sorted ones take the least time.
 
-        Args:
-            trained: The fingerprints of training rows; sorted ones take the least time.
-            allowed: The share of the rows that may have been. Honest data has some where texts are
-                short: requests recur, and so do headlines. More than half means the training file,
-                or a part of it.
-
-        Returns:
-            Whether each row was trained on.
-
-        Raises:
-            DataError: More were than are allowed.
+        Raises `DataError` where more were than the share that is `allowed`. Honest data has some
+        where texts are short: requests recur, and so do headlines. More than half means the
+        training file, or a part of it.
         """
         known = among(self.fingerprints(), trained)
         seen, ids = known[: len(self)].copy(), known[len(self) :]

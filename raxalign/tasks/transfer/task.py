@@ -7,20 +7,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import Selection, kept
-from raxalign.tasks.transfer.params import (
-    DataFiles,
-    HubSet,
-    LanguageNames,
-    TransferParams,
-    path_of,
-)
+from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -46,6 +40,8 @@ class TransferTask(Task):
     """Whether the format of files does not say which language a row is in."""
     not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout"})
     """The options that only evaluation reads."""
+    word_pooling: ClassVar[Pooling | None] = None
+    """How the pieces of a word are joined, where words are read."""
     refit_needs: ClassVar[str] = ""
     """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
@@ -136,20 +132,11 @@ class TransferTask(Task):
         return f"`selection: {self.selection()}` leaves the weights of several epochs"
 
     def refit(self) -> Refit | None:
-        """Return the task itself, where readouts are to be fitted again."""
-        return self if self.params.readout == "refit" else None
-
-    def insists(self) -> bool:
-        """Return whether `readout: refit` is written in the file."""
-        return self._asked == "refit"
-
-    def reads_words(self) -> Pooling | None:
-        """Return None: what is read is not words."""
-        return None
-
-    def keeping(self) -> Self:
-        """Return the same task with `readout: keep`."""
-        return type(self)(self.params.model_copy(update={"readout": "keep"}))
+        """Return how readouts are fitted again; None where they are kept."""
+        if self.params.readout != "refit":
+            return None
+        keeping = type(self)(self.params.model_copy(update={"readout": "keep"}))
+        return Refit(self.word_pooling, keeping, insists=self._asked == "refit")
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
         """Return the encoder `start` with the weights that `train` left in `folder`, where it kept

@@ -25,13 +25,10 @@ ALL = "*"
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """One model of a training.
-
-    Attributes:
-        toward: The language that the pivot's transforms lead to (None: they lead nowhere).
-        files: Its weights by epoch, counted from 1, or by the number of steps.
-        lang: The one language that it was trained on and answers for (None: it answers for all).
-        chosen: Which weights each language takes, where the training chose them.
+    """One model of a training: the language that the pivot's transforms lead to (None: they lead
+    nowhere), its weights by epoch, counted from 1, or by the number of steps, the one language that
+    it was trained on and answers for (None: all), and which weights each language takes, where the
+    training chose them.
     """
 
     toward: str | None

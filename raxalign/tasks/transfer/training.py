@@ -31,21 +31,12 @@ if TYPE_CHECKING:
 
 
 def train(
-    head: Head,
-    aligned: AlignedEncoder,
-    languages: Sequence[str],
-    runtime: Runtime,
-    folder: Path,
+    head: Head, aligned: AlignedEncoder, languages: Sequence[str], runtime: Runtime, folder: Path
 ) -> Mapping[str, object]:
-    """Train on the rows of the pivot, or of all languages, and return notes. Every worker calls it,
-    the first one writes. Raises `DataError` where what is evaluated is trained on.
-
-    Args:
-        head: Reads the rows and makes the models.
-        aligned: The encoder that the training starts from.
-        languages: Those that are trained on, or whose development sets choose the weights.
-        runtime: The device, the seed and the place of checkpoints.
-        folder: Takes the weights and the record of the training.
+    """Train on the rows of the pivot, or of all languages, write the weights and the record of the
+    training into `folder`, and return notes. `languages` are those that are trained on, or whose
+    development sets choose the weights. Every worker calls it, the first one writes. Raises
+    `DataError` where what is evaluated is trained on.
     """
     pivot = head.pivot
     trained = [lang for lang in languages if head.task.trains_on(lang, pivot)]
@@ -97,10 +88,8 @@ class _Group:
         self, aligned: AlignedEncoder, runtime: Runtime, folder: Path, name: str
     ) -> Iterator[tuple[dict[str, object], Mapping[str, int]]]:
         """Train one model, or one per direction where the pivot's transforms differ by language.
-
-        Yields:
-            A record of each model: its direction, its files in `folder`, and its development
-            scores; and what its batches count.
+        Yield the record of each (its direction, its files in `folder`, its development scores), and
+        what its batches count.
         """
         head, towards = self.head, {t.toward for t in aligned.transforms if t.lang == self.lang}
         directions: list[str | None] = [*sorted(lang for lang in towards if lang is not None)]

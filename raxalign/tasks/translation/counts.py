@@ -118,13 +118,8 @@ def count(
     source: AbstractSet[int],
     target: AbstractSet[int],
 ) -> TokenCounts:
-    """Count an output.
-
-    Args:
-        output: the translated pieces of each sentence.
-        references: the pieces of each sentence's translation.
-        source: the pieces that the source language has.
-        target: the pieces that the target language has.
+    """Count an output: the translated pieces of each sentence, against those of the references.
+    `source` and `target` are the pieces that the two languages have.
     """
     both, only = source & target, target - source
     rows = []
@@ -158,13 +153,8 @@ def sacrebleu1(
 
 def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
     """Return convert rate or BLEU-1 of a direction over its sentences, or None where the table has
-    none.
-
-    Args:
-        table: the predictions of all directions and splits, whose dev rows choose the shift.
-        lang: the direction.
-        metric: the metric, with or without a shift's layer and weight.
-        split: the split.
+    none. The metric may name a shift's layer and weight; else the dev rows of the table, which has
+    all directions and splits, choose the shift.
     """
     asked = shift_point(metric)
     stem = metric if asked is None else asked[2]

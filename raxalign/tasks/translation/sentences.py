@@ -81,10 +81,8 @@ class XnliSentences:
         return {**own, **others}
 
     def read(self, split: Split, lang: str, inputs: TaskInputs) -> SentencePairs:
-        """Read a split of a language and the pivot.
-
-        Raises:
-            DataError: a file cannot be read, or the two are not parallel.
+        """Read a split of a language and the pivot. Raises `DataError` where a file cannot be read,
+        or the two are not parallel.
         """
 
         def rows(prefix: str, code: str) -> list[Example]:

@@ -52,16 +52,10 @@ def translate(
     shifts: Mapping[Shift, torch.Tensor],
 ) -> dict[Shift, list[Ints]]:
     """Return the likeliest piece at every position of each row but those of special pieces, for
-    each shift.
+    each shift: what is added to the stream (H,), after the block that its key names.
 
     Nothing is masked. Rows stay in their order. The blocks below a shift run once for all shifts
-    where the architecture allows it.
-
-    Args:
-        stream: the encoder, with inside transforms alone.
-        rows: the sentences as the encoder reads them.
-        lang: their language.
-        shifts: what is added to the stream (H,), after the block that its key names.
+    where the architecture allows it. The encoder has inside transforms alone.
     """
     encoder = stream.encoder
     assert isinstance(encoder, TransformerEncoder)

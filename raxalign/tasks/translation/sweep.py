@@ -31,17 +31,10 @@ _TEXTS = [pa.field(f"{what}_text", pa.string()) for what in ("source", "output",
 
 @dataclass(frozen=True)
 class TranslatedSide:
-    """The sentences of one language that are translated.
-
-    Attributes:
-        lang: the language.
-        pairs: the sentence pairs that are translated (S,).
-        words: the sentences in words.
-        rows: the sentences as the encoder reads them.
-        pieces: the sentences whole and without special pieces.
-        vocabulary: the pieces of all sentences of the side, translated or not; special pieces count
-            as every language's.
-        truncated: the number of rows that are cut.
+    """The sentences of one language that are translated, in words, as rows that the encoder reads,
+    and in pieces, whole and without special ones. `vocabulary` are the pieces of all sentences of
+    the side, translated or not; special pieces count as every language's. `truncated` counts the
+    rows that are cut.
     """
 
     lang: str
@@ -68,13 +61,8 @@ def read_sides(
     languages: tuple[str, str],
     limit: int | None = None,
 ) -> Way:
-    """Make both sides of sentence pairs, the other language's and the pivot's.
-
-    Args:
-        encoder: the encoder.
-        pairs: the sentence pairs.
-        languages: the other language and the pivot.
-        limit: the number of sentences to translate, from the first on (None: all).
+    """Make both sides of sentence pairs, the other language's and the pivot's; the first `limit`
+    ones are translated (None: all).
     """
     first = pairs.first(limit)
     around = len(encoder.pieces([[]], languages[0])[0])
@@ -93,14 +81,8 @@ def read_sides(
 
 @dataclass(frozen=True)
 class ShiftSweep:
-    """The outputs of all shifts in one direction, and their counts, by split.
-
-    Attributes:
-        label: the direction as scores name it (``de-en`` is from German).
-        encoder: the encoder whose tokenizer has the pieces.
-        ways: the sides of each split.
-        outputs: the translated pieces of each sentence.
-        counts: what the outputs are scored by.
+    """The outputs of all shifts in one direction (``de-en`` is from German), the translated pieces
+    of each sentence, and what they are scored by, with the sides of each split.
     """
 
     label: str
@@ -117,13 +99,8 @@ class ShiftSweep:
         ways: Mapping[str, Way],
         shifts: Mapping[Shift, torch.Tensor],
     ) -> ShiftSweep:
-        """Translate the source side of every split by every shift.
-
-        Args:
-            stream: the encoder, with inside transforms alone.
-            label: the direction.
-            ways: the sides of each split.
-            shifts: what is added to the stream (H,).
+        """Translate the source side of every split by every shift, which is added to the stream
+        (H,) of an encoder with inside transforms alone.
         """
         assert isinstance(stream.encoder, TransformerEncoder)
         outputs, counts = {}, {}

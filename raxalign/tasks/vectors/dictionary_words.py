@@ -71,11 +71,6 @@ class Entries:
         return Entries(src, tgt, np.stack([numbers[i][pairs[:, i]] for i in (0, 1)], axis=1))
 
 
-def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
-    """Yield the sentences of a text dataset, `CHUNK` at a time."""
-    yield from sentence_chunks(read_table(folder), "words", CHUNK)
-
-
 def mean_vectors(
     aligned: AlignedEncoder,
     folder: Path,
@@ -83,26 +78,19 @@ def mean_vectors(
     read: ReadWords,
     max_contexts: int | None,
 ) -> tuple[torch.Tensor, Ints]:
-    """Return the means of the vectors of words over their occurrences in a text.
+    """Return the means (V, H) of the vectors of words over their occurrences in a text (a dataset
+    with a column ``words``), zero for a word that does not occur; and the occurrences that were
+    counted (V,).
 
-    Words are met in any casing. Sentences are read in their order; one is encoded where it holds a
-    word that was met less than `max_contexts` times before it, and then all its words count.
-
-    Args:
-        aligned: the encoder.
-        folder: the text, a dataset with a column ``words``.
-        words: V words, lower-cased and all different.
-        read: how words become vectors.
-        max_contexts: the most occurrences of a word that are searched (None: all of them).
-
-    Returns:
-        (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
+    The words are lower-cased and all different, and met in any casing. Sentences are read in their
+    order; one is encoded where it holds a word that was met less than `max_contexts` times before
+    it (None: any word), and then all its words count.
     """
     numbers, met = {word: i for i, word in enumerate(words)}, np.zeros(len(words), np.int64)
     shape, device = (len(words), aligned.hidden_size), aligned.device
     sums_VH = torch.zeros(shape, dtype=torch.float64, device=device)
     counts_V = torch.zeros(len(words), dtype=torch.int64, device=device)
-    for chunk in sentences_of(folder):
+    for chunk in sentence_chunks(read_table(folder), "words", CHUNK):
         places = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
         chosen = list(_wanted(places, met, max_contexts))
         if not chosen:
@@ -153,19 +141,13 @@ def best_gold_ranks(
     measure: Measure,
     k: int = 10,
 ) -> Ranks:
-    """Rank the best gold candidate of each query, 1 for the nearest.
+    """Rank the best gold candidate of each query, 1 for the nearest; `gold_P2` are pairs (P, 2) of
+    a query's number and that of a candidate which is right for it.
 
     Among g nearer candidates and E of the best gold one's own similarity, m of them gold, the rank
     is g + (E + 1) / (m + 1): the mean over all orders of the tied ones, which with one gold
-    candidate is their average rank. Candidates of identical vectors always tie. Neighbourhoods of
-    hubness terms are all queries, those without a gold pair included.
-
-    Args:
-        queries_QH: float (Q, H).
-        candidates_CH: float (C, H).
-        gold_P2: pairs (P, 2) of a query's number and that of a candidate which is right for it.
-        measure: the measure of similarity.
-        k: the number of nearest vectors in a hubness term.
+    candidate is their average rank. Candidates of identical vectors always tie. The neighbourhoods
+    of hubness terms, of `k` vectors, are all queries, those without a gold pair included.
     """
     sides = scaled(queries_QH.float(), candidates_CH.float(), measure)
     candidates, kind = torch.unique(sides.candidates, dim=0, return_inverse=True)

@@ -37,27 +37,14 @@ def anisotropy(vectors_NH: Array) -> float | None:
 
 
 def probe_accuracy(
-    first_NH: Array,
-    second_MH: Array,
-    first_rows: Ints,
-    second_rows: Ints,
-    seed: int = 0,
+    first_NH: Array, second_MH: Array, first_rows: Ints, second_rows: Ints, seed: int = 0
 ) -> float | None:
     """Return the accuracy of a logistic regression that tells the vectors of two languages apart,
-    the mean over both languages (chance is one half).
+    the mean over both languages (chance is one half); None where a half lacks a language.
 
     A random half of the sentences is for training, the other for testing; coordinates are scaled by
-    the training half.
-
-    Args:
-        first_NH: the vectors of one language.
-        second_MH: the vectors of the other one.
-        first_rows: the sentence of each vector (N,); translations have one number.
-        second_rows: the sentence of each vector of the other language (M,).
-        seed: the seed of the halves.
-
-    Returns:
-        the accuracy, or None where a half lacks a language.
+    the training half. `first_rows` (N,) and `second_rows` (M,) number the sentence of each vector;
+    translations have one number.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -76,15 +63,9 @@ def probe_accuracy(
 
 
 def project(vectors_NH: Array, how: str, seed: int = 0) -> Floats:
-    """Return two coordinates of every vector, (N, 2).
-
-    The sign of a direction is such that its largest coordinate is positive. Fewer than three
-    vectors lie at the origin.
-
-    Args:
-        vectors_NH: the vectors.
-        how: `pca`, the two widest directions, or `tsne`, which starts from these.
-        seed: the seed of t-SNE.
+    """Return two coordinates of every vector, (N, 2): the two widest directions (`pca`), or those
+    of t-SNE, which starts from these (`tsne`). The sign of a direction is such that its largest
+    coordinate is positive. Fewer than three vectors lie at the origin.
     """
     vectors = np.asarray(vectors_NH, dtype=np.float64)
     if len(vectors) < 3:

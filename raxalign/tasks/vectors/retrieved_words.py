@@ -35,17 +35,10 @@ def search(
     measure: Measure,
     k: int,
 ) -> FoundWords:
-    """Find the nearest neighbour of every word of two pools in the other pool.
-
-    Args:
-        pairs: the linked words.
-        vectors: of all source words (words, hidden) and of all target words.
-        pools: which source words and which target words are queries, candidates and neighbourhoods.
-        measure: the measure of similarity.
-        k: the number of nearest vectors in a hubness term.
-
-    Returns:
-        the answers for the pairs whose words are both in their pools.
+    """Find the nearest neighbour of every word of two pools in the other pool; return the answers
+    for the pairs whose words are both in their pools. The pools say which source words and which
+    target words are queries, candidates and neighbourhoods; `vectors` (words, H) are those of all
+    words of either side.
     """
     asked = pools[0][pairs.src_word] & pools[1][pairs.tgt_word]
     found = {direction: np.full(len(pairs), -1, np.int64) for direction in DIRECTIONS}

@@ -47,6 +47,7 @@ def test_a_tiny_bitext_is_aligned_in_both_directions(tmp_path):
         right = sum((i, i) in links.pair(k) for k in range(len(SRC)) for i in (0, 1))
         assert right > 1.5 * len(SRC)
     assert list(tmp_path.iterdir()) == []
+    assert [len(links) for links in align([], [], tmp_path)] == [0, 0]
 
 
 def test_words_with_blanks_and_bars_stay_one_word(tmp_path):
@@ -54,11 +55,6 @@ def test_words_with_blanks_and_bars_stay_one_word(tmp_path):
     forward, reverse = align([[odd[w] for w in words] for words in SRC], TGT, tmp_path)
     assert len(forward) == len(reverse) == len(SRC)
     assert max(forward.src.max(), forward.tgt.max(), reverse.src.max(), reverse.tgt.max()) == 1
-
-
-def test_no_sentences_no_links(tmp_path):
-    forward, reverse = align([], [], tmp_path)
-    assert len(forward) == len(reverse) == 0
 
 
 def test_words_are_lower_cased_unless_told_otherwise(tmp_path, monkeypatch):
@@ -83,10 +79,14 @@ def test_options_reach_the_program(tmp_path, program):
     assert asked.split()[-1] == "1"
 
 
-def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch, program):
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(DependencyError, match="pip install eflomal"):
+        align(SRC, TGT, tmp_path)
+    program("exit 0")
+    (tmp_path / "bin" / "eflomal-align").write_text("#!/nowhere/python\n", encoding="ascii")
+    with pytest.raises(DependencyError, match="force-reinstall"):
         align(SRC, TGT, tmp_path)
 
 
@@ -95,25 +95,16 @@ def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch):
     [
         ("echo first >&2; echo it is broken >&2; exit 3", RaxalignError, "(?s)code 3.*is broken"),
         ("kill -9 $$", TransientError, "killed"),
+        (
+            'while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done',
+            RaxalignError,
+            "wrote forward links of 1 sentence pairs, 40 were given",
+        ),
     ],
 )
 def test_a_program_that_fails_is_told_with_its_last_words(tmp_path, program, script, error, told):
     program(script)
     with pytest.raises(error, match=told):
-        align(SRC, TGT, tmp_path)
-
-
-def test_output_of_another_length_is_refused(tmp_path, program):
-    program('while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done')
-    told = "wrote forward links of 1 sentence pairs, 40 were given"
-    with pytest.raises(RaxalignError, match=told):
-        align(SRC, TGT, tmp_path)
-
-
-def test_a_program_that_cannot_be_started_is_a_missing_dependency(tmp_path, program):
-    program("exit 0")
-    (tmp_path / "bin" / "eflomal-align").write_text("#!/nowhere/python\n", encoding="ascii")
-    with pytest.raises(DependencyError, match="force-reinstall"):
         align(SRC, TGT, tmp_path)
 
 
@@ -153,21 +144,16 @@ def test_an_interrupted_run_takes_the_program_and_its_children_with_it(tmp_path,
     assert process.returncode != 0
 
 
-WRONG = ({"model": 4}, {"samplers": 0}, {"length": 0}, {"null_prior": 1}, {"iterations": 5})
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_options_are_refused(wrong):
-    with pytest.raises(ValidationError):
-        Eflomal.Params(**wrong)
+def test_wrong_options_are_refused():
+    wrong = {"model": 4, "samplers": 0, "length": 0, "null_prior": 1, "iterations": 5}
+    for name, value in wrong.items():
+        with pytest.raises(ValidationError):
+            Eflomal.Params(**{name: value})
 
 
 def test_the_library_is_never_imported():
     for file in Path(eflomal.__file__).parents[1].rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [getattr(node, "module", None)]
-            )
-            assert not any(name and name.split(".")[0] == "eflomal" for name in names), file
+            names = [getattr(node, "module", None) or ""]
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert "eflomal" not in {name.split(".")[0] for name in names}, file

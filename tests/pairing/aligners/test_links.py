@@ -32,24 +32,27 @@ def given(tmp_path):
 
 
 def test_lines_are_those_of_the_corpus_in_the_order_of_the_ids(given):
-    content = "0-0\n0-0 2-1\n\n0-0\n1-2 0-1\n"
+    content = "0-0\n0-0 2-1\n9-9\n0-0\n1-2 0-1\n"
     src, tgt = ([side[i] for i in (2, 0, 1)] for side in (SRC, TGT))
     found = given(content, ids=(4, 1, 3), src=src, tgt=tgt)
-    assert found == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}]
+    assert found == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}], "others are not checked"
+    for content, ids, told in (
+        ("0-0\n0-0\n", (0, 1, 2), "has 2 lines, the corpus has at least 3"),
+        ("0-0\nzero\n\n", (0, 1, 2), r"de-en\.links:2: 'zero' is not a link"),
+        ("0-0\n" * 7 + "0-9\n", (7, 2, 5), r"de-en\.links:8: link 0-9 is out of range"),
+    ):
+        with pytest.raises(DataError, match=told):
+            given(content, ids=ids)
 
 
-def test_files_that_count_from_one(given):
-    assert given("1-1 3-2\n1-1\n\n", first=1) == [{(0, 0), (2, 1)}, {(0, 0)}, set()]
-
-
-def test_possible_links_are_kept_or_dropped(given):
+def test_options_say_how_links_are_counted_kept_and_turned(given):
     content = "0-0 1p1\n0p0\n0-0 1-1 1p2\n"
     assert given(content) == [{(0, 0), (1, 1)}, {(0, 0)}, {(0, 0), (1, 1), (1, 2)}]
     assert given(content, possible="drop") == [{(0, 0)}, set(), {(0, 0), (1, 1)}]
-
-
-def test_files_with_the_pivot_first(given):
+    assert given("1-1 3-2\n1-1\n\n", first=1) == [{(0, 0), (2, 1)}, {(0, 0)}, set()]
     assert given("1-2\n0-0\n2-1\n", swap=True) == [{(2, 1)}, {(0, 0)}, {(1, 2)}]
+    with pytest.raises(ValidationError):
+        GivenLinks.Params(first=2)
 
 
 @pytest.mark.parametrize(
@@ -68,26 +71,6 @@ def test_a_link_out_of_range_is_named_with_file_and_line_and_what_to_try(
         given(content, **params)
     assert str(caught.value).startswith(f"{given.path}:{line}: {link} is out of range")
     assert remedy in str(caught.value)
-
-
-def test_the_line_of_a_fault_is_that_of_the_corpus(given):
-    with pytest.raises(DataError) as caught:
-        given("0-0\n" * 7 + "0-9\n", ids=(7, 2, 5))
-    assert caught.value.line == 8
-
-
-def test_links_of_sentences_that_are_not_read_are_not_checked(given):
-    assert given("9-9\n0-0\n9-9\n1-1\n0-0\n", ids=(1, 4, 3)) == [{(0, 0)}, {(0, 0)}, {(1, 1)}]
-
-
-def test_a_file_with_too_few_lines_is_refused(given):
-    with pytest.raises(DataError, match="has 2 lines, the corpus has at least 3"):
-        given("0-0\n0-0\n")
-
-
-def test_what_is_no_link_is_named_with_its_line(given):
-    with pytest.raises(DataError, match=r"de-en\.links:2: 'zero' is not a link"):
-        given("0-0\nzero\n\n")
 
 
 def test_the_corpus_own_links_are_taken_without_a_path(tmp_path):
@@ -116,8 +99,3 @@ def test_the_file_is_a_source_and_no_part_of_the_params_identity():
     assert aligner.sources("de", "en") == {"links": LocalFile(path=Path("/data/de-en.links"))}
     assert "path" not in aligner.params.identity()
     assert GivenLinks(GivenLinks.Params()).sources("de", "en") == {}
-
-
-def test_words_are_counted_from_zero_or_one():
-    with pytest.raises(ValidationError):
-        GivenLinks.Params(first=2)

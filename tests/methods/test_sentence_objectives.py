@@ -1,4 +1,8 @@
+"""Objectives of whole sentences: distillation and the margin."""
+
 from __future__ import annotations
+
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -7,23 +11,18 @@ import torch
 from raxalign.config.sources import LocalFile
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.distillation import (
-    Distill,
-    Distillation,
-    Lessons,
-    Teacher,
-    distillation_loss,
-    load_teacher,
-)
+from raxalign.methods.distillation import Distill, Distillation, Lessons, Teacher
 from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import tokenise
+from raxalign.methods.sentence_margin import Margin, margin_loss
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.methods.contract import in_micro_batches
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 from tests.tiny import tiny_bert
 
 
-def method(**params: object) -> Distillation:
+def method(**params):
     return Distillation(Distillation.Params.model_validate(params))
 
 
@@ -37,25 +36,10 @@ def teacher_folder(tmp_path_factory):
     return folder
 
 
-def sentence(encoder: TransformerEncoder, words: list[str], pooling: str) -> torch.Tensor:
+def sentence(encoder, words, pooling):
     """The last layer's vector of a sentence alone."""
     states = encoder.hidden(encoder.collate(encoder.pieces([words], "x")))[-1][0].detach()
     return states[0] if pooling == "cls" else states.mean(0)
-
-
-def test_both_sides_are_brought_to_the_teachers_vectors_by_mean_squares():
-    src, tgt = (
-        torch.tensor([[1.0, 0.0], [2.0, 2.0]]).double(),
-        torch.tensor([[0.0, 0.0], [1.0, 3.0]]).double(),
-    )
-    teacher = torch.tensor([[1.0, 2.0], [2.0, 3.0]]).double()
-    whole = ((0 + 4) + (0 + 1)) / 4 + ((1 + 4) + (1 + 0)) / 4
-    assert distillation_loss(src, tgt, teacher, 2).item() == pytest.approx(whole, abs=1e-12)
-    parts = [
-        distillation_loss(src[i : i + 1], tgt[i : i + 1], teacher[i : i + 1], 2).item()
-        for i in (0, 1)
-    ]
-    assert sum(parts) == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
@@ -66,7 +50,7 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     student, columns = toy_encoder(tmp_path / "encoder"), toy_rows(5)
     columns["tgt"][3] = columns["tgt"][0]
     folder = write_pairs(tmp_path / "pairs", columns)
-    teacher = load_teacher(teacher_folder, "cpu")
+    teacher = TransformerEncoder.from_folder(teacher_folder)
     taught = Teacher(teacher, tokenise(teacher, [columns["tgt"]], 64), (teacher.n_layers,), "cls")
     lessons = Lessons(read_sentence_rows(student, {"de": folder}, "en", 64), taught)
     objective = Distill(student, lessons, (2,), pooling, cache_bytes=cache)
@@ -131,3 +115,51 @@ def test_a_teacher_that_is_not_there_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"no config\.json"):
         method(teacher=str(tmp_path / "empty")).sources("de", "en")
+
+
+# Cosines x1·y1 = 1, x1·y2 = 0.6, x2·y1 = 0, x2·y2 = 0.8.
+SRC = torch.tensor([[2.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
+TGT = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
+
+
+def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_summed():
+    def nll(gold, other):
+        return -log(exp(5 * (gold - 0.3)) / (exp(5 * (gold - 0.3)) + exp(5 * other)))
+
+    expected = (nll(1, 0.6) + nll(0.8, 0)) / 2 + (nll(1, 0) + nll(0.8, 0.6)) / 2
+    assert margin_loss(SRC, TGT, margin=0.3, scale=5).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("mask", [True, False])
+def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
+    pooling, mask, tmp_path
+):
+    encoder = toy_encoder(tmp_path / "encoder")
+    encoder.model.double()
+    columns, rows = toy_rows(5), [4, 0, 1, 3]
+    columns["tgt"][3] = columns["tgt"][0]  # the rows at the places 1 and 3 of the batch
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    corpus = read_sentence_rows(encoder, folders, "en", 64)
+    options = {"layers": "1", "pooling": pooling, "margin": 0.3, "scale": 10.0}
+    objective = Margin(encoder, corpus, options | {"same_sentence": "mask" if mask else "keep"})
+
+    def vector(sentence):
+        states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()
+        found = states[0] if pooling == "cls" else states.mean(0)
+        return found / found.norm()
+
+    src, tgt = ([vector(columns[side][row]) for row in rows] for side in ("src", "tgt"))
+    expected = 0.0
+    for mine, theirs in ((src, tgt), (tgt, src)):
+        for i in range(4):
+            gold = exp(10 * (float(mine[i] @ theirs[i]) - 0.3))
+            others = [
+                exp(10 * float(mine[i] @ theirs[j]))
+                for j in range(4)
+                if j != i and not (mask and {i, j} == {1, 3})
+            ]
+            expected -= log(gold / (gold + sum(others))) / 4
+    for micro in (4, 3, 1):
+        loss, _ = in_micro_batches(objective, rows, micro)
+        assert loss == pytest.approx(expected, rel=1e-9)

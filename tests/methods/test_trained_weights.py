@@ -1,29 +1,29 @@
-"""Training by low-rank adapters: what is trained, what is held, and what is left afterwards."""
+"""What a training changes: parts that are held, and low-rank adapters instead of weights."""
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import (
     FrozenParts,
     Lora,
     adapted,
+    frozen,
+    frozen_parts,
+    lowest_trained,
     target_layers,
     weight_changes,
 )
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast
 from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
+from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.runtime import Runtime
+from tests.families.subject import Subject
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, resolved, trained
 from tests.methods.toy import toy_encoder, toy_inputs
 
@@ -38,11 +38,11 @@ def root(tmp_path_factory):
     return folder
 
 
-def weights(encoder: TransformerEncoder) -> dict[str, torch.Tensor]:
+def weights(encoder):
     return {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
 
 
-def states(encoder: TransformerEncoder) -> torch.Tensor:
+def states(encoder):
     rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
     with torch.no_grad():
         return torch.cat(encoder.hidden(encoder.collate(rows)))
@@ -86,20 +86,11 @@ def test_before_they_are_merged_nothing_but_adapters_has_changed(root):
     assert torch.allclose(states(encoder), trained_states, atol=1e-6)
 
 
-def test_the_merged_encoder_is_an_ordinary_one_on_disk(root, tmp_path):
-    method = make("distillation", root, lora=RANK_4)
-    aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime())
-    aligned.export(tmp_path / "out")
-    plain = AlignedEncoder.from_export(tmp_path / "out").encoder
-    assert list(weights(plain)) == list(weights(toy_encoder(root / "encoder")))
-    assert torch.equal(states(plain), states(aligned.encoder))
-
-
 def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root):
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
 
-    def fail_halfway() -> None:
+    def fail_halfway():
         with adapted(encoder, RANK_4, 0):
             for parameter in encoder.model.parameters():
                 if parameter.requires_grad:
@@ -124,10 +115,10 @@ def test_frozen_copies_are_the_encoder_as_it_was(root):
         assert first[0] == pytest.approx(first[1], rel=1e-6)
 
 
-def losses_of(method: Any, root: Path) -> list[float]:
+def losses_of(method, root):
     found: list[float] = []
 
-    def report(metrics: Any, step: int) -> None:
+    def report(metrics, step):
         found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
 
     method.align(
@@ -224,26 +215,10 @@ def test_targets_that_are_not_there_are_refused_with_those_that_are(root):
     )
 
 
-def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters():
-    from transformers import ModernBertConfig, ModernBertForMaskedLM
-
-    model = ModernBertForMaskedLM(
-        ModernBertConfig(
-            vocab_size=20,
-            hidden_size=8,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=8,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-            cls_token_id=1,
-            sep_token_id=2,
-        )
-    )
-    assert target_layers(model, "auto") == [
-        f"model.layers.{i}.attn.{name}" for i in range(2) for name in ("Wqkv", "Wo")
-    ]
+def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters(tmp_path):
+    model = Subject.of("ModernBERT", tmp_path).encoder.model
+    expected = [f"model.layers.{i}.attn.{name}" for i in range(3) for name in ("Wqkv", "Wo")]
+    assert target_layers(model, "auto") == expected
 
 
 def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
@@ -257,16 +232,16 @@ def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(root, tmp_path):
-    method = make(
-        "finetune", root, lora=Lora(rank=4, dropout=0.2), batch_size=4, epochs=3, learning_rate=1e-2
-    )
+@pytest.mark.parametrize("lora", ["none", Lora(rank=4, dropout=0.2)])
+def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(lora, root, tmp_path):
+    options = {"batch_size": 4, "epochs": 3, "learning_rate": 1e-2}
+    method = make("finetune", root, lora=lora, **options)
     inputs = asked_for(method, root)
 
     class KilledError(Exception):
         pass
 
-    def report(_: object, step: int) -> None:
+    def report(_, step):
         if step == 11:
             raise KilledError
 
@@ -279,3 +254,74 @@ def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(root
     method.align(whole, inputs, Runtime(seed=5))
     found, expected = weights(resumed), weights(whole)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def parts(blocks, *, embeddings=False):
+    return FrozenParts(blocks=blocks, embeddings=embeddings)
+
+
+HELD = [
+    ("none", set()),
+    ("lower", {"embeddings", "0"}),
+    ("upper", {"1", "2"}),
+    (parts("lower"), {"0"}),
+    (parts("lower", embeddings=True), {"embeddings", "0"}),
+    (parts("upper", embeddings=True), {"embeddings", "1", "2"}),
+    (parts("1-2"), {"0", "1"}),
+    (parts("2", embeddings=True), {"embeddings", "1"}),
+    (parts("last"), {"2"}),
+    (parts("none", embeddings=True), {"embeddings"}),
+]
+
+
+@pytest.mark.parametrize(("freeze", "held"), HELD)
+def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze, held, tmp_path):
+    encoder = toy_encoder(tmp_path, layers=3)
+    base = encoder.model.base_model
+    named = {
+        "embeddings": base.embeddings,
+        **{str(i): block for i, block in enumerate(base.encoder.layer)},
+    }
+    with frozen(encoder, freeze):
+        for name, part in named.items():
+            assert {p.requires_grad for p in part.parameters()} == {name not in held}
+    assert all(p.requires_grad for p in encoder.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("freeze", "n_blocks", "lowest"),
+    [
+        ("none", 4, 0),
+        ("lower", 4, 3),
+        ("lower", 3, 2),
+        ("upper", 4, 0),
+        (parts("lower"), 4, 0),
+        (parts("2-3", embeddings=True), 4, 1),
+        (parts("1-4", embeddings=True), 4, 5),
+    ],
+)
+def test_the_lowest_layer_that_training_changes(freeze, n_blocks, lowest):
+    assert lowest_trained(freeze, n_blocks) == lowest
+
+
+def test_blocks_that_are_not_there_or_not_blocks_are_refused():
+    with pytest.raises(
+        RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
+    ):
+        frozen_parts(parts("3-9"), 4)
+    for wrong in ("0", "0-2", "middle", "1-", ""):
+        with pytest.raises(ValidationError):
+            parts(wrong)
+    with pytest.raises(ValidationError):
+        FrozenParts.model_validate({"embeddings": True})
+
+
+def test_a_mapping_that_says_what_a_word_says_is_that_word():
+    def identity(freeze):
+        params = StrongContrastive.Params.model_validate({"freeze": freeze})
+        return StrongContrastive(params).canonical()["freeze"]
+
+    assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
+    assert identity({"blocks": "upper"}) == identity("upper") == "upper"
+    assert identity({"blocks": "none"}) == identity("none") == "none"
+    assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}

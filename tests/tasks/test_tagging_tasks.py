@@ -1,11 +1,18 @@
-"""Parts of speech end to end on a tiny BERT, from CoNLL-U and from the phrasebook."""
+"""Taggers end to end on a tiny BERT. Names are known by their words, and end where a plain word
+begins; parts of speech are read from CoNLL-U, the phrasebook and the hub.
+"""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import datasets
 import numpy as np
 import pytest
+import torch
 
+from raxalign.caveats import thin_support
 from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
@@ -15,7 +22,87 @@ from raxalign.tasks.tagging.reading import read_hub
 from raxalign.tasks.tagging.scheme import ENTITIES
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
-from tests.tasks.outcomes import trained, write_hub
+from tests.tasks.outcomes import scores, trained, write_hub
+from tests.tasks.word_ner import WORDS, task, write_all
+
+
+@pytest.fixture
+def encoder(tiny):
+    return tiny(WORDS)
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_all(tmp_path / "files")
+
+
+@pytest.mark.parametrize("crf", ["static", "conditioned"])
+def test_a_crf_learns_names_and_leaves_the_encoder_alone(tmp_path, encoder, files, crf):
+    before = {name: p.clone() for name, p in encoder.model.named_parameters()}
+    ner = task(files, "bilstm_crf", crf=crf, epochs=4)
+    outcome, _ = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
+    found = scores(outcome, "f1")
+    assert found["en", "test"] > 0.9
+    assert {lang for lang, _ in found} == {"en", "de", "avg", "avg_zero_shot"}
+    assert all(torch.equal(p, before[name]) for name, p in encoder.model.named_parameters())
+    assert outcome.notes["tags_not_in_training"] == {"de/test": ["B-MISC"]}
+    predicted = outcome.predictions["predicted"].to_pylist()
+    assert not any("MISC" in tag for row in predicted for tag in row)
+
+
+def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder, files):
+    """In MultiATIS++'s form: the first request of some files has a label too many."""
+    for path in (tmp_path / "files").iterdir():
+        sentences = path.read_text(encoding="utf-8").strip().split("\n\n")[1:]
+        rows = [[line.split(" x ") for line in text.split("\n")] for text in sentences]
+        cells = [[" ".join(column) for column in zip(*row, strict=True)] for row in rows]
+        if path.name in ("train-en", "test-de"):
+            cells[0][1] += " O"
+        lines = ["utterance\tslot_labels", *("\t".join(row) for row in cells)]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    ner = task(files, epochs=1, mismatched="drop")
+    outcome, notes = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
+    said = "1 row is left out: the numbers of words and of tags differ"
+    assert notes["sentences"] == 119
+    assert thin_support("ner", notes) == {"ner en/train": said}
+    assert thin_support("ner", outcome.notes) == {"ner de/test": said}
+    assert outcome.notes["sentences"]["de/test"] == 19
+
+
+@pytest.mark.slow
+def test_each_rule_takes_the_weights_that_it_says(tmp_path, encoder, files):
+    for rule in ("pivot-dev", "mean-dev", "target-dev"):
+        ner = task(
+            files, "bilstm_crf", selection=rule, evaluate_every=4, max_train=40, batch_size=8
+        )
+        outcome, notes = trained(ner, AlignedEncoder(encoder), tmp_path / rule)
+        (record,), found = notes["models"], scores(outcome, "f1")
+        curves, chosen = record["dev"], outcome.notes["steps"]["all"]
+        # 2 epochs of 5 batches: every 4 steps, and at the end
+        assert list(curves) == ["4", "8", "10"]
+        assert set(curves["4"]) == ({"en"} if rule == "pivot-dev" else {"en", "de"})
+        for lang in ("en", "de"):
+            by = {"pivot-dev": ["en"], "mean-dev": ["en", "de"], "target-dev": [lang]}[rule]
+            means = {int(n): np.mean([curve[name] for name in by]) for n, curve in curves.items()}
+            assert chosen[lang] == max(means, key=means.get)
+            if lang in curves["4"]:
+                assert found[lang, "dev"] == pytest.approx(curves[str(chosen[lang])][lang])
+        assert ("warning" in outcome.notes) is (rule == "target-dev")
+        assert {int(step) for step in record["files"]} == set(record["chosen"].values())
+        assert json.loads((tmp_path / rule / "training.json").read_text())["models"][0]["dev"]
+
+
+def test_sentences_that_were_trained_on_are_marked(tmp_path, encoder, files):
+    train, test = (
+        Path(files[split].replace("{pivot}", "en").replace("{lang}", "en"))
+        for split in ("train", "test")
+    )
+    test.write_text(test.read_text() + train.read_text().split("\n\n")[1] + "\n", encoding="utf-8")
+    ner = task(files, epochs=1, max_train=16)
+    outcome, _ = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
+    assert outcome.notes["seen_in_training"] == {"en/test": 1}
+    assert [row["id"] for row in outcome.predictions.to_pylist() if row["seen"]] == [20]
+
 
 KINDS = {
     "DET": ["the", "a"],
@@ -26,7 +113,7 @@ KINDS = {
 ORDER = ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
 
 
-def write(path, n, seed, last="PUNCT"):
+def write_words(path, n, seed, last="PUNCT"):
     rng, text = np.random.default_rng(seed), "# newdoc\n"
     for _ in range(n):
         words = [str(rng.choice(KINDS[kind])) for kind in ORDER]
@@ -46,7 +133,7 @@ def write(path, n, seed, last="PUNCT"):
 
 
 @pytest.fixture
-def encoder(tiny):
+def speech(tiny):
     return tiny([word for words in KINDS.values() for word in words], positions=16)
 
 
@@ -55,16 +142,16 @@ def pos(tmp_path, **params):
     return Pos(Pos.Params(data=data, learning_rate=5e-3, batch_size=8, epochs=3, **params))
 
 
-def outcome(tmp_path, encoder, **params):
-    write(tmp_path / "train", 48, 0)
-    write(tmp_path / "dev-en", 12, 1)
-    write(tmp_path / "dev-de", 12, 2, last="SYM")
+def pos_outcome(tmp_path, speech, **params):
+    write_words(tmp_path / "train", 48, 0)
+    write_words(tmp_path / "dev-en", 12, 1)
+    write_words(tmp_path / "dev-de", 12, 2, last="SYM")
     # A small grammar says the same again: what is asked here is how words are counted.
-    return trained(pos(tmp_path, **params), AlignedEncoder(encoder), tmp_path / "tuned")[0]
+    return trained(pos(tmp_path, **params), AlignedEncoder(speech), tmp_path / "tuned")[0]
 
 
-def test_tags_that_training_lacks_are_wrong(tmp_path, encoder):
-    found = outcome(tmp_path, encoder)
+def test_tags_that_training_lacks_are_wrong(tmp_path, speech):
+    found = pos_outcome(tmp_path, speech)
     shares = {"en": 1, "de": 5 / 6, "avg": 11 / 12, "avg_zero_shot": 5 / 6}
     values = {(s.lang, s.metric): s.value for s in found.scores}
     assert values == {(lang, "accuracy"): pytest.approx(v) for lang, v in shares.items()}
@@ -72,19 +159,19 @@ def test_tags_that_training_lacks_are_wrong(tmp_path, encoder):
     assert "f1" not in found.predictions.column_names
 
 
-def test_words_beyond_the_length_are_wrong(tmp_path, encoder):
+def test_words_beyond_the_length_are_wrong(tmp_path, speech):
     """Of [CLS], six words and [SEP], eight pieces, two words more than six pieces leave room for
     are left out.
     """
-    found = outcome(tmp_path, encoder, max_length=8)
+    found = pos_outcome(tmp_path, speech, max_length=8)
     assert {s.value for s in found.scores if s.lang == "en"} == {1.0}
-    write(tmp_path / "dev-en", 4, 5)
+    write_words(tmp_path / "dev-en", 4, 5)
     rest = "\t_\tNOUN" + "\t_" * 6 + "\n"
     text = (tmp_path / "dev-en").read_text()
     text = text.replace("6\t.\t", f"6\tcat{rest}7\tdog{rest}8\t.\t")
     (tmp_path / "dev-en").write_text(text)
     task, given = pos(tmp_path, max_length=8), TaskInputs("en")
-    aligned = AlignedEncoder(encoder)
+    aligned = AlignedEncoder(speech)
     again = task.evaluate(aligned, ("en",), given, Runtime(), tmp_path / "tuned")
     assert {s.value for s in again.scores if s.lang == "en"} == {6 / 8}
     assert all(row[6:] == ["_", "_"] for row in again.predictions["predicted"].to_pylist())
@@ -148,11 +235,11 @@ def test_a_treebank_of_the_hub_without_a_sentence_is_an_error(tmp_path):
         of_hub(tmp_path, "de_gsd")
 
 
-def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder):
+def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, speech):
     rng = np.random.default_rng(0)
     for config, splits in (
-        ("en_ewt", {"train": 32, "validation": 6, "test": 6}),
-        ("th_pud", {"test": 6}),
+        ("en_ewt", {"train": 8, "validation": 3, "test": 3}),
+        ("th_pud", {"test": 3}),
     ):
         for split, n in splits.items():
             words = [
@@ -165,7 +252,7 @@ def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder)
     def run(name, **params):
         options = {"learning_rate": 5e-3, "batch_size": 8, "epochs": 1, **params}
         task = Pos(Pos.Params(dataset=str(tmp_path / "ud"), **options))
-        aligned = AlignedEncoder(encoder)
+        aligned = AlignedEncoder(speech)
         return trained(task, aligned, tmp_path / name, ("th",), downloads=tmp_path)[0]
 
     found = run("pivot-dev")
@@ -179,8 +266,3 @@ def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder)
         match=r"th_pud:validation: has no split validation; its splits are test.*`selection`",
     ):
         run("target-dev", selection="target-dev")
-
-
-def test_fine_tuning_takes_five_epochs():
-    assert Pos(Pos.Params()).settings().epochs == 5
-    assert Pos(Pos.Params(tagger="bilstm_crf")).settings().epochs == 40

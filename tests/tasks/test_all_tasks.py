@@ -1,0 +1,161 @@
+"""Options and declared metrics of every task. Options that mean the same have one identity, and
+those that change a result another.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from raxalign.catalog import catalog
+from raxalign.tasks.base import Task
+from raxalign.tasks.slots import Slots
+from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.vectors.frame import VectorTask
+
+GOLD = {"test": {"text": "gold", "links": "gold.{lang}"}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "dictionary_retrieval": {"dictionary": "d.txt"},
+    "word_alignment": {"data": GOLD},
+    "slots": {"data": "phrasebook"},
+}
+NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
+PAPER = {
+    "tagger": "bilstm_crf",
+    "crf": "conditioned",
+    "selection": "target-dev",
+    "evaluate_every": 150,
+    "epochs": 40,
+    "batch_size": 10,
+}
+OF_PAPER = {"profile": "paper"}
+CSLS, COSINE = {"measure": "csls"}, {"measure": "cosine"}
+SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("retrieval", {"unseen_in": 10}, {}),
+    ("retrieval", COSINE | {"k": 3}, COSINE),
+    ("dictionary_retrieval", {"k": 3}, {}),
+    ("dictionary_retrieval", {"contexts": "isolated", "max_contexts": 3}, {"contexts": "isolated"}),
+    ("sentence_retrieval", {"k": 3}, {}),
+    ("sentence_retrieval", {"pooling": "cls", "specials": "exclude"}, {"pooling": "cls"}),
+    ("representation", {"projection": "none", "types": 3}, {"projection": "none"}),
+    ("token_translation", {"alpha": [1]}, {"alpha": 1.0}),
+    ("token_translation", {"rows": "sentences", "block_size": 3}, {"rows": "sentences"}),
+    ("word_alignment", {"threshold": 0.2}, {}),
+    ("word_alignment", {"k": 3}, {}),
+    ("word_alignment", {"measure": "cosine"}, {}),
+    ("word_alignment", SOFTMAX | CSLS | {"k": 3}, SOFTMAX),
+    ("word_alignment", NAACL | {"first": 1}, NAACL),
+    ("ner", OF_PAPER, PAPER),
+    ("ner", {"tagger": "linear", "learning_rate": 2e-5, "hidden": 7}, {}),
+]
+OTHER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("retrieval", {"k": 3}, {}),
+    ("retrieval", {"noncontextual": "queries"}, {}),
+    ("dictionary_retrieval", CSLS | {"k": 3}, CSLS),
+    ("dictionary_retrieval", {"max_contexts": 3}, {}),
+    ("sentence_retrieval", CSLS | {"k": 3}, CSLS),
+    ("sentence_retrieval", {"specials": "exclude"}, {}),
+    ("representation", {"types": 3}, {}),
+    ("token_translation", {"block_size": 3}, {}),
+    ("word_alignment", SOFTMAX | {"threshold": 0.2}, SOFTMAX),
+    ("word_alignment", CSLS, {}),
+    ("word_alignment", CSLS | {"k": 3}, CSLS),
+    ("ner", OF_PAPER | {"crf": "static"}, OF_PAPER),
+    ("xnli", {"static_head": {"hidden": 8}}, {}),
+]
+
+
+def made(kind, **params):
+    task = catalog("tasks")[kind]
+    return task(task.Params.model_validate({**NEEDED.get(kind, {}), **params}))
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), SAME + OTHER)
+def test_options_have_one_identity_where_they_mean_the_same_and_only_there(kind, one, other):
+    same = (kind, one, other) in SAME
+    assert (made(kind, **one).canonical() == made(kind, **other).canonical()) is same
+
+
+def test_comparisons_of_vectors_have_no_chance():
+    for kind, task in catalog("tasks").items():
+        if issubclass(task, VectorTask):
+            assert not made(kind).has_chance(), kind
+
+
+def test_taggers_of_the_paper_are_conditioned_crfs_on_frozen_features():
+    more = {"hidden": 384, "lstm_layers": 2, "dropout": 0.5, "input_dropout": 0.5}
+    expected = {**PAPER, **more, "learning_rate": 1e-4, "layers": "last-four"}
+    for kind, task in catalog("tasks").items():
+        if issubclass(task, TaggingTask):
+            settings = made(kind, **OF_PAPER).settings()
+            assert {name: getattr(settings, name) for name in expected} == expected
+    assert made("ner", **OF_PAPER).training_languages(("de",), "en") == ("en", "de")
+    own = made("ner", **OF_PAPER, selection="pivot-dev")
+    assert own.settings().selection == "pivot-dev"
+
+
+def test_parts_of_speech_are_tuned_for_five_epochs_and_the_data_of_slots_have_no_default():
+    assert made("pos").settings().epochs == 5
+    assert made("pos", tagger="bilstm_crf").settings().epochs == 40
+    with pytest.raises(ValidationError, match="data"):
+        Slots.Params()
+    assert "dataset" in made("slots", data="hub").check(("de",), "en")[0]
+
+
+KINDS: dict[str, type[Task]] = dict(catalog("tasks").items())
+
+
+def examples(name):
+    """Every name that a declaration stands for, with 3 for a number.
+
+    >>> examples("layer{l}_{a|b}")
+    ['layer3_a', 'layer3_b']
+    """
+    parts = re.split(r"\{([^{}]*)\}", name)
+    choices = [
+        [part] if place % 2 == 0 else part.split("|") if "|" in part else ["3"]
+        for place, part in enumerate(parts)
+    ]
+    return ["".join(chosen) for chosen in product(*choices)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_metric_has_one_declaration_and_one_sentence(kind):
+    declared, main = KINDS[kind].metrics, KINDS[kind].measured(KINDS[kind].main_metric)
+    assert main is not None
+    assert (main.name, main.role) == (KINDS[kind].main_metric, "score")
+    for entry in declared:
+        assert re.fullmatch(r"[A-Z](?:(?!\. [A-Z]).)*\.", entry.about), entry
+        for metric in examples(entry.name):
+            assert [other for other in declared if other.names(metric)] == [entry]
+
+
+ANISOTROPY = ("anisotropy", "anisotropy_pivot")
+LAYERS = tuple(f"layer3_{name}" for name in ("language_probe", *ANISOTROPY))
+NUMBERS = {"representation": (*ANISOTROPY, *LAYERS[1:])}
+LOWER = {"word_alignment": ("alignment_error_rate",), "sentence_retrieval": ("own_language",)}
+NEITHER = {
+    "representation": ("language_probe", *ANISOTROPY, *LAYERS),
+    "sentence_retrieval": ("pivot_language",),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_units_and_directions_are_those_of_this_list(kind):
+    """What is not a count, nor in one of the lists, is a share of which higher values are better;
+    a standard error is in the unit of its share.
+    """
+    for entry in KINDS[kind].metrics:
+        for metric in examples(entry.name):
+            plain = "lower" if metric in LOWER.get(kind, ()) else "higher"
+            neutral = entry.role in ("count", "error") or metric in NEITHER.get(kind, ())
+            assert entry.better == ("neither" if neutral else plain), metric
+            unit = "number" if metric in NUMBERS.get(kind, ()) else "share"
+            assert entry.unit == ("count" if entry.role == "count" else unit), metric
+            counted = metric.endswith(("_pairs", "_count"))
+            assert (entry.role == "count") is counted, metric
+            assert (entry.role == "error") is metric.endswith("_stderr"), metric
