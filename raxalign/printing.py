@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import sys
-from io import TextIOWrapper
 
 _USER = re.compile(r"(?<=://)(?:[^\s/@'\"]+|[^\s/@:'\"]*:(?!\d+/)[^\s@'\"]+)@")
 """Secrets may have a slash; what a port is before is a path."""
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)"
 )
-
-_LIKE = {
-    "─": "-",
-    "−": "-",
-    "–": "-",
-    "±": "+/-",
-    "…": "...",
-    "“": '"',
-    "”": '"',
-    "▲": "^",
-    "▼": "v",
-}
-_HANDLER = "raxalign.spelled"
 
 
 def printable(text: str) -> str:
@@ -70,22 +55,3 @@ def to_stderr(text: str) -> None:
 
 def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
-
-
-def spell_what_cannot_be_encoded() -> None:
-    """Let stdout and stderr of another encoding than Unicode's print every text: lines and signs by
-    similar ones, other characters as escapes.
-    """
-    codecs.register_error(_HANDLER, _spelled)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors=_HANDLER)
-
-
-def _spelled(error: UnicodeError) -> tuple[str, int]:
-    """Spell the first of the characters that cannot be encoded (a handler of `codecs`)."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    character = error.object[error.start]
-    escape = f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
-    return _LIKE.get(character, escape), error.start + 1

@@ -5,7 +5,6 @@ ASCII terminal.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sysconfig
 from collections.abc import Callable
@@ -113,7 +112,7 @@ def test_a_shell_completes_kinds_and_what_the_grid_file_names(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
-def test_an_ascii_terminal_gets_signs_that_it_has_and_a_full_disk_is_not_called_a_bug(
+def test_an_ascii_terminal_gets_every_table_and_a_full_disk_is_not_called_a_bug(
     tmp_path: Path,
 ) -> None:
     parts = {"languages": "{together: [de]}", "sentences": "100", "tasks": ("retrieval: {}",)}
@@ -122,7 +121,7 @@ def test_an_ascii_terminal_gets_signs_that_it_has_and_a_full_disk_is_not_called_
     plain = typed(*command, cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert plain.returncode == 0
     assert plain.stdout.isascii()
-    assert re.search(r"^-{20,}$", plain.stdout, re.MULTILINE)
+    assert "rotation" in plain.stdout
     with Path("/dev/full").open("w") as full:
         done = typed("results", str(opened.grid.path), cwd=tmp_path, stdout=full.fileno())
     assert done.returncode == 2

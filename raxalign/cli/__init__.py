@@ -8,6 +8,7 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -15,7 +16,6 @@ import typer
 from raxalign.cli import _care, _grids, _results, _single
 from raxalign.cli._terminal import described, print_out
 from raxalign.errors import RaxalignError
-from raxalign.printing import spell_what_cannot_be_encoded
 from raxalign.printing import to_stderr as tell
 
 app = typer.Typer(
@@ -90,7 +90,9 @@ def main() -> None:
 
         trusting.set(True)
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
-    spell_what_cannot_be_encoded()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # signs that its encoding lacks become escapes
+            stream.reconfigure(errors="backslashreplace")
     usual = gc.get_threshold()
     try:
         everywhere = {"--debug", "--trust"}

@@ -29,8 +29,9 @@ def init(
     """Write a commented grid file to start from, or a plug-in of your own with its test.
 
     Options:
-        name: A grid: quickstart (no download), paper (the large one) or mine (your own text files).
-            Or method, task or corpus: a plug-in.
+        name: A grid: quickstart (no download), paper (the large one), mine (your own text files),
+            unseen (languages that no method aligns) or that of a paper, such as cao2020. Or method,
+            task or corpus: a plug-in.
         plugin: The name of the plug-in, for example my_method.
         out: The file to write (default: NAME.yaml here), for a plug-in the folder; nothing is
             overwritten.

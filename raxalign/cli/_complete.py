@@ -42,9 +42,9 @@ def folders(incomplete: str) -> list[str]:
 
 def starts(incomplete: str) -> list[str]:
     """Complete the grid files and the kinds of plug-ins that `raxalign init` writes."""
-    from raxalign.single.start import CHOICES, FOLDERS
+    from raxalign.single.start import FOLDERS, grid_names
 
-    return [name for name in (*CHOICES, *FOLDERS) if name.startswith(incomplete)]
+    return [name for name in (*grid_names(), *FOLDERS) if name.startswith(incomplete)]
 
 
 def names(what: str) -> Completer:

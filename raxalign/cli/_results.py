@@ -97,7 +97,12 @@ def results(
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
     selection = Selection(tasks, metrics, langs, splits, every)
     if best:
-        _print_best(opened, list(rows))
+        from raxalign.report.studies import best_lines
+
+        if not opened.plan.studies:
+            told = "has no `search`; `raxalign results` shows it all"
+            raise RaxalignError(f"{opened.grid.path}: {told}")
+        print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
         return
     rest: Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
@@ -120,14 +125,6 @@ def results(
         tell(f"no results yet in the storage {opened.storage}: raxalign grid {files[0]}{option}")
     for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
-
-
-def _print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
-    from raxalign.report.studies import best_lines
-
-    if not opened.plan.studies:
-        raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
-    print_out("\n".join(best_lines(opened.plan, opened.storage, rows)))
 
 
 def _rows_as_read(opened: Opened, kept: dict[str, dict[str, Any]]) -> Iterator[Mapping[str, Any]]:

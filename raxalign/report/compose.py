@@ -20,7 +20,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
-from raxalign.report.document import Document, Headline, Part, Share, Table, identifier
+from raxalign.report.document import Document, Part, Table, identifier
 from raxalign.report.paper.references import references
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import as_html, as_latex, as_markdown, short_latex, short_markdown
@@ -113,24 +113,19 @@ def compose(
     material = Material(results, judge, figures, ledger, asked.published, measure, asked.sources)
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
+    headline = next((share.headline for share in shares if share.headline is not None), None)
     document = Document(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(part for share in shares for part in share.parts)),
         LEGEND,
-        _headline(shares, asked.claims),
+        headline and replace(headline, claims=tuple(claim_lines(asked.claims))),
         tuple(listing for share in shares for listing in share.listings),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     short = {key[0]: table for key, table in short_tables(results, judge)}
     return Composed(document, files, judge.compared, short)
-
-
-def _headline(shares: Sequence[Share], claims: Sequence[JudgedClaim]) -> Headline | None:
-    """The first headline of the sections, under the claims."""
-    found = next((share.headline for share in shares if share.headline is not None), None)
-    return found and replace(found, claims=tuple(claim_lines(claims)))
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:

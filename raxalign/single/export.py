@@ -290,12 +290,16 @@ def find(key: str, storage: Storage) -> Found:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
     matches: dict[str, Found] = {}
     plans = 0
+
+    def fullness(of: Found) -> tuple[bool, int]:  # a grid may have been run again with more tasks
+        return of.trial.aligned in of.plan.stages, len(of.trial.evaluations)
+
     for plan in stored_plans(storage):
         plans += 1
         for trial in plan.trials:
             if trial.key.startswith(key) or trial.aligned.startswith(key):
                 made = Found(trial, plan)
-                matches[trial.aligned] = max(matches.get(trial.aligned, made), made, key=_fullness)
+                matches[trial.aligned] = max(matches.get(trial.aligned, made), made, key=fullness)
     if len(matches) == 1:
         return next(iter(matches.values()))
     if not matches:
@@ -310,13 +314,6 @@ def find(key: str, storage: Storage) -> Found:
     raise RaxalignError(
         f"export {key}: the keys of several trials begin like this; give more of the key:\n  {told}"
     )
-
-
-def _fullness(found: Found) -> tuple[bool, int]:
-    """Return how much a plan has of a trial: the stage of its aligned encoder comes before the
-    number of tasks (a grid may have been run again with more of them).
-    """
-    return found.trial.aligned in found.plan.stages, len(found.trial.evaluations)
 
 
 def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: SentenceUse) -> Card:

@@ -25,7 +25,6 @@ from raxalign.provenance import versions
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
-    from raxalign.analysis.significance import Interval
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.sentence_module import SentenceUse
     from raxalign.plan.plan import Plan
@@ -155,10 +154,11 @@ def scores_of(
     }
     runs = Predictions(plan, ledger).runs(this, names)
     around = {name: interval(found, examples_alone=True) for name, found in runs.items()}
+    parts = ("low", "high", "examples")
     return [
         replace(
             _score(name, kinds[name[0]], this.values[name].mean, compared.get(name)),
-            **{} if (of := around.get(name)) is None else _bounds_of(of),
+            **dict[str, Any]((part, getattr(around.get(name), part, None)) for part in parts),
             lower=plan.measured(name[0], name[2]).better == "lower",
             ways=ways.get(name[0], CardScore.ways),
         )
@@ -177,10 +177,6 @@ def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
         shown = next((table for table in there if table[0] == main), next(iter(there), None))
         names = [name for name in cell.values if (name[0], name[2:]) == (task, shown)]
         yield from sorted(names, key=lambda name: name[1] in MEANS)
-
-
-def _bounds_of(found: Interval) -> dict[str, Any]:
-    return {"low": found.low, "high": found.high, "examples": found.examples}
 
 
 def _score(name: Name, kind: str, value: float, against: Compared | None) -> CardScore:

@@ -12,7 +12,7 @@ from raxalign.catalog import catalog
 from raxalign.config.spaces import KINDS
 from raxalign.errors import RaxalignError, StorageError
 
-CHOICES = ("quickstart", "paper", "mine")
+_FIRST = ("quickstart", "paper", "mine", "unseen")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
 """What there is a first plug-in of, with the folder of its kind."""
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -42,18 +42,25 @@ def grids_folder() -> Path:
     """
     package = Path(raxalign.__file__).parent
     for folder in (package / "grids", package.parent / "grids"):
-        if (folder / f"{CHOICES[0]}.yaml").is_file():
+        if (folder / f"{_FIRST[0]}.yaml").is_file():
             return folder
     raise RaxalignError(f"{package / 'grids'}: is not there; install raxalign again")
 
 
+def grid_names() -> list[str]:
+    """Return the names of the grids that the package carries, those to start from first."""
+    names = {path.stem for path in grids_folder().glob("*.yaml")}
+    return [*(name for name in _FIRST if name in names), *sorted(names - {*_FIRST})]
+
+
 def write_grid(name: str, out: Path | None = None) -> Path:
-    """Write the grid `name` (one of `CHOICES`) to `out`, by default ``<name>.yaml`` here; returns
-    where it lies. Raises `RaxalignError` for another name and for a file that is there already,
+    """Write a grid of the package to `out`, by default ``<name>.yaml`` here; return where it lies.
+    Raises `RaxalignError` for another name and for a file that is there already,
     `StorageError` where the file cannot be written.
     """
-    if name not in CHOICES:
-        raise RaxalignError(f"init {name}: is not one of the grids; there are {', '.join(CHOICES)}")
+    known = grid_names()
+    if name not in known:
+        raise RaxalignError(f"init {name}: is not one of the grids; there are {', '.join(known)}")
     out = out or Path(f"{name}.yaml")
     text = (grids_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     _write(out, text, "give another name with --out, or remove it first")

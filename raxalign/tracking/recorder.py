@@ -151,7 +151,10 @@ class Recorder:
             found = cells(rows(self._plan, self._ledger), self._plan.pivot, self._plan.measured)
             compared = self._compared(found)
             for cell in found:
-                self._write_cell(cell, compared)
+                wanted = runs.cell_run(self._plan, cell)
+                run = self._runs.find(wanted.key) or self._runs.make(wanted)
+                means = runs.cell_metrics(self._plan, cell, compared)
+                self._runs.save(run, Change(means, params=wanted.params, status="FINISHED"))
         self._page.show(self._plan, dict.fromkeys(name for cell in found for name in cell.values))
         self._end_running(known)
         self._runs.save(self._grid(), Change(status="FAILED" if failed else "FINISHED"))
@@ -287,13 +290,6 @@ class Recorder:
             total, latest = math.fsum(value for _, value, *_ in hours), max(h[3] for h in hours)
             shown.append((GPU_HOURS, total, 0, latest))
         return shown, {_CURVES: json.dumps(last)} if points else {}
-
-    def _write_cell(self, cell: Cell, compared: Sequence[Compared]) -> None:
-        """Write the means of a cell."""
-        wanted = runs.cell_run(self._plan, cell)
-        run = self._runs.find(wanted.key) or self._runs.make(wanted)
-        metrics = runs.cell_metrics(self._plan, cell, compared)
-        self._runs.save(run, Change(metrics=metrics, params=wanted.params, status="FINISHED"))
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
         """Test the cells; returns nothing where predictions are damaged, which a warning names:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from raxalign.cli import app
+from raxalign.plan.load import open_grid
 from raxalign.report.status import watched
 from raxalign.store.ledger import Ledger
-from raxalign.store.storage import Storage
 from tests.ledgers import fill_all, made_up
 
 pytestmark = pytest.mark.slow
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def test_watch_shows_what_changes_and_ends_with_the_grid(tmp_path: Path) -> None:
     opened, _ = made_up(tmp_path, methods=("none: {}", "rotation: {}"), more="")
-    empty = replace(opened, storage=Storage(str(tmp_path / "other")))
+    empty = open_grid(opened.grid.path, storage=str(tmp_path / "other"))
     shown = watched(empty)
     first = next(shown)
     assert first.startswith("small: 0 of ")

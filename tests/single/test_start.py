@@ -21,8 +21,8 @@ from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.expansion.expand import expand
 from raxalign.single.start import (
-    CHOICES,
     FOLDERS,
+    grid_names,
     grids_folder,
     write_grid,
     write_plugin,
@@ -35,7 +35,7 @@ NAMES = {"method": "my_shift", "task": "my_gap", "corpus": "my_lines"}
 CORPUS = "{source: phrasebook, size: 200, split: {test: 30, dev: 30}}"
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", grid_names())
 def test_a_grid_is_written_that_plans_and_has_comments(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_files_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
     }
     with pytest.raises(StorageError, match="cannot be written"):
         write(tmp_path / "mine.yaml" / "below.yaml")
-    known = "init mein: is not one of the grids; there are quickstart, paper, mine"
+    known = "init mein: is not one of the grids; there are quickstart, paper, mine, unseen, cao2020"
     with pytest.raises(RaxalignError, match=known):
         write_grid("mein")
 

@@ -60,6 +60,7 @@ class MethodRanks(Section):
         results, (task, metric, _) = self.material.results, table
         scale = results.unit(task, metric).scale
         shown = list(zip(ranking.cells, ranking.ranks, strict=True))
+        names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))
         values = [
             scale * cell.values[name].mean
             for cell in ranking.cells
@@ -71,10 +72,10 @@ class MethodRanks(Section):
                 (rank.rank,),
                 (value,),
                 look="dots",
-                colour=place,
+                colour=names.index(named(cell, results.plan)),
                 x_ends=((rank.best, rank.worst),),
             )
-            for place, ((cell, rank), value) in enumerate(zip(shown, values, strict=True))
+            for (cell, rank), value in zip(shown, values, strict=True)
         ]
         dots = [(rank.rank, value) for (_, rank), value in zip(shown, values, strict=True)]
         links = [(*dots[group[0]], *dots[group[-1]]) for group in ranking.groups]
