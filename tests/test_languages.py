@@ -17,9 +17,7 @@ def test_languages_with_three_letters_have_their_scripts_and_spaces():
             assert (known.script, known.spaced, known.segmenter) == (script, True, None), code
 
 
-def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(monkeypatch):
     codes = sorted(languages._SHORT_CODES)
     language.cache_clear()
     with monkeypatch.context() as without:

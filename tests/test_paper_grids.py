@@ -100,9 +100,7 @@ def plan_of(name: str) -> Plan:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GRIDS.glob("*.yaml")))
-def test_a_shipped_grid_plans_and_only_what_is_named_here_is_untouched_or_outdated(
-    name: str,
-) -> None:
+def test_a_shipped_grid_plans_and_only_what_is_named_here_is_untouched_or_outdated(name):
     plan = plan_of(name)
     methods = {trial.method for trial in plan.trials} | {study.method for study in plan.studies}
     assert methods == {spec.name for spec in grid_of(name).methods}
@@ -191,9 +189,7 @@ def test_the_pairs_of_pan_et_al_are_counted_for_every_size() -> None:
 @pytest.mark.parametrize(
     ("name", "layers", "points"), [("cao2020", "last", "occurrences"), ("weam2021", "0", "types")]
 )
-def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(
-    name: str, layers: str, points: str
-) -> None:
+def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(name, layers, points):
     grid = grid_of(name)
     (task,) = [task for task in grid.tasks if task.kind == "representation"]
     assert (task.languages, task.params.layers, task.params.projection) == (("de",), layers, "tsne")
@@ -232,9 +228,7 @@ TRAINING = [
 
 
 @pytest.mark.parametrize(("name", "kind", "wanted"), TRAINING)
-def test_tasks_are_trained_as_the_paper_says(
-    name: str, kind: str, wanted: tuple[object, ...]
-) -> None:
+def test_tasks_are_trained_as_the_paper_says(name, kind, wanted):
     tasks = [task.params for task in grid_of(name).tasks if task.kind == kind]
     names = ("schedule", "weight_decay", "betas", "eps", "warmup", "learning_rate")
     names += ("batch_size", "epochs")

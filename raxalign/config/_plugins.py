@@ -67,18 +67,9 @@ def read_plugin(
     faults: Faults,
     also: Iterable[str] = ("kind",),
 ) -> tuple[str, BaseParams] | None:
-    """Read a plug-in.
-
-    Args:
-        folder: Its folder in the catalogue.
-        kind: The value that names its kind.
-        node: The mapping that it is in.
-        entries: Its options, and entries that `also` names, which are left out.
-        faults: Receives the faults.
-        also: Keys that the mapping may hold besides the options.
-
-    Returns:
-        Its kind as plans have it, and its options; None after a fault.
+    """Read a plug-in of a folder of the catalogue: its kind as plans have it, and its options; None
+    after a fault. `kind` names it, `node` is the mapping that it is in, and `also` names the
+    `entries` that are no options.
     """
     params = plugin_params(folder, kind, faults)
     if params is None:

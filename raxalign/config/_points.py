@@ -85,18 +85,9 @@ def read_points(
     *,
     search: bool,
 ) -> tuple[tuple[BaseParams, ...], SearchedMethod | None]:
-    """Read the options of a method.
-
-    Args:
-        params: Its options model.
-        node: The method.
-        values: Its entries but for `kind`.
-        faults: Receives the faults.
-        search: Whether the grid has a section `search`, so that options may be spaces.
-
-    Returns:
-        Its points, and the searched method where an option is a space: the points are then the
-        corners of the space, every choice with the lower ends of the ranges.
+    """Read the options of a method, its `values` but for `kind`: its points, and the searched
+    method where an option is a space (which takes a section `search`). The points are then the
+    corners of the space, every choice with the lower ends of the ranges.
     """
     known = known_keys(params, values, faults, also=("kind",))
     before, spaces = len(faults), list(_spaces_in(known))

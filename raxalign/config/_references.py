@@ -25,12 +25,8 @@ def read_exclude(
 ) -> tuple[dict[str, Any], ...]:
     """Read the excluded points, with the values of the grid that each entry means.
 
-    Args:
-        node: The section.
-        grid: The grid as far as it was read; a section with faults lacks what has them.
-        written: The other sections, for the names of methods that have faults, and the encoders as
-            they are written.
-        faults: Receives the faults.
+    A section of `grid` with faults lacks what has them; `written` has the other sections, for the
+    names of methods that have faults, and the encoders as they are written.
     """
     if not isinstance(node.value, list):
         remedy = "write [{method: name, sentences: 1000}, ...]"

@@ -45,12 +45,8 @@ def validate(
 ) -> Model | None:
     """Return the model of a mapping, with absolute paths, or None after its faults were added.
 
-    Args:
-        model: The options model.
-        node: The mapping.
-        faults: Receives the faults.
-        also: Keys that the mapping may hold besides those of the model.
-        values: The entries, where they are not those of the node itself.
+    The mapping may hold the keys `also` besides those of the model; `values` are the entries where
+    they are not those of the node itself.
     """
     entries = node.entries(faults) if values is None else values
     known = known_keys(model, entries, faults, also=also)

@@ -173,10 +173,7 @@ def names() -> tuple[str, ...]:
 
 def file_of(name: str) -> Path:
     """Return the file of a publication: of a name in `names()`, or a file of the user's own by its
-    path.
-
-    Raises:
-        DataError: the package that an entry point names does not have the file.
+    path. Raises `DataError` where the package that an entry point names does not have the file.
     """
     if Path(name).suffix in SUFFIXES:
         return Path(name)
@@ -205,10 +202,8 @@ def short_name(name: str) -> str:
 
 
 def read(name: str) -> Publication:
-    """Read a publication: a name in `names()`, or the path of a file of the user's own.
-
-    Raises:
-        GridError: the file cannot be read or breaks the form; every fault with its line.
+    """Read a publication: a name in `names()`, or the path of a file of the user's own. Raises
+    `GridError` with every fault and its line.
     """
     path = file_of(name)
     try:

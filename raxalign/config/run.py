@@ -88,17 +88,8 @@ def effective(
 ) -> RunConfig:
     """Return how a grid is run: flags come first, then the environment, the file and the defaults.
 
-    Args:
-        run: The section `run` of the file, whose storage is absolute.
-        storage: The flag `--storage`; a relative one is in the working directory.
-        address: The flag `--address`.
-        workers: The flag `--workers`.
-        keep: The flag `--keep`.
-        environ: The environment, with `RAXALIGN_STORAGE`, `MLFLOW_TRACKING_URI` and
-            `RAXALIGN_CACHE_GIB`.
-
-    Raises:
-        RaxalignError: A flag or a variable is impossible.
+    `storage` to `keep` are flags, and `environ` has `RAXALIGN_STORAGE`, `MLFLOW_TRACKING_URI` and
+    `RAXALIGN_CACHE_GIB`. Raises `RaxalignError` where a flag or a variable is impossible.
     """
     environ = environ or {}
     if workers is not None and workers < 1:

@@ -73,16 +73,9 @@ class LinkRecipe:
 def build_training(
     bitext: Path, recipe: LinkRecipe, inputs: AlignerInputs, folder: Path
 ) -> dict[str, Json]:
-    """Writes the word pairs of a training bitext to `<folder>/data`.
-
-    Args:
-        bitext: the dataset folder of the training sentences.
-        recipe: how links are made.
-        inputs: what the word aligner works with; sentences and languages are added.
-        folder: the artifact folder to fill.
-
-    Returns:
-        Notes: counts, the word aligner, and the links' digest.
+    """Write the word pairs of a training bitext (a dataset folder) to `<folder>/data`; returns
+    notes: counts, the word aligner, and the links' digest. Sentences and languages are added to
+    `inputs`.
     """
     table = read_table(bitext)
     links = _align({bitext: table}, recipe, inputs)
@@ -100,20 +93,12 @@ def build_heldout(
     *,
     keep_training: bool = False,
 ) -> dict[str, Json]:
-    """Run the word aligner once over test, dev and training sentences together, and write
-    `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types that
-    are linked in the training sentences of this run.
+    """Run the word aligner once over test, dev (the artifact folder `heldout`) and training
+    sentences (a dataset folder) together, and write `<folder>/data` (test), `<folder>/dev` and
+    `<folder>/linked_types.arrow`, the word types that are linked in the training sentences of this
+    run; with `keep_training` also `<folder>/train`, for `slice_training`.
 
-    Args:
-        heldout: the artifact folder of test and dev.
-        training: the dataset folder of training.
-        recipe: how links are made.
-        inputs: what the word aligner works with; sentences and languages are added.
-        folder: the artifact folder to fill.
-        keep_training: whether `<folder>/train` is written too, for `slice_training`.
-
-    Returns:
-        Notes: counts per part, the word aligner, and the digest of all links.
+    Returns notes: counts per part, the word aligner, and the digest of all links.
     """
     bitexts = {source: read_table(source) for source in (heldout / TEST, heldout / DEV, training)}
     links = _align(bitexts, recipe, inputs)

@@ -34,20 +34,12 @@ def nearest_neighbors(
     A k above the number of vectors means all of them. Ties go to the lower index; identical
     candidates always tie, other ties hold up to rounding.
 
-    Args:
-        source: float (n, d), on any device, normalised or not; half precision is computed in
-            float32.
-        target: float (m, d), same device and dtype.
-        measure: the measure of similarity, one of `MEASURES`.
-        k: the number of nearest vectors in a hubness term.
-        tiling: how the work is cut, for tests and tuning.
+    Vectors are float (n, d) and (m, d), on one device, normalised or not; half precision is
+    computed in float32. `k` is the number of nearest vectors in a hubness term; `tiling` is for
+    tests and tuning. Returns int64 (n,) indices into `target` and int64 (m,) indices into `source`.
 
-    Returns:
-        (forward, backward): int64 (n,) indices into `target`, int64 (m,) indices into `source`.
-
-    Raises:
-        ValueError: shapes, devices or dtypes that do not go together, a side without vectors,
-            values that are not finite, an unknown measure.
+    Raises `ValueError` for shapes, devices or dtypes that do not go together, a side without
+    vectors, values that are not finite, or an unknown measure.
     """
     _check(source, target, measure, k)
     with torch.no_grad():
@@ -90,12 +82,7 @@ def best_candidates(
     The best of a query's nearest comes first. Of other candidates, none of a group scores above
     twice the group's peak, or the similarity of the last of the nearest, less its smallest penalty.
     Groups are computed again whose bound reaches the best score: first the one with the largest.
-
-    Args:
-        queries: the queries, n vectors.
-        candidates: the candidates, m vectors.
-        nearest: the queries' nearest and their peaks among the candidates.
-        penalties: what is subtracted for each candidate (m,), by its place.
+    `penalties` (m,) are subtracted for each candidate, by its place.
     """
     double, group = 2 * queries.query_factors(), nearest.group
     best = _Best(queries, candidates, penalties, nearest, double)

@@ -81,13 +81,8 @@ def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
 
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
-    """Make one entry of the ledger, and before it the stages that it depends on.
-
-    Args:
-        workshop: Makes the stages, on one worker.
-        key: The key of the evaluation.
-        task: The name that the grid gives the task.
-        encoder: The label of the encoder.
+    """Make one entry of the ledger, and before it the stages that it depends on, for a task and an
+    encoder by the names that the grid gives them.
     """
     stage = workshop.plan.stages[key]
     trained = _ensure_inputs(workshop, stage)

@@ -98,9 +98,7 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
     assert "exclude[0].freeze: a mapping is not a value of freeze of this grid" in told
 
 
-def test_paths_are_relative_to_the_grid_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_the_grid_file(tmp_path, monkeypatch):
     (tmp_path / "grids" / "beside").mkdir(parents=True)
     text = change("data/{lang}", "../data/{lang}")
     encoders = "[beside, ../mini, ~/mine, {kind: transformer, name: ./other}, some/hub-name]"
@@ -141,9 +139,7 @@ def test_a_language_may_have_a_corpus_of_its_own(read: Any, tmp_path: Path) -> N
     assert grid.corpus.split == Split(test=1024, dev=0)
 
 
-def test_shared_options_may_be_incomplete_where_each_language_completes_them(
-    read: Any, faults: Any
-) -> None:
+def test_shared_options_may_be_incomplete_where_each_language_completes_them(read, faults):
     text = change("  path: data/{lang}-{pivot}", "  by_language: {de: {path: a}, no: {path: b}}")
     assert read(text).corpora["no"].params.path.endswith("/b")
     about = (

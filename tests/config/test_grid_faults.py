@@ -31,9 +31,7 @@ def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults:
     assert "did you mean rotation?" in told[4]
 
 
-def test_of_very_many_faults_the_first_hundred_are_printed_and_the_others_counted(
-    read: Any,
-) -> None:
+def test_of_very_many_faults_the_first_hundred_are_printed_and_the_others_counted(read):
     with pytest.raises(GridError) as caught:
         read(f"{SMALL}seeds: [{', '.join(['a'] * 1_200)}]\n")
     first, *lines, last = str(caught.value).splitlines()
@@ -182,9 +180,7 @@ retrieval: {} => retrieval: {languages: [deutsch]}
 
 
 @pytest.mark.parametrize(("old", "new", "said"), FAULTS)
-def test_a_fault_has_its_line_and_says_what_is_right(
-    faults: Any, old: str, new: str, said: str
-) -> None:
+def test_a_fault_has_its_line_and_says_what_is_right(faults, old, new, said):
     assert any(said in line for line in faults(change(old, new))), faults(change(old, new))
 
 

@@ -68,9 +68,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         ("opus", "version={Europarl: v7}", "version", {"Europarl": "v7"}),
     ],
 )
-def test_text_that_is_not_yaml_is_taken_as_it_stands(
-    tmp_path: Path, kind: str, option: str, field: str, value: object
-) -> None:
+def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path, kind, option, field, value):
     needed = {"tsv": "path=x", "hub": "dataset=owner/name", "opus": "corpus=Europarl"}[kind]
     assert getattr(read_options("corpora", kind, [needed, option], tmp_path), field) == value
 

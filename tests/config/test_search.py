@@ -109,9 +109,7 @@ retrieval/{lang}-en => retrieval/fr-en => line 15: search.metric: 'fr-en' is not
 
 
 @pytest.mark.parametrize(("old", "new", "said"), FAULTS)
-def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(
-    faults: Any, old: str, new: str, said: str
-) -> None:
+def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(faults, old, new, said):
     told = faults(change(old, new, SEARCHED))
     assert any(line.startswith(said) for line in told), told
 

@@ -6,7 +6,6 @@ import io
 import os
 import pty
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from raxalign.config import trust
 from raxalign.config.grid import load
 from raxalign.config.trust import TRUST
 from raxalign.errors import RaxalignError
-from tests.test_cli import Done, run  # noqa: F401 - a fixture
+from tests.test_cli import run  # noqa: F401 - a fixture
 from tests.test_plugins import grid_with, my_method
 
 pytestmark = pytest.mark.usefixtures("stranger")
@@ -37,12 +36,7 @@ def grid_of(folder: Path, marker: Path, more: str = "") -> Path:
 
 
 @pytest.mark.parametrize("command", ["plan", "report", "doctor", "grid"])
-def test_without_a_terminal_no_command_runs_a_plug_in_that_is_not_trusted(
-    command: str,
-    tmp_path: Path,
-    stranger: Path,
-    run: Callable[..., Done],  # noqa: F811
-) -> None:
+def test_without_a_terminal_no_untrusted_plug_in_runs(command, tmp_path, stranger, run):  # noqa: F811
     grid = grid_of(tmp_path, stranger)
     done = run(command, grid)
     assert done.code == 2
@@ -51,12 +45,7 @@ def test_without_a_terminal_no_command_runs_a_plug_in_that_is_not_trusted(
     assert not stranger.exists()
 
 
-def test_what_was_trusted_once_runs_unasked_and_so_do_edits_of_it(
-    tmp_path: Path,
-    stranger: Path,
-    run: Callable[..., Done],  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_trusted_and_edits_of_it_run(tmp_path, stranger, run, monkeypatch):  # noqa: F811
     """A file in another folder is another one, and so is what a link points to."""
     grid = grid_of(tmp_path, stranger)
     assert run("plan", grid, "--trust").code == 0
@@ -74,9 +63,7 @@ def test_what_was_trusted_once_runs_unasked_and_so_do_edits_of_it(
         load(grid)
 
 
-def test_the_environment_trusts_and_nothing_of_it_is_remembered(
-    tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_trusts_and_nothing_of_it_is_remembered(tmp_path, stranger, monkeypatch):
     grid = grid_of(tmp_path, stranger)
     monkeypatch.setenv(TRUST, "1")
     load(grid)
@@ -98,9 +85,7 @@ def test_a_name_with_a_line_end_trusts_no_other_path(tmp_path: Path, stranger: P
 
 
 @pytest.mark.parametrize("home", ["", "relative"])
-def test_a_user_without_a_home_is_asked_each_time(
-    home: str, tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_without_a_home_is_asked_each_time(home, tmp_path, stranger, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", home)
     monkeypatch.setenv("HOME", home or "no/home")
@@ -113,13 +98,7 @@ def test_a_user_without_a_home_is_asked_each_time(
 
 
 @pytest.mark.parametrize(("answer", "is_trusted"), [("y", True), ("n", False), ("", False)])
-def test_on_a_terminal_the_user_is_asked_once(
-    answer: str,
-    is_trusted: bool,
-    tmp_path: Path,
-    stranger: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_a_terminal_the_user_is_asked_once(answer, is_trusted, tmp_path, stranger, monkeypatch):
     grid = grid_of(tmp_path, stranger)
 
     def ask() -> str:

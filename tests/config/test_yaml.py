@@ -75,9 +75,7 @@ def test_every_duplicate_key_is_told_with_both_lines() -> None:
         (b"a: 1\nb: {lang}-x\n", r"line 2: YAML: .*put texts that hold \{lang\} or \{pivot\} in q"),
     ],
 )
-def test_a_file_that_is_no_grid_is_refused_with_its_line(
-    tmp_path: Path, content: bytes, said: str
-) -> None:
+def test_a_file_that_is_no_grid_is_refused_with_its_line(tmp_path, content, said):
     path = tmp_path / "file.yaml"
     path.write_bytes(content)
     with pytest.raises(GridError, match=f"(?s){said}"):

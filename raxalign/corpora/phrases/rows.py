@@ -46,16 +46,10 @@ def held(kind: str) -> Mapping[str, int]:
 
 
 def read(kind: str, part: str, langs: Sequence[str], rows: range) -> Iterator[tuple[Any, ...]]:
-    """Return the texts of some rows, for each row one list per language.
+    """Return the texts of some rows, for each row one list per language. `kind` is ``sentences``,
+    ``text`` or the name of a task, `part` a seed of sentences or a split.
 
-    Args:
-        kind: What the rows are: ``sentences``, ``text`` or the name of a task.
-        part: A seed of sentences, or a split.
-        langs: Languages, of `LANGS`.
-        rows: The numbers of the rows.
-
-    Raises:
-        DataError: There is no such part, or it has fewer rows.
+    Raises `DataError` where there is no such part, or it has fewer rows.
     """
     import pyarrow.parquet as pq
 
@@ -75,14 +69,7 @@ def read(kind: str, part: str, langs: Sequence[str], rows: range) -> Iterator[tu
 def sentences(
     langs: Sequence[str], count: int, seed: int = 0, first: int = 0
 ) -> Iterator[tuple[PhraseSentence, ...]]:
-    """Return sentences, each in some languages.
-
-    Args:
-        langs: Languages, of `LANGS`.
-        count: How many sentences.
-        seed: Their seed.
-        first: The number of the first one.
-    """
+    """Return `count` sentences of a seed from number `first` on, each in some of `LANGS`."""
     found = read("sentences", str(seed), langs, range(first, first + count))
     return (tuple(_sentence(*cells) for cells in row) for row in found)
 

@@ -101,17 +101,11 @@ _OF_DATASETS: Mapping[str, Mapping[str, str]] = {
 
 
 def own_code(lang: str, codes: Codes) -> str:
-    """Return what data calls a language: by its spelling in the grid, or else by the language.
+    """Return what data calls a language: by its spelling in the grid, or else by the language; the
+    grid's code where `codes` (a mapping, or the name of a list) does not have it.
 
     >>> own_code("de", {"de": "deu"}), own_code("zh-Hant", "ntrex"), own_code("en", "flores")
     ('deu', 'zho-TW', 'eng_Latn')
-
-    Args:
-        lang: the grid's code.
-        codes: the data's codes by language, or the name of a list of codes.
-
-    Returns:
-        the data's code; the grid's where `codes` does not have the language.
     """
     if isinstance(codes, str):
         return _of_list(lang, _LISTS[codes])

@@ -67,13 +67,7 @@ class PieceFilter:
     max_pieces: int = 0
 
     def refuses(self, src: Sequence[str], tgt: Sequence[str], langs: tuple[str, str]) -> str | None:
-        """Return the count that a pair belongs to which is left out; None for one that is kept.
-
-        Args:
-            src: The words of the other language.
-            tgt: The words of the pivot.
-            langs: The other language and the pivot.
-        """
+        """Return the count that a pair belongs to which is left out; None for one that is kept."""
         sizes = self.count(src, langs[0]), self.count(tgt, langs[1])
         if min(sizes) < self.min_pieces:
             return FEW_PIECES
@@ -316,18 +310,11 @@ def _basic_tokenizer() -> tuple[Any, Any]:
 
 
 def write_heldout(source: SplitCorpus, options: BitextOptions, folder: Path) -> dict[str, Any]:
-    """Write the test side to `<folder>/data` and the dev side to `<folder>/dev`, in file order.
+    """Write the test side to `<folder>/data` and the dev side to `<folder>/dev`, in file order;
+    returns notes, with counts per part.
 
-    Args:
-        source: the corpus and its split.
-        options: how it is cleaned.
-        folder: the artifact folder to fill.
-
-    Returns:
-        Notes, with counts per part.
-
-    Raises:
-        DataError: the corpus is shorter than its split, or a side has no sentence pair left.
+    Raises `DataError` where the corpus is shorter than its split, or a side has no sentence pair
+    left.
     """
     cleaner, dev = Cleaner(source, options), source.split[1]
     cleaner.read_last(sum(source.split))
@@ -351,24 +338,13 @@ def write_training(
     elsewhere: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev first;
-    with ``training_from: start`` the first ones of the corpus, in file order.
+    with ``training_from: start`` the first ones of the corpus, in file order. Returns notes, with
+    counts.
 
     With ``overlap: drop``, a pair is left out that shares a normalised side with a held-out line,
-    whose pivot side is held out for another language, or that is a repetition of a pair that was
-    written.
-
-    Args:
-        source: the corpus and its split.
-        sentences: how many pairs to write.
-        options: how they are cleaned.
-        folder: the artifact folder to fill.
-        elsewhere: the folders that `write_heldout` filled for the other languages of one model.
-
-    Returns:
-        Notes, with counts.
-
-    Raises:
-        TooShort: there are fewer than `sentences` (``shortage: refuse``), or none at all.
+    whose pivot side is held out for another language (`elsewhere` are the folders that
+    `write_heldout` filled for those), or that is a repetition of a pair that was written. Raises
+    `TooShort` where there are fewer than `sentences` (``shortage: refuse``), or none at all.
     """
     cleaner = Cleaner(source, options, _pivot_sides(elsewhere))
     backwards = options.training_from == "end"
@@ -397,15 +373,7 @@ def write_text(
     bitexts: Sequence[Path], side: Literal["src", "tgt"], folder: Path
 ) -> dict[str, Any]:
     """Write one side of bitext datasets to `<folder>/data`, columns `words`, `words_text` and
-    `words_starts`: sentences in order, each once.
-
-    Args:
-        bitexts: the dataset folders.
-        side: the column to read.
-        folder: the artifact folder to fill.
-
-    Returns:
-        Notes, with counts.
+    `words_starts`: sentences in order, each once; returns notes, with counts.
     """
     counts: Counter[str] = Counter(read=0, repeated=0, kept=0)
 

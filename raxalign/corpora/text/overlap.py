@@ -62,17 +62,9 @@ def without_overlap(
     elsewhere: frozenset[str],
     counts: Counter[str],
 ) -> Iterator[SentencePair]:
-    """Yield the pairs of which neither side is in the held-out text, nor the pivot side in that of
-    other languages, each once.
-
-    Args:
-        pairs: sentence pairs of the training part.
-        heldout: the sentence pairs of test and dev.
-        elsewhere: normalised pivot sides that are held out for other languages.
-        counts: is added to, by the reason why a pair is left out.
-
-    Yields:
-        The other pairs, in order. Sides are compared as `normalize` leaves them.
+    """Yield, in order and each once, the pairs of which neither side is in the held-out text, nor
+    the pivot side in that of other languages (`elsewhere`, normalised). Sides are compared as
+    `normalize` leaves them; `counts` is added to, by the reason why a pair is left out.
     """
     sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
     sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))

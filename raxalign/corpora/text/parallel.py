@@ -118,15 +118,11 @@ def _correlation(one: list[float], other: list[float]) -> float:
 
 
 def swapped(pairs: Iterable[tuple[str, str]], lang: str, pivot: str) -> str | None:
-    """Return why the two sides of translations seem to be swapped; None where they do not.
+    """Return why the two sides of translations, the first in `lang`, seem to be swapped; None where
+    they do not.
 
     Letters of another script show it, and the most frequent words of a language that the phrasebook
     speaks.
-
-    Args:
-        pairs: Some sentences or words, each with its translation.
-        lang: The language of the first ones.
-        pivot: The language of the second ones.
     """
     found = list(pairs)
     source, target = [own for own, _ in found], [other for _, other in found]
@@ -182,13 +178,8 @@ def crossed(
     langs: tuple[str, str],
     known: tuple[Container[str], Container[str]],
 ) -> str | None:
-    """Return why the two sides of translations seem to be swapped, by the words of texts in the two
-    languages; None where they do not.
-
-    Args:
-        pairs: Some sentences or words, each with its translation.
-        langs: The languages of the first and of the second ones.
-        known: Words of texts in these two languages, lower-cased.
+    """Return why the two sides of translations seem to be swapped, by the lower-cased words of
+    texts in the two languages (`known`); None where they do not.
     """
     different = [(own, other) for own, other in pairs if own != other]
     sides = [_words(side) for side in zip(*different, strict=True)] if different else [[], []]

@@ -208,9 +208,7 @@ class WordAligner(ABC):
     def align(
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
     ) -> tuple[Links, Links]:
-        """Link the words of n sentence pairs, of which no side is empty.
-
-        Returns:
-            Forward and reverse links, each with one entry per sentence pair in input order. An
-            aligner without directions returns the same links twice.
+        """Link the words of n sentence pairs, of which no side is empty: forward and reverse links,
+        each with one entry per sentence pair in input order. An aligner without directions returns
+        the same links twice.
         """

@@ -103,10 +103,7 @@ class SimAlign(WordAligner):
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
     ) -> tuple[Links, Links]:
         """Return the same links as forward and as reverse ones; each pair's are sorted by source,
-        then target.
-
-        Raises:
-            RaxalignError: no encoder was given, or it does not have the layer.
+        then target. Raises `RaxalignError` where the encoder does not have the layer.
         """
         from raxalign.encoders.models.pieces import token_batches
 
@@ -185,16 +182,8 @@ def cosine_similarities(src_NSH: torch.Tensor, tgt_NTH: torch.Tensor) -> torch.T
 def distorted(
     similarities_NST: torch.Tensor, src_lengths: torch.Tensor, tgt_lengths: torch.Tensor, κ: float
 ) -> torch.Tensor:
-    """Return the similarities, lowered away from the diagonal: times ``1 - κ (i/S - j/T)²``.
-
-    Args:
-        similarities_NST: similarities (n, S, T).
-        src_lengths: the number of source words of each sentence pair (n,).
-        tgt_lengths: the number of target words of each sentence pair (n,).
-        κ: the strength; 0 changes nothing.
-
-    Returns:
-        A tensor (n, S, T). Positions i and j count from 1.
+    """Return the similarities, lowered away from the diagonal: times ``1 - κ (i/S - j/T)²``, where
+    positions i and j count from 1 and S and T are the lengths (n,) of each sentence pair.
     """
     _, S, T = similarities_NST.shape
     device = similarities_NST.device
