@@ -6,7 +6,6 @@ import ast
 import csv
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -61,7 +60,6 @@ def test_the_examples_of_the_docs_use_public_names_alone(blocks: Blocks, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("RAXALIGN_TEST_ALL" not in os.environ, reason="the same pages run without Ray")
 @PAGES
 def test_the_examples_of_the_docs_run_and_leave_comparisons(blocks: Blocks, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
