@@ -88,7 +88,7 @@ class Distillation(TrainedMethod["Lessons"]):
 
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
-        """Return the files of the teacher's folder. Raises `DataError` where it is no encoder's."""
+        """Return the files of the teacher's folder. Raises `DataError` where it has no encoder."""
         from raxalign.encoders.transformer import Transformer
 
         if self.params.teacher is None:
