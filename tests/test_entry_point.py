@@ -91,7 +91,7 @@ plugins: [never_run.py]
         ("align rot", "rotation"),
         ("pairs --aligner f", "fast_align"),
         ("search --method tl", "tlm"),
-        ("init pa", "paper"),
+        ("init pa", "paper pan2021"),
         ("results grid.yaml --task ", "words xnli"),
         ("evaluate grid.yaml --encoder base --task x", "xnli"),
         ("results grid.yaml --lang ", "de el"),

@@ -28,7 +28,7 @@ METHODS = (
 
 
 def workshop_of(folder, made, **grid):
-    """A workshop over a grid, which tells what it makes."""
+    """A workshop over a grid, which records what it makes."""
     folder.mkdir()
     plan = expand(load(write_grid(folder, sentences="60", size=150, **grid)))
     tell = lambda stage, seconds: made.append(stage)  # noqa: E731

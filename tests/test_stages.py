@@ -2,7 +2,6 @@
 a small grid.
 """
 
-import json
 from typing import Any
 
 import pytest
@@ -12,14 +11,13 @@ from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.encoders.models import packing
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.errors import StorageError, TrainingDiverged
+from raxalign.errors import TrainingDiverged
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.touch import Meeting
 from raxalign.plan.values.remarks import remarks
 from raxalign.stages import Workshop, run_trial
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
@@ -283,25 +281,3 @@ def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
         run_trial(workshop, finetune.key)
     assert not workshop.store.has("aligned", finetune.aligned)
     assert workshop.ledger.keys() == set(none.evaluations.values())
-
-
-def test_a_damaged_input_is_made_again_before_it_is_used(finished):
-    workshop, made = finished
-    key = next(
-        key
-        for key, stage in workshop.plan.stages.items()
-        if stage.kind == "pairs" and stage.params["part"] == "heldout"
-    )
-    folder = workshop.store.open("pairs", key)
-    victim = folder / "linked_types.arrow"
-    data = bytearray(victim.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    victim.write_bytes(bytes(data))
-    store = ArtifactStore(workshop.store.root)
-    with pytest.warns(UserWarning, match="linked_types"):
-        assert not store.verify("pairs", key)
-    with pytest.raises(StorageError):
-        store.open("pairs", key)
-    workshop.ensure(key)
-    assert made.count(key) == 2
-    assert json.loads((folder / "manifest.json").read_text())["key"] == key

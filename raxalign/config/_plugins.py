@@ -69,7 +69,7 @@ def read_plugin(
 ) -> tuple[str, BaseParams] | None:
     """Read a plug-in of a folder of the catalogue: its kind as plans have it, and its options; None
     after a fault. `kind` names it, `node` is the mapping that it is in, and `also` names the
-    `entries` that are no options.
+    `entries` that are not options.
     """
     params = plugin_params(folder, kind, faults)
     if params is None:

@@ -1,3 +1,1 @@
-"""Ways of aligning representations: one file each. `base` is the contract, `none` the smallest
-example.
-"""
+"""Ways of aligning: one file each; `base` is the contract, `none` the smallest example."""

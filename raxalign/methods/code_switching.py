@@ -1,6 +1,4 @@
-"""Masked language modelling on text whose words are in part changed for translations from a
-dictionary.
-"""
+"""Masked language modelling on text whose words are in part changed for translations."""
 
 from __future__ import annotations
 
@@ -123,9 +121,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         )
 
     def counts(self, rows: SwitchableText) -> dict[str, object]:
-        """Return the number of sentences, words, those with a translation, and entries of each
-        language.
-        """
+        """Return the numbers of sentences, words, translated ones, and entries of each language."""
         return {**super().counts(rows), **rows.coverage()}
 
     def _looked_up(
@@ -157,9 +153,7 @@ def _dev_text(inputs: MethodInputs, work: Path) -> dict[str, Path]:
 def _entries_in_text(
     dictionaries: Entries, inputs: MethodInputs, *, swap: bool
 ) -> dict[str, dict[str, int]]:
-    """For each language the different entries, and how many of them have both words in the
-    texts.
-    """
+    """For each language its different entries, and how many have both words in the texts."""
     from raxalign.corpora.readers.dictionary import found_entries
     from raxalign.corpora.text.dataset import vocabulary
 

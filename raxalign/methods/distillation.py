@@ -1,6 +1,4 @@
-"""Distillation: both sides of the bitext learn the sentence vectors that a teacher gives to the
-pivot's side (Reimers & Gurevych 2020).
-"""
+"""Both sides of the bitext learn a teacher's sentence vectors (Reimers & Gurevych 2020)."""
 
 from __future__ import annotations
 
@@ -90,9 +88,7 @@ class Distillation(TrainedMethod["Lessons"]):
 
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
-        """Return the files of the teacher's folder. Raises `DataError` where it is not there or is
-        not an encoder.
-        """
+        """Return the files of the teacher's folder. Raises `DataError` where it has no encoder."""
         from raxalign.encoders.transformer import Transformer
 
         if self.params.teacher is None:
@@ -120,9 +116,7 @@ class Distillation(TrainedMethod["Lessons"]):
         return Distill(encoder, rows, layers, self.params.pooling)
 
     def notes(self, rows: Lessons, objective: Distill, fitted: Fitted) -> dict[str, object]:
-        """Return the number of sentence pairs, whether the teacher was read once before the
-        training, and the losses.
-        """
+        """Return the number of pairs, whether the teacher was read beforehand, and the losses."""
         notes = super().notes(rows, objective, fitted)
         return {"sentences": len(rows), "teacher_cached": objective.cached, **notes}
 

@@ -1,6 +1,4 @@
-"""Fine-tuning alignment: linked words are drawn together, and one side is held where it was (Cao et
-al. 2020).
-"""
+"""Linked words are drawn together, and one side is held where it was (Cao et al. 2020)."""
 
 from __future__ import annotations
 

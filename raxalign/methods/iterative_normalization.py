@@ -1,6 +1,4 @@
-"""Iterative normalisation: vectors of length one and mean zero at the same time, in each
-language.
-"""
+"""Vectors of length one and mean zero at the same time, in each language."""
 
 from __future__ import annotations
 

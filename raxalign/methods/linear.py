@@ -1,6 +1,4 @@
-"""The linear map of one language's vectors onto the other's that is nearest over word pairs: least
-squares.
-"""
+"""The linear map that brings word pairs nearest together: least squares."""
 
 from __future__ import annotations
 

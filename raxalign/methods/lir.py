@@ -1,6 +1,4 @@
-"""Language information removal: the strongest directions of each language's vectors are taken
-out.
-"""
+"""The strongest directions of each language's vectors are taken out."""
 
 from __future__ import annotations
 

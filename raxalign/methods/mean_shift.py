@@ -1,6 +1,4 @@
-"""Mean difference shift: inside the encoder, one language's vectors are moved by the difference of
-the languages' means.
-"""
+"""Inside the encoder, vectors are moved by the difference of the languages' means."""
 
 from __future__ import annotations
 
@@ -120,9 +118,7 @@ class MeanShift(Method):
         return Acts(stream_from=layer if self.params.alpha else None)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a shift for each language. Raises `RaxalignError` for text without
-        words.
-        """
+        """Return the encoder with its shifts. Raises `RaxalignError` for text without words."""
         from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
         (layer,) = parse_blocks(self.params.layers, encoder.n_layers)

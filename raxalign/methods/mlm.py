@@ -1,6 +1,4 @@
-"""Masked language modelling of single sentences (Devlin et al. 2019): what more training without
-translations does.
-"""
+"""Masked language modelling of single sentences (Devlin et al. 2019)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""No alignment: the encoder as it is, the floor of every comparison. The smallest complete method,
-to copy from.
-"""
+"""The encoder as it is. The smallest complete method, to copy from."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Post-pretraining alignment: sentences are contrasted by momentum, and words predicted across
-languages (Pan et al. 2021).
-"""
+"""Sentences are contrasted by momentum, and words predicted in both (Pan et al. 2021)."""
 
 from __future__ import annotations
 

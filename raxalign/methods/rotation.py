@@ -108,9 +108,7 @@ class Rotation(WordMapMethod):
     params: Params
 
     def needs(self) -> Needs:
-        """Word pairs; with a dictionary the bitext in which its words occur; text for its
-        centroids.
-        """
+        """Word pairs, or the bitext in which a dictionary's words occur; text for its centroids."""
         return replace(super().needs(), text=self.params.reads_corpus())
 
     def idle(self) -> set[str]:
@@ -123,9 +121,7 @@ class Rotation(WordMapMethod):
         return Effect(pivot=super().effect().pivot or self.params.normalize != "none")
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
-        """Return what fits the rotations of one language; the pivot's corpus centroids are found
-        once.
-        """
+        """Return what fits the rotations of a language; the pivot's centroids are found once."""
         return _Rotations(self, encoder, inputs, layers).fit
 
 
@@ -200,9 +196,7 @@ class _Rotations:
         )
 
     def _moments(self, lang: str, steps: tuple[Chains, Chains]) -> Moments:
-        """Return sums over the pairs of one language after the steps of both sides, the side first
-        that moves.
-        """
+        """Return sums over the pairs of a language after both sides' steps, the moving first."""
         pairs = supervised_pairs(self.params, self.encoder, self.inputs, lang, self.layers)
         after = ((stepped(src, steps[0]), stepped(tgt, steps[1])) for src, tgt in pairs)
         missing = no_pairs("rotation", lang, self.inputs.pivot)
@@ -211,9 +205,7 @@ class _Rotations:
     def _centroids(
         self, lang: str, steps: tuple[Chains, Chains], moments: Moments | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the mean vectors (L, H) of both languages after their steps, of that first which
-        moves.
-        """
+        """Return the mean vectors (L, H) of both languages after their steps, the moving first."""
         if self.params.centroids == "pairs":
             assert moments is not None
             return moments.means()

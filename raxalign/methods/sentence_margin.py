@@ -1,6 +1,4 @@
-"""Translation ranking with an additive margin: a sentence is nearer to its translation than to
-other sentences (LaBSE; Feng et al. 2022).
-"""
+"""Translation ranking with an additive margin (LaBSE; Feng et al. 2022)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Rotation of one language's vectors onto the other's: orthogonal Procrustes over mean vectors of
-sentences and their translations.
-"""
+"""Orthogonal Procrustes over mean vectors of sentences and their translations."""
 
 from __future__ import annotations
 

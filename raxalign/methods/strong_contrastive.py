@@ -1,6 +1,4 @@
-"""Strong contrast: linked words are drawn together, and apart from the other words of both
-languages (Wu & Dredze 2020).
-"""
+"""Linked words are contrasted with the words of both languages (Wu & Dredze 2020)."""
 
 from __future__ import annotations
 

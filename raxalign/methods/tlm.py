@@ -1,6 +1,4 @@
-"""Translation language modelling: masked words of a sentence pair are predicted from both sentences
-(Conneau and Lample 2019).
-"""
+"""Masked words of a sentence pair are predicted from both sentences."""
 
 from __future__ import annotations
 

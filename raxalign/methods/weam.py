@@ -1,6 +1,4 @@
-"""Word-exchange aligning: a masked word is also predicted from the state of its translation (Yang
-et al. 2021).
-"""
+"""A masked word is also predicted from the state of its translation (Yang et al. 2021)."""
 
 from __future__ import annotations
 
@@ -89,9 +87,7 @@ class Weam(TrainedMethod[Bitexts]):
         return with_piece_links(bitexts, folders)
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> WordExchange:  # noqa: ARG002
-        """Return the two predictions. Raises `RaxalignError` where the encoder's masked-LM head
-        cannot be copied.
-        """
+        """Return the two predictions. Raises `RaxalignError` where the head cannot be copied."""
         from raxalign.methods.objectives.weam import WordExchange
 
         return WordExchange(encoder, rows, self.resolved())

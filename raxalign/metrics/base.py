@@ -143,9 +143,7 @@ def jackknife(predictions: pa.Table, of: Callable[[pa.Table], float]) -> Sample 
 
 
 def _ratio(parts: Ints, above: Array, below: Array) -> float:
-    """The mean over parts of a ratio of sums; parts without anything below the line are left
-    out.
-    """
+    """The mean over parts of a ratio of sums, without parts with nothing below the line."""
     gains, counts = np.bincount(parts, above), np.bincount(parts, below)
     there = counts > 0
     return float((gains[there] / counts[there]).mean()) if there.any() else 0.0

@@ -1,6 +1,4 @@
-"""Retrieval of dictionary translations: the rank of a right one among the nearest words (Liu et al.
-2020, §3.1).
-"""
+"""Retrieval of dictionary translations among the nearest words (Liu et al. 2020, §3.1)."""
 
 from __future__ import annotations
 

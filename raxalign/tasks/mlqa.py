@@ -1,6 +1,4 @@
-"""Extractive question answering across languages: MLQA, XQuAD and what else is in SQuAD's format
-(Lewis et al. 2020, Artetxe et al. 2020).
-"""
+"""Extractive question answering across languages: MLQA, XQuAD and all in SQuAD's format."""
 
 from __future__ import annotations
 
@@ -76,9 +74,7 @@ class Mlqa(TransferTask):
         return {**super().training(), **crossed}
 
     def watches(self, metric: str) -> bool:
-        """Return whether it is a score of answers in the language of the question, and the dev
-        selections are made.
-        """
+        """Return whether it is a score of answers that dev selections make."""
         asked = self.params.selection != "last" and self.params.setting != "g-xlt"
         return asked and metric in ("f1", "exact_match")
 

@@ -1,6 +1,4 @@
-"""Universal parts of speech across languages: a tagger trained on the pivot, evaluated in every
-language by its accuracy.
-"""
+"""Universal parts of speech across languages: a tagger that is trained on the pivot."""
 
 from __future__ import annotations
 

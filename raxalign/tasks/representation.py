@@ -1,6 +1,4 @@
-"""The geometry of a space: whether a linear probe can tell its languages apart, how far all vectors
-point one way, and where words lie.
-"""
+"""The geometry of a space: language identity, anisotropy, and where words lie."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Word retrieval in parallel sentences: whether the nearest neighbour of a word is its translation
-in the same sentence pair (Cao et al. 2020, §4).
-"""
+"""Word retrieval in parallel sentences (Cao et al. 2020, §4)."""
 
 from __future__ import annotations
 
@@ -137,9 +135,7 @@ class Retrieval(frame.VectorTask):
     def _answer(
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes
     ) -> tuple[Answers, dict[str, object]]:
-        """Search among all words and among first occurrences; return the answers for linked words,
-        and counts.
-        """
+        """Search among all words and first occurrences; return answers for links, and counts."""
         (src, src_read), (tgt, tgt_read) = (
             self._vectors(aligned, words, code)
             for words, code in ((pairs.src, lang), (pairs.tgt, pivot))

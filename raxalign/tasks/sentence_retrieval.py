@@ -1,6 +1,4 @@
-"""Sentence retrieval in the manner of Tatoeba in XTREME (Hu et al. 2020): whether the nearest
-neighbour of a sentence is its translation.
-"""
+"""Sentence retrieval in the manner of Tatoeba in XTREME (Hu et al. 2020)."""
 
 from __future__ import annotations
 
@@ -161,9 +159,7 @@ class SentenceRetrieval(VectorTask):
         return TaskNeeds(bitext=self.params.data == "corpus")
 
     def resolved(self) -> dict[str, Any]:
-        """Return the params with the profile's values where none is given, without the profile's
-        name.
-        """
+        """Return the params with the profile's values where none is given, without its name."""
         given = self.params.identity()
         profile = _PROFILES[given.pop("profile")]
         return {name: profile[name] if value is None else value for name, value in given.items()}

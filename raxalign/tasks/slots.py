@@ -1,6 +1,4 @@
-"""Slots of requests across languages: a tagger trained on the pivot, evaluated in every language by
-the slots' F1.
-"""
+"""Slots of requests across languages: a tagger that is trained on the pivot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Unsupervised token translation (Liu et al. 2020, §5): what a masked LM predicts when one
-language's states are moved to where another's are.
-"""
+"""Unsupervised token translation by a shifted masked LM (Liu et al. 2020, §5)."""
 
 from __future__ import annotations
 
@@ -181,9 +179,7 @@ class TokenTranslation(Task):
     def samples(
         cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], Sample | None]:
-        """Return the samples of convert rate and BLEU-1, of every shift and of the one that the dev
-        side chooses.
-        """
+        """Return the samples of convert rate and BLEU-1, of every shift and the chosen one."""
         return {name: shift_sample(predictions, *name) for name in wanted}
 
     def evaluate(

@@ -1,6 +1,4 @@
-"""Word alignment by vectors in context, without a word aligner, scored against links made by
-hand.
-"""
+"""Word alignment by vectors in context, scored against links made by hand."""
 
 from __future__ import annotations
 
@@ -307,9 +305,7 @@ class WordAlignment(VectorTask):
 def softmax_links(
     src_SH: torch.Tensor, tgt_TH: torch.Tensor, threshold: float
 ) -> list[tuple[int, int]]:
-    """Return the words whose dot product has a share above `threshold` in both directions'
-    softmax.
-    """
+    """Return the words whose product has a share above `threshold` in both softmaxes."""
     if not len(src_SH) or not len(tgt_TH):
         return []
     product_ST = src_SH @ tgt_TH.T
@@ -318,9 +314,7 @@ def softmax_links(
 
 
 def _vectors(side: WordVectors, row: int) -> tuple[torch.Tensor, list[int]]:
-    """The vectors (words, H) of a sentence's words that were read, layers added up, and where they
-    stand in it.
-    """
+    """The vectors (words, H) of a sentence's words that were read, and their places in it."""
     begin, end = side.offsets[row], side.offsets[row + 1]
     present = side.present_N[begin:end]
     return side.vectors_NLH[begin:end][present].float().sum(1), present.nonzero()[:, 0].tolist()

@@ -1,6 +1,4 @@
-"""The gradients of one step, computed in micro-batches that fit into memory, while a thread makes
-the host's side of the next one.
-"""
+"""The gradients of one step, in micro-batches that fit into memory."""
 
 from __future__ import annotations
 

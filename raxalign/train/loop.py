@@ -1,6 +1,4 @@
-"""The training loop: plain PyTorch, the same result with any number of workers, and after any
-number of deaths.
-"""
+"""The training loop: the same result with any number of workers, and of deaths."""
 
 from __future__ import annotations
 

@@ -122,9 +122,7 @@ class Objective(ABC):
 
     @abstractmethod
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """Return the contribution of the rows ``step.rows[positions]``: a scalar with a
-        gradient.
-        """
+        """Return the contribution of the rows ``step.rows[positions]``, a scalar with gradient."""
 
     def end(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """After the optimiser's step, without gradients: for averages and queues."""
@@ -168,9 +166,7 @@ class HostSided(Objective, Generic[BatchT, PartT]):
         self.host = self.host_batch(step) if step.prepared is None else step.prepared.batch
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """Return the contribution of a micro-batch, from what was prepared for it or is made
-        now.
-        """
+        """Return the contribution of a micro-batch, from what was prepared or is made now."""
         if step.prepared is None:
             return self.device_loss(step, self.host_part(step, self.host, positions))
         return self.device_loss(step, step.prepared.parts[int(positions[0])])

@@ -147,9 +147,7 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class RowOrder:
-    """The rows of every step of a training on `n_rows` rows, by seed. Raises `RaxalignError` where
-    there are none.
-    """
+    """The rows of every step of a training, by seed. Raises `RaxalignError` without rows."""
 
     n_rows: int
     settings: TrainSettings

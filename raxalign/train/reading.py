@@ -1,6 +1,4 @@
-"""The losses of a training on their way from the device: read some steps at a time, checked and
-reported, with the tokens per second.
-"""
+"""The losses of a training on their way from the device, checked and reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Activation checkpointing: of some parts of a module only their inputs are kept for the backward
-pass, which runs them again (Chen et al. 2016).
-"""
+"""Activation checkpointing: the backward pass runs parts again (Chen et al. 2016)."""
 
 from __future__ import annotations
 

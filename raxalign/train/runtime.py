@@ -61,9 +61,7 @@ def _ignore(metrics: Mapping[str, float], step: int) -> None:
 
 
 def _nothing() -> None:
-    """What is done after a checkpoint that stays where it is, and for a training that nobody takes
-    over.
-    """
+    """What is done after a checkpoint that stays, and for a training that nobody takes over."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from raxalign.report.figures.panels import Panel, Series
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import short_latex, short_markdown
 from tests.ledgers import made_up
-from tests.report.material import judge_of, own_table, part, share
+from tests.report.material import judge_of, own_table, share
 
 
 def of(folder: Path, **parts: Any) -> tuple[Results, Judge]:
@@ -79,13 +79,6 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
     assert {delta.partition(", ")[2] for delta in deltas} == {"cannot tell"}
     why = "No interval and no test: one run of something that depends on its seed."
     assert why in table.caption
-
-
-def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path) -> None:
-    section = part("own_tables", *of(tmp_path, methods=("rotation: {}",), sentences="100"))
-    assert "no baseline" in section.lead
-    lines = [line for table in section.tables for line in table.lines]
-    assert not any(entry.delta or entry.mark for line in lines for entry in line.entries)
 
 
 def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.similarity import MEASURES
-from raxalign.tasks.base import Outcome
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from tests.tasks.outcomes import evaluated, values, write_dataset
 
@@ -21,13 +18,11 @@ LANGUAGES = ("de", "fr")
 COUNT, SIZE = 30, 6
 
 
-def task(**params: object) -> SentenceRetrieval:
+def task(**params):
     return SentenceRetrieval(SentenceRetrieval.Params.model_validate({"pool": "mixed", **params}))
 
 
-def run(
-    folder: Path, spaces: dict[str, np.ndarray], transforms: tuple[Transform, ...] = (), **params
-) -> Outcome:
+def run(folder, spaces, transforms=(), **params):
     """Sentence i of a language has one word, `lang` + i, and translates sentence i of the pivot."""
     names = {lang: [f"{lang}{i}" for i in range(len(table))] for lang, table in spaces.items()}
     tables = {lang: VectorSpace(names[lang], table) for lang, table in spaces.items()}
@@ -40,7 +35,7 @@ def run(
     return evaluated(task(**params), aligned, LANGUAGES, bitext=bitext)
 
 
-def planted(seed: int, apart: float) -> dict[str, np.ndarray]:
+def planted(seed, apart):
     """What sentences mean, and by how much each language lies apart from the others."""
     rng = np.random.default_rng(seed)
     meaning = rng.standard_normal((COUNT, SIZE))
@@ -52,7 +47,7 @@ def planted(seed: int, apart: float) -> dict[str, np.ndarray]:
     }
 
 
-def by_numpy(spaces: dict[str, np.ndarray], lang: str, measure: str, k: int) -> dict[str, float]:
+def by_numpy(spaces, lang, measure, k):
     """The values of one language's queries, all similarities at once."""
     pool = np.concatenate(list(spaces.values())).astype(np.float64)
     spoken, meaning = np.repeat(np.arange(3), COUNT), np.tile(np.arange(COUNT), 3)
@@ -75,7 +70,7 @@ def by_numpy(spaces: dict[str, np.ndarray], lang: str, measure: str, k: int) -> 
 
 @pytest.mark.parametrize("measure", ["cosine", "csls", "dot"])
 @pytest.mark.parametrize("apart", [0.0, 1.0, 8.0])
-def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path: Path, measure: str, apart: float) -> None:
+def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path, measure, apart):
     spaces = planted(7, apart)
     outcome = run(tmp_path, spaces, measure=measure, k=5)
     from_pivot = by_numpy(spaces, "en", measure, 5)
@@ -89,7 +84,7 @@ def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path: Path, measure: str, apart
         assert outcome.notes[f"{lang}-en"]["test"]["pool"] == {"de": 30, "fr": 30, "en": 30}
 
 
-def test_languages_that_lie_apart_find_nothing_but_themselves(tmp_path: Path) -> None:
+def test_languages_that_lie_apart_find_nothing_but_themselves(tmp_path):
     spaces = planted(1, 0.0)
     for number, table in enumerate(spaces.values()):
         table[:, 0] = 1000 * number  # one coordinate says which language it is, the others what
@@ -99,9 +94,7 @@ def test_languages_that_lie_apart_find_nothing_but_themselves(tmp_path: Path) ->
     assert alone["accuracy"] > 0.5, "in a pool of two languages the same vectors are good"
 
 
-def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(
-    tmp_path: Path,
-) -> None:
+def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(tmp_path):
     spaces = {
         "de": np.eye(2, SIZE, dtype=np.float32),
         "fr": np.eye(2, SIZE, dtype=np.float32),
@@ -114,9 +107,7 @@ def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(
     assert [row["found_id"] for row in rows] == [0, 1]
 
 
-def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations(
-    tmp_path: Path,
-) -> None:
+def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations(tmp_path):
     spaces = {lang: np.eye(3, SIZE, dtype=np.float32) for lang in (*LANGUAGES, "en")}
     folder = tmp_path / "de" / "data"
     tables = {lang: VectorSpace(["a", "b", "c"], table) for lang, table in spaces.items()}
@@ -127,7 +118,7 @@ def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations
     assert outcome.predictions["correct"].to_pylist() == [True, True]
 
 
-def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path: Path) -> None:
+def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path):
     spaces = planted(3, 0.0)
     swap = Affine(weight=torch.eye(SIZE).flip(0))
     moved = run(tmp_path / "one", spaces, (Transform("en", 0, steps=(swap,), toward="fr"),))
@@ -137,7 +128,7 @@ def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path: Path)
 
 
 @given(st.sampled_from([*MEASURES]), st.integers(1, 40))
-def test_every_measure_finds_ten_others(measure: str, k: int) -> None:
+def test_every_measure_finds_ten_others(measure, k):
     from raxalign.tasks.vectors.mixed_pool import LanguageSentences, Pool
     from raxalign.tasks.vectors.pairs import SentencePairs
 
@@ -151,12 +142,11 @@ def test_every_measure_finds_ten_others(measure: str, k: int) -> None:
     assert all(i not in row and len(set(row)) == 10 for i, row in enumerate(nearest.tolist()))
 
 
-def test_its_shares_are_samples_and_the_old_pool_has_the_old_key(tmp_path: Path) -> None:
+def test_its_shares_are_samples_and_the_old_pool_has_the_old_key(tmp_path):
     outcome = run(tmp_path, planted(5, 1.0))
     for metric in ("accuracy", "own_language", "pivot_language"):
         name = ("de-en", metric, "test")
         sample = SentenceRetrieval.samples(outcome.predictions, [name])[name]
-        assert sample is not None
         assert sample.value == pytest.approx(values(outcome, "de-en")[metric])
     assert "pool" not in task(pool="bilingual").canonical()
     assert task().canonical()["pool"] == "mixed"

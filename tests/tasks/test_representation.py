@@ -51,7 +51,6 @@ def test_no_sentence_is_in_both_halves():
     marks = np.eye(40)[rows] * np.where(np.arange(40)[rows] % 2, 1, -1)[:, None]
     noise = normal(400, 5, 40) * 1e-3
     found = probe_accuracy(marks + noise, -marks + noise, rows, rows)
-    assert found is not None
     assert found < 0.8
     assert probe_accuracy(marks[:10], marks[:10], rows[:10], rows[:10]) is None
 

@@ -106,7 +106,6 @@ def test_another_forward_pass_of_a_part_runs_again_too():
         assert part.forward is again
         found.sum().backward()
     assert len(seen) == 3
-    assert x.grad is not None
     assert torch.equal(x.grad, 2 * torch.full((1, 2), 2.0).exp())
     assert "forward" not in part.__dict__
 
@@ -133,7 +132,6 @@ def test_each_run_of_a_part_has_an_empty_cache_of_keys_and_values(name, make):
         block(x, **{name: whole}).sum().backward()
     assert lengths == [2, 2]
     assert whole.get_seq_length() == 0
-    assert x.grad is not None
     assert x.grad.tolist() == [2, 2]
 
 
@@ -191,7 +189,6 @@ def test_bf16_rounds_products_and_leaves_the_weights_alone():
     assert product.dtype == torch.bfloat16
     product.float().sum().backward()
     assert weight.dtype == torch.float32
-    assert weight.grad is not None
     assert weight.grad.dtype == torch.float32
 
 

@@ -1,3 +1,1 @@
-"""What methods of a family share: trained ones, contrasts, masked language models, maps of words,
-text.
-"""
+"""What methods of a family share."""

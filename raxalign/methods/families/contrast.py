@@ -71,9 +71,7 @@ _LAYERS = (
 
 
 class ContrastMethod(TrainedMethod["Bitexts"]):
-    """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ
-    in.
-    """
+    """Trains the encoder by a contrast of linked words, a `strong` one or a weak one."""
 
     profiles = _PROFILES
     reads = "links"

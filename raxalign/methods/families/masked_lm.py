@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 
 class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
-    """Predicts the masked pieces of the batches that `batch_of(rows, step)` makes, row r of them
-    from ``step.rows[r]``.
-    """
+    """Predicts masked pieces of `batch_of(rows, step)`, row r of it from ``step.rows[r]``."""
 
     def __init__(
         self,

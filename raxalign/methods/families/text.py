@@ -1,6 +1,4 @@
-"""What readouts that are fitted on monolingual text have in common: options, needs, effect, and the
-loop over languages.
-"""
+"""What readouts that are fitted on monolingual text have in common."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 
 
 class TextMethod(Method):
-    """Maps the vectors of every language, the pivot's too, by statistics over the words of its
-    text.
-    """
+    """Maps the vectors of every language and the pivot by statistics over the words of its text."""
 
     accepts = frozenset({"transformer", "static"})
     gram: ClassVar[bool] = False

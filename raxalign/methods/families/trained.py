@@ -1,6 +1,4 @@
-"""What methods that train the encoder share: options of the loop, profiles, chance, effect, and the
-frame around the training.
-"""
+"""What methods that train the encoder share: options, and the frame around the training."""
 
 from __future__ import annotations
 
@@ -84,9 +82,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return Needs(**data, dev=self.selects(), head=self.predicts, pieces=True)
 
     def resolved(self) -> dict[str, Any]:
-        """Return the params by their YAML names, with the profile's values where none is given,
-        without the profile's name.
-        """
+        """Return the params by their YAML names, with the profile's values instead of its name."""
         given, profile = self.params.identity(), self._profile()
         given.pop("profile", None)
         return {
@@ -108,9 +104,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.params.settings(self._profile(), shuffle=shuffle)
 
     def selects(self) -> bool:
-        """Return whether the dev part decides which weights are kept, so that `Needs.dev` is
-        due.
-        """
+        """Return whether the dev part decides which weights are kept (`Needs.dev`)."""
         return self.params.selection == "dev"
 
     def shown(self) -> dict[str, Any]:
@@ -119,9 +113,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return {**super().shown(), **{name: getattr(self.params, name) for name in asked}}
 
     def has_chance(self) -> bool:
-        """The order of rows has, and so have dropout, masks and new weights, where there are
-        any.
-        """
+        """The order of rows has; so have dropout, masks and new weights, where there are any."""
         return True
 
     def has_dropout(self) -> bool:
@@ -168,9 +160,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return AlignedEncoder(encoder, weights_changed=True, notes=notes)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Read the outside files. Raises `DependencyError` where `lora` is asked for and its
-        library is not installed.
-        """
+        """Read the outside files. Raises `DependencyError` where `lora` lacks its library."""
         if self.params.lora != "none":
             require("peft", "lora")
         return super().read_files(languages, pivot)

@@ -123,9 +123,7 @@ class MapParams(Method.Params):
 
 
 class MapMethod(Method):
-    """Maps the vectors of one language onto those of the other when they are read, by a map that is
-    fitted on pairs.
-    """
+    """Maps vectors of one language onto those of the other by a map that is fitted on pairs."""
 
     accepts = frozenset({"transformer", "static"})
 
@@ -140,9 +138,7 @@ class MapMethod(Method):
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """Return the encoder with maps for each language and layer. Raises `RaxalignError` where a
-        language has no pairs.
-        """
+        """Return the encoder with its maps. Raises `RaxalignError` where there are no pairs."""
         from raxalign.encoders.models.aligned import AlignedEncoder
 
         fit = self.fitting(encoder, inputs, parse_layers(self.params.layers, encoder.n_layers))
@@ -304,9 +300,7 @@ def coverage(
 def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
-    """Return a readout of the language that moves, by some steps in order; the pivot moves toward
-    one language at a time.
-    """
+    """Return a readout of the language that moves; the pivot moves toward one at a time."""
     from raxalign.encoders.models.aligned import Transform
 
     return (

@@ -1,6 +1,4 @@
-"""Descriptions of options that several methods have: one sentence each, for the fields of their
-`Params`.
-"""
+"""Descriptions of options that several methods have, for the fields of their `Params`."""
 
 from __future__ import annotations
 

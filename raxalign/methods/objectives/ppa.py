@@ -103,9 +103,7 @@ class Moco(nn.Module):
     def losses(
         self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
     ) -> torch.Tensor:
-        """Return (B,) losses against the queue; keys of the row's own pivot sentence are not
-        negatives.
-        """
+        """Return (B,) losses against the queue; keys of a row's own pivot sentence do not count."""
         same_BK, temperature = pivots_B[:, None] == self.pivots_K, self.options["temperature"]
         return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, temperature)
 
@@ -114,18 +112,14 @@ class Moco(nn.Module):
         return self.options["queue_start"] == "random" or self._put() >= self.size
 
     def _put(self) -> int:
-        """`count`, which the device is asked for once, at the first step: what a checkpoint had is
-        back by then.
-        """
+        """`count`, which the device is asked for once, when what a checkpoint had is back."""
         if self._counted is None:
             self._counted = int(self.count)
         return self._counted
 
     @torch.no_grad()
     def enqueue(self, keys_BD: torch.Tensor, pivots_B: torch.Tensor) -> None:
-        """Put keys in for the oldest ones, in their order; of more keys than there are places the
-        last ones stay.
-        """
+        """Put keys in for the oldest ones; of more than there are places the last ones stay."""
         size, before = self.size, self._put()
         start, after = before + max(len(keys_BD) - size, 0), before + len(keys_BD)
         places = torch.arange(start, after, device=keys_BD.device) % size
@@ -136,9 +130,7 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards the encoder and its head: they keep `momentum` of
-        themselves.
-        """
+        """The copies go a step towards encoder and head: they keep `momentum` of themselves."""
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
         torch._foreach_lerp_(slow, fast, 1.0 - self.options["momentum"])
@@ -278,9 +270,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         return _Layout(packed, masks.flat(starts), masks.targets, max(masks.total, 1), queries_B)
 
     def begin(self, step: Step) -> None:
-        """What was drawn for the global batch, and room for its keys: zero where another worker
-        makes them.
-        """
+        """What was drawn for the global batch, and room for its keys."""
         super().begin(step)
         if self.moco:
             queue_KD = self.moco.queue_KD

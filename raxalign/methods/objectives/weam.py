@@ -1,9 +1,4 @@
-"""The training of `weam` (Yang et al. 2021): masked words predicted from their context, and from
-the words that they are linked with.
-
-Linked words change places: the exchange, the loss, the head that predicts a word from its
-translation, and the objective that feeds them.
-"""
+"""The training of `weam` (Yang et al. 2021): words predicted from context and from linked words."""
 
 from __future__ import annotations
 

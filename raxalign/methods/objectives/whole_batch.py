@@ -1,6 +1,4 @@
-"""Losses whose negatives are those of the whole global batch, exact under micro-batches and workers
-(Gao et al. 2021, gradient caching).
-"""
+"""Losses with negatives from the whole batch, exact in micro-batches (Gao et al. 2021)."""
 
 from __future__ import annotations
 
@@ -43,26 +41,18 @@ class WholeBatch(Objective):
 
     @abstractmethod
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """Return the vectors of the items of some rows, in the order of the rows: (items, *shape),
-        with gradient.
-        """
+        """Return the vectors (items, *shape) of some rows, in their order, with gradient."""
 
     @abstractmethod
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """Return the loss of a global batch from the vectors of all items of its rows; it has no
-        parameters of its own.
-        """
+        """Return the loss of a global batch from all vectors; it has no parameters of its own."""
 
     def extra(self) -> torch.Tensor | None:
-        """Return a term of the loss that no row has a part in (a regulariser); it is counted
-        once.
-        """
+        """Return a term of the loss that no row has a part in; it is counted once."""
         return None
 
     def begin(self, step: Step) -> None:
-        """The vectors of the whole batch and the gradient in them, where one forward does not give
-        it.
-        """
+        """The vectors of the whole batch and its gradient, where one forward does not give it."""
         self._gradient = None
         if _is_direct(step):
             return
@@ -94,9 +84,7 @@ class WholeBatch(Objective):
         self._begun = self._gradient = None
 
     def _gathered(self, step: Step) -> torch.Tensor:
-        """The vectors of all items of the global batch, without gradient, the same on every
-        worker.
-        """
+        """The vectors of all items of the global batch, without gradient, on every worker."""
         parameter = next(self.module.parameters())
         vectors = torch.zeros(
             int(self._offsets[-1]), *self.shape, dtype=parameter.dtype, device=parameter.device

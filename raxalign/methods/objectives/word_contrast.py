@@ -229,9 +229,7 @@ class WordContrast(Contrast):
         return np.bincount(owners % len(rows), minlength=len(rows))
 
     def items(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the words of the items of some rows: their numbers, and whether they belong to the
-        source side.
-        """
+        """Return the words of some rows, and which of them the source side has."""
         sides = np.stack([self.rows.src_P[rows], self.rows.tgt_P[rows]], axis=1).reshape(-1)
         words, owners = self.rows.sentences.read_words(sides)
         return words, owners % 2 == 0

@@ -1,3 +1,1 @@
-"""What training reads, as flat rows: sentences, linked words, masks, packed rows, and one forward
-over them.
-"""
+"""What training reads, as flat rows."""

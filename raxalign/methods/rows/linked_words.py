@@ -1,6 +1,4 @@
-"""Linked words of sentence pairs, by the numbers of the words or as links of their pieces, and the
-types by which false negatives are recognised.
-"""
+"""Linked words of sentence pairs, as links of words or of their pieces, and their types."""
 
 from __future__ import annotations
 
@@ -80,9 +78,7 @@ def read_word_rows(
 def read_sentence_rows(
     encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
 ) -> Bitexts:
-    """Return bitexts with a type for each sentence (of a language). Raises `DataError` where one
-    has no rows.
-    """
+    """Return bitexts with a type per sentence. Raises `DataError` where one has no rows."""
     bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
     types, _ = _types(
         folders, lambda path, side: pc.binary_join(read_table(path).column(side), " ")
@@ -148,9 +144,7 @@ class Partners:
     def of(
         cls, starts_P: np.ndarray, left_P: np.ndarray, right_P: np.ndarray, n_pieces: int
     ) -> Partners:
-        """From links between two places of a row that begins at `starts_P`, each link once however
-        often it is given.
-        """
+        """From links of places in rows that begin at `starts_P`, each link once."""
         here = np.concatenate([starts_P + left_P, starts_P + right_P])
         there = np.concatenate([right_P, left_P])
         width = int(there.max(initial=0)) + 1

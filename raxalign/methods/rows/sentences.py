@@ -173,9 +173,7 @@ def _laid_out(
     numbers_RK: np.ndarray,
     kept_RK: np.ndarray,
 ) -> Rows:
-    """Rows of special pieces and sentences in turn; special pieces but the first ones belong to the
-    sentence before them.
-    """
+    """Rows of special pieces and sentences in turn; these have the special ones after them."""
     n, k = numbers_RK.shape
     parts = 2 * k + 1
     starts_RP, lengths_RP = np.empty((n, parts), np.int64), np.empty((n, parts), np.int64)

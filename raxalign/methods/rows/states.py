@@ -35,9 +35,7 @@ class States:
 
 
 def lay_out(encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray) -> Packed:
-    """Return some sentences, each by itself, as the encoder reads them without padding. The device
-    has no part in it.
-    """
+    """Return sentences, each by itself, as the encoder reads them without padding, on the host."""
     rows = single_rows(sentences, numbers)
     return lay_out_rows(encoder, [(rows, rows.ids)])
 

@@ -1,6 +1,4 @@
-"""Words changed for their translations: the translations as the pieces that they have within a
-text, and sentences of mixed languages, put together batch by batch from pieces that were made once.
-"""
+"""Sentences of mixed languages, put together from pieces that were made once."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ def make_lexicon(
 def _translations(
     dictionaries: Entries, pivot: str
 ) -> dict[tuple[str, str], dict[str, dict[str, None]]]:
-    """(language, lower-cased word) -> language -> translations, in the order of the
-    dictionaries.
-    """
+    """(language, lower-cased word) -> language -> translations, in the dictionaries' order."""
     found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for lang, entries in dictionaries.items():
         for word, translation in entries:

@@ -1,6 +1,4 @@
-"""Sums over vectors that do not grow with their number: over the words of a text, and over word
-pairs; and the vectors as streams.
-"""
+"""Sums over vectors that do not grow with their number, and the vectors as streams."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ class Moments:
         blocks: Iterable[tuple[torch.Tensor, torch.Tensor]],
         missing: str,
     ) -> Moments:
-        """Return the moments of blocks of pairs. Raises `RaxalignError` with the text `missing`
-        where there are none.
-        """
+        """Return the moments of blocks of pairs. Raises `RaxalignError` (`missing`) without any."""
         moments = cls.empty(len(layers), encoder.hidden_size, encoder.device)
         for source_PLH, target_PLH in blocks:
             moments.add(source_PLH, target_PLH)

@@ -1,6 +1,4 @@
-"""The orthogonal map that brings two sets of vectors nearest together, and what a map that is
-fitted on pairs rests on.
-"""
+"""The orthogonal map that brings two sets of vectors nearest together."""
 
 from __future__ import annotations
 

@@ -115,26 +115,10 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     return max(1, min(len(labels), int((width - 0.2) / longest), 6))
 
 
-def wrapped(text: str, width: int) -> str:
-    r"""Return a label in lines of at most `width` letters that are about equally long.
-
-    >>> wrapped("xnli accuracy, zero-shot mean, dev (%)", 34)
-    'xnli accuracy,\nzero-shot mean, dev (%)'
-    """
-
-    def lines(most: int) -> list[str]:
-        return textwrap.wrap(text, most, break_on_hyphens=False)
-
-    count = len(lines(width))
-    while width > 1 and len(lines(width - 1)) == count:
-        width -= 1
-    return "\n".join(lines(width))
-
-
 def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
-    axes.set_xlabel(wrapped(panel.x, _LABEL))
-    axes.set_ylabel(wrapped(panel.y, _LABEL - 6))
+    axes.set_xlabel(textwrap.fill(panel.x, _LABEL, break_on_hyphens=False))
+    axes.set_ylabel(textwrap.fill(panel.y, _LABEL - 6, break_on_hyphens=False))
     ys = [y for series in panel.series for y in series.y]
     ys += [end for series in panel.series for ends in series.band for end in ends]
     ends = [end for series in panel.series for end in series.ends]

@@ -1,6 +1,4 @@
-"""Labelled examples of one text or of two: in Arrow columns, as files with the pieces of their
-texts, and as parts of a training in one language or two.
-"""
+"""Labelled examples: in Arrow columns, as files with pieces, and as parts of a training."""
 
 from __future__ import annotations
 
@@ -124,9 +122,7 @@ class Examples(TaskRows[Example]):
         return found
 
     def numbers(self, labels: Sequence[str]) -> Ints:
-        """Return the place of each example's label among `labels`; labels that are not there have
-        numbers after these.
-        """
+        """Return the place of each example's label among `labels`; others come after these."""
         known = pa.array(dict.fromkeys([*labels, *self.label_names()]), pa.string())
         found = pc.index_in(self.table["label"], known).to_numpy()
         return np.asarray(found, np.int64)

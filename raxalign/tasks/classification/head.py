@@ -92,9 +92,7 @@ class LabelHead(Head):
                 yield read_through(self.path("train", lang), read)
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Classifier:
-        """Make a classifier: a fine-tuned one on a transformer, one over frozen word vectors on a
-        static encoder.
-        """
+        """Make a classifier that fits the encoder: fine-tuned, or over static word vectors."""
         n, dropout = len(self.labels), self.params.dropout if training else 0.0
         if isinstance(aligned.encoder, StaticEncoder):
             shape = (len(self.scheme.columns.texts), self.params.static_head.hidden, n)
@@ -103,9 +101,7 @@ class LabelHead(Head):
         return SentenceClassifier(aligned, n, dropout=dropout, max_length=length, seed=seed)
 
     def settings(self, model: Classifier) -> TrainSettings:
-        """Return the settings of the training, over frozen word vectors with the rate of their
-        head.
-        """
+        """Return the settings of the training; over word vectors the rate is that of their head."""
         settings = super().settings(model)
         if isinstance(model, WordClassifier):
             return replace(settings, learning_rate=self.params.static_head.learning_rate)
@@ -164,11 +160,13 @@ class LabelHead(Head):
     def inputs_of(self, model: Classifier, held: HeldOut) -> Sequence[Any]:
         """Return held-out examples as the classifier reads them."""
         texts = [held.rows.texts(name) for name in held.rows.text_names]
-        return model.rows(texts, held.langs)
+        rows: Sequence[Any] = model.rows(texts, held.langs)
+        return rows
 
     def predict(self, model: Classifier, inputs: Sequence[Any]) -> np.ndarray:
         """Return the probabilities of labels."""
-        return model.probabilities(inputs).numpy()
+        found: np.ndarray = model.probabilities(inputs).numpy()
+        return found
 
     def measure(self, held: HeldOut, predicted: np.ndarray) -> dict[str, float]:
         """Return the accuracy, and the main metric."""

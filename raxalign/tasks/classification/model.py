@@ -1,11 +1,8 @@
-"""Classifiers of sentences or sentence pairs: one linear layer on the last layer's first piece
-([CLS]) of a transformer, without a pooler, and one over frozen word vectors of a static encoder.
-"""
+"""Classifiers: a linear layer on a transformer's [CLS], and one over static word vectors."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,25 +37,15 @@ ROWS = 512
 
 
 class Classifier(TaskModel):
-    """What both classifiers do."""
+    """What both classifiers do. `rows` divides texts, or first and second texts, in their
+    languages, one row per example; `lay_out` returns rows as they are read, without the device;
+    `logits` (rows, labels) have a gradient, `probabilities` are on the CPU, in eval mode.
+    """
 
-    @abstractmethod
-    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> Sequence[Any]:
-        """Divide texts, or first and second texts, in their languages; return one row per
-        example.
-        """
-
-    @abstractmethod
-    def probabilities(self, rows: Sequence[Any]) -> torch.Tensor:
-        """Return probabilities (rows, labels) on the CPU, in input order; eval mode."""
-
-    @abstractmethod
-    def lay_out(self, rows: Sequence[Any]) -> Any:
-        """Return rows as the classifier reads them. The device has no part in it."""
-
-    @abstractmethod
-    def logits(self, rows: Any) -> torch.Tensor:
-        """Return logits (rows, labels); gradient flows, dropout follows the mode."""
+    rows: Any
+    lay_out: Any
+    logits: Any
+    probabilities: Any
 
     def loss(self, rows: Any, labels: np.ndarray) -> torch.Tensor:
         """Return the summed cross-entropy of examples."""
@@ -66,7 +53,8 @@ class Classifier(TaskModel):
 
     def forward(self, rows: Sequence[Any]) -> torch.Tensor:
         """Return logits (rows, labels), as `logits` does."""
-        return self.logits(self.lay_out(rows))
+        logits: torch.Tensor = self.logits(self.lay_out(rows))
+        return logits
 
 
 @dataclass(frozen=True)
@@ -108,9 +96,7 @@ class SentenceClassifier(Classifier, FineTuned):
 
     @torch.no_grad()
     def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Return probabilities (rows, labels) on the CPU, in input order; length-sorted batches,
-        eval mode.
-        """
+        """Return probabilities (rows, labels) on the CPU, in input order; eval mode."""
 
         def of_batch(chosen: np.ndarray) -> torch.Tensor:
             logits: torch.Tensor = self([rows[i] for i in chosen])
@@ -152,9 +138,7 @@ class WordClassifier(Classifier):
     def __init__(
         self, aligned: AlignedEncoder, shape: tuple[int, int, int], *, dropout: float, seed: int
     ) -> None:
-        """`shape`: the number of texts per example, the width of the hidden layer, and the number
-        of labels.
-        """
+        """`shape`: texts per example, width of the hidden layer, labels."""
         super().__init__()
         n_texts, hidden, n_outputs = shape
         self.aligned = aligned

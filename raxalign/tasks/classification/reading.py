@@ -1,6 +1,4 @@
-"""Labelled examples from local files (tab-separated with or without a header, or one JSON object
-per line) and from data sets of the Hugging Face Hub.
-"""
+"""Labelled examples from local files, and from data sets of the Hugging Face Hub."""
 
 from __future__ import annotations
 

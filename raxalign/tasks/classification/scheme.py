@@ -1,6 +1,4 @@
-"""What a classification task's labels are, how its data is written (XNLI's and MultiNLI's too),
-and the scores of labels.
-"""
+"""What a classification task's labels are, how its data is written, and its scores."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ class Columns:
     order: tuple[str, ...] = ()
 
     def names(self, role: Role) -> tuple[str, ...]:
-        """The names of a column, the first one before the others; none where there is no such
-        column.
-        """
+        """The names of a column, the first one first; none where there is no such column."""
         given: Names = getattr(self, role)
         return (given,) if isinstance(given, str) else given
 
@@ -100,9 +96,7 @@ class LabelScheme:
         return frozenset({"", "-", *(("-1",) if self.labels else ())}) - self._spellings.keys()
 
     def is_unlabelled(self, text: str) -> bool:
-        """Whether a cell is what data sets write where there is no label: nothing, ``-`` or
-        ``-1``.
-        """
+        """Whether a cell says that there is no label: it is empty, ``-`` or ``-1``."""
         return text.strip() in self._unlabelled
 
     def label(self, text: str) -> str | None:

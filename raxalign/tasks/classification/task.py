@@ -83,16 +83,12 @@ class ClassificationTask(TransferTask):
         return LabelHead(self, inputs)
 
     def idle(self) -> set[str]:
-        """Return what names data too, since its own identity enters the key, and mixing where
-        nothing is mixed.
-        """
+        """Return what names data too, whose identity is in the key, and mixing of nothing."""
         mixing = {"code_switching"} if self.params.setting == "zero-shot" else set()
         return super().idle() | {"dataset", "revision"} | mixing
 
     def watches(self, metric: str) -> bool:
-        """Return whether it is a score of labels, the dev selections are made, and one model is for
-        all languages.
-        """
+        """Return whether it is a score of labels by which one model for all is selected."""
         selects = self.params.selection != "last" and self.params.models == "together"
         return selects and metric in ("accuracy", self.main_metric)
 

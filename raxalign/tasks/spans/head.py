@@ -1,6 +1,4 @@
-"""The head of answers: how questions are read, the model that answers them by spans, and its
-scores.
-"""
+"""The head of answers: how questions are read, the model of spans, and its scores."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ class SpanHead(Head):
         return sorted(super().held_out(languages, trained), key=lambda held: held.split)
 
     def crossed_sets(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
-        """Return what is evaluated: each language, or with `g-xlt` each pair of languages (named
-        question, then context).
-        """
+        """Return each language, or with `g-xlt` each pair (question, then context)."""
         if not self.crosses:
             return self.held_out(languages, trained)
         read = self.evaluated_rows(languages)
@@ -199,9 +195,7 @@ class SpanHead(Head):
         return {metric: float(np.mean(values)) for metric, values in found.items()}
 
     def choosing_score(self, held: HeldOut, predicted: Sequence[str]) -> float:
-        """Return F1 by MLQA's rules in every case, so that evaluations by other rules share the
-        training.
-        """
+        """Return F1 by MLQA's rules, so that evaluations by other rules share the training."""
         return float(np.mean(_values(held, predicted, "mlqa")["f1"]))
 
     def columns(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""How answers are compared: MLQA's rules for each language (Lewis et al. 2020, section 4.1) or
-SQuAD v1.1's for all (Rajpurkar et al. 2016), and F1 and exact match over several gold answers.
-"""
+"""How answers are compared: by MLQA's rules for each language, or by those of SQuAD v1.1."""
 
 from __future__ import annotations
 
@@ -51,21 +49,15 @@ def normalized(text: str, lang: str, rules: Rules = "mlqa") -> list[str]:
     >>> normalized("Der Rhein-Kanal!", "de", "squad"), normalized("在2000年的ABC。", "zh", "squad")
     (['der', 'rheinkanal'], ['在2000年的abc。'])
     """
+    kept = [character for character in text.lower() if character not in string.punctuation]
     if rules == "squad":
-        text = "".join(
-            character for character in text.lower() if character not in string.punctuation
-        )
-        return re.sub(_ARTICLES["en"], " ", text).split()
-    text = "".join(character for character in text.lower() if not _is_punctuation(character))
+        return re.sub(_ARTICLES["en"], " ", "".join(kept)).split()
+    text = "".join(c for c in kept if not unicodedata.category(c).startswith("P"))
     known = language(lang)
     if known.base in _ARTICLES:
         text = re.sub(_ARTICLES[known.base], " ", text)
     script = _SCRIPTS.get(known.script)
     return re.findall(rf"[{script}]|[^\s{script}]+", text) if script else text.split()
-
-
-def _is_punctuation(character: str) -> bool:
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def f1(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") -> float:

@@ -1,6 +1,4 @@
-"""Answers as spans: a start and an end logit for each piece of the last layer (Devlin et al. 2019,
-section 4.2).
-"""
+"""Answers as spans: a start and an end logit per piece (Devlin et al. 2019, section 4.2)."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ _Span = tuple[float, int, int]
 
 @dataclass(frozen=True)
 class SpanRows:
-    """Rows as the encoder reads them, the places of their pieces in its states, and which of these
-    there are.
-    """
+    """Rows as the encoder reads them, the places of their pieces, and which there are."""
 
     layout: RowLayout
     places_BT: np.ndarray
@@ -34,9 +30,7 @@ class SpanRows:
 
 
 class SpanModel(FineTuned):
-    """Transforms apply to what the head reads by the language of each piece: the question's or the
-    context's.
-    """
+    """Transforms apply by the language of each piece: the question's or the context's."""
 
     def lay_out(self, rows: Sequence[PieceRow]) -> SpanRows:
         """Rows as the model reads them. The device has no part in it."""
@@ -46,9 +40,7 @@ class SpanModel(FineTuned):
         return SpanRows(found, found.starts_S[:, None] + np.where(there_BT, places_T, 0), there_BT)
 
     def logits(self, rows: SpanRows) -> torch.Tensor:
-        """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout
-        follows the mode.
-        """
+        """Logits (rows, pieces, 2) of starts and ends, -inf at padding, with gradient."""
         logits_F2: torch.Tensor = self.head(self.dropout(states_of(self.aligned, rows.layout)))
         places_BT, there_BT = (
             on_device(part, logits_F2.device) for part in (rows.places_BT, rows.there_BT)
@@ -66,9 +58,7 @@ class SpanModel(FineTuned):
 
     @torch.no_grad()
     def answers(self, windows: Windows, longest: int) -> list[str]:
-        """The best span of at most `longest` pieces over all windows of each question, as the
-        context's own characters.
-        """
+        """The best span over all windows of each question, as the context's own characters."""
 
         def of_batch(chosen: np.ndarray) -> list[_Span | None]:
             part = [windows.windows[i] for i in chosen]
@@ -90,9 +80,7 @@ class SpanModel(FineTuned):
 
 
 def _best_of(window: Window, logits_T2: np.ndarray, longest: int) -> _Span | None:
-    """The best span of a window by the logits of its row (T, 2); None where it has no piece of the
-    context.
-    """
+    """The best span of a window by the logits (T, 2); None without a piece of the context."""
     if window.size == 0:
         return None
     inside = logits_T2[window.begin : window.begin + window.size]
@@ -118,8 +106,6 @@ def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float
 
 
 def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tensor:
-    """The sum over rows of the mean of two cross-entropies over a row's pieces: of the start and of
-    the end.
-    """
+    """The sum over rows of the mean of the cross-entropies of start and end over their pieces."""
     # The pieces are the classes, both logits the positions.
     return nn.functional.cross_entropy(logits_BT2, targets_B2, reduction="sum") / 2

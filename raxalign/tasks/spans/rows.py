@@ -1,6 +1,4 @@
-"""Questions with their contexts and answers: from SQuAD's JSON format, the hub or the
-phrasebook.
-"""
+"""Questions with their contexts and answers."""
 
 from __future__ import annotations
 
@@ -72,9 +70,7 @@ class Questions(TaskRows[Question]):
 
 
 def answered(questions: Questions) -> Questions:
-    """Return the questions with an answer that stands where it says. Raises `DataError` where there
-    are none.
-    """
+    """Return the questions with an answer where it says. Raises `DataError` where none has one."""
     rows = [row for row in questions.rows if row.placed()]
     if not rows:
         remedy = "Count characters, not bytes, from the context's first"

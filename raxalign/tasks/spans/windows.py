@@ -1,6 +1,4 @@
-"""Questions and their contexts as rows of pieces: overlapping windows where a context is too long,
-and the pieces of training questions as files, made once for all trainings that read them.
-"""
+"""Questions and windows of their contexts as rows of pieces, and the pieces as files."""
 
 from __future__ import annotations
 
@@ -107,9 +105,7 @@ class Windows:
     windows: WindowRows
 
     def text(self, question: int, first: int, last: int) -> str:
-        """What the context has from the first to the last of some pieces: the characters
-        themselves.
-        """
+        """Return the context's own characters from the first to the last of some pieces."""
         pieces = self.contexts[question]
         return self.questions[question].context[pieces.starts[first] : pieces.ends[last]]
 
@@ -184,23 +180,21 @@ def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]
     yield first, length - first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PreparedQuestions(Questions):
     """The questions of a language that are trained on, without their texts: the pieces that windows
     are made of, and how many of these are the tokenizer's unknown one, and how many there are, of
     questions and different contexts.
     """
 
-    pieces: AskedPieces | None = None
-    counts: tuple[int, int] = (0, 0)
+    pieces: AskedPieces
+    counts: tuple[int, int]
 
     def __len__(self) -> int:
-        assert self.pieces is not None
         return len(self.pieces.spans_Q2)
 
     def windows(self, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
         """Return windows, and report the unknown pieces, while caveats are collected."""
-        assert self.pieces is not None
         if (heard := listener()) is not None:
             unknown, pieces = self.counts
             heard.read(self.pieces.languages[0], pieces, unknown)
@@ -267,8 +261,8 @@ def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuest
         record["unanswerable"],
         map_array(folder, "fingerprints"),
         record["total"] - len(spans_Q2),
-        AskedPieces(asked, contexts, spans_Q2, (lang, lang)),
-        (record["unknown"], record["pieces"]),
+        pieces=AskedPieces(asked, contexts, spans_Q2, (lang, lang)),
+        counts=(record["unknown"], record["pieces"]),
     )
 
 

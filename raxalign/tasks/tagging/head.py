@@ -104,9 +104,7 @@ class TagHead(Head):
         return values(count(gold, self._names(predicted), entities=self.scheme.entities))
 
     def columns(self, held: HeldOut, predicted: Labels) -> dict[str, Any]:
-        """Return words, tags and predicted tags as lists, and the numbers whose sums the scores are
-        made of.
-        """
+        """Return words, tags and predicted tags as lists, and the numbers that scores sum."""
         texts, tags = pa.list_(pa.string()), self._names(predicted)
         gold = [row.tags for row in held.rows.rows]
         counts = count(gold, tags, entities=self.scheme.entities)

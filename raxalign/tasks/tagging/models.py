@@ -1,12 +1,9 @@
-"""The two taggers: a linear layer on a fine-tuned encoder, and a BiLSTM with a CRF on features of a
-frozen one; sentences and features as they read them.
-"""
+"""The two taggers: a fine-tuned linear one, and a BiLSTM with a CRF on frozen features."""
 
 from __future__ import annotations
 
 import copy
 import tempfile
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -42,9 +39,7 @@ _IN_MEMORY = 2 << 30
 
 @dataclass(frozen=True)
 class Features:
-    """`flat_PH`, float32, the pieces of all rows one after the other; those of row i begin at
-    ``offsets[i]``.
-    """
+    """`flat_PH`, float32: the pieces of all rows; those of row i begin at ``offsets[i]``."""
 
     flat_PH: np.ndarray
     offsets: np.ndarray
@@ -66,9 +61,7 @@ def extract(
     layers: Sequence[int],
     in_memory: int = _IN_MEMORY,
 ) -> Features:
-    """The sum of the layers for every piece, special ones too, each layer after its own readouts;
-    eval mode.
-    """
+    """The sum of the layers for every piece, each layer after its own readouts; eval mode."""
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
     lengths = [len(row) for row in rows]
@@ -115,11 +108,19 @@ class Placed:
 
 
 class Tagger(TaskModel):
-    """What both taggers do; labels are numbers."""
+    """What both taggers do; labels are numbers. Of the sentences `chosen` among those that are
+    placed, `units` counts the summands of the loss, `lay_out` returns what `loss` reads, without
+    the device, and `best` the most probable labels of their words. The loss is summed over
+    sentences of one word at least, by the labels of those of its words that have a piece.
+    """
 
     encoder: TransformerEncoder
     least_words: ClassVar[int] = 0
     """The number of words that a sentence needs to be read."""
+    units: Any
+    lay_out: Any
+    loss: Any
+    best: Any
 
     def placed(self, rows: Sequence[PieceRow]) -> Placed:
         """Return sentences that are divided into pieces, as the tagger reads them."""
@@ -128,24 +129,6 @@ class Tagger(TaskModel):
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """Return sentences as the tagger reads them."""
         return self.placed(compact_rows(self.encoder, sentences, lang))
-
-    @abstractmethod
-    def units(self, placed: Placed, chosen: np.ndarray) -> int:
-        """Return how many summands the loss of the sentences `chosen` has."""
-
-    @abstractmethod
-    def lay_out(self, placed: Placed, chosen: np.ndarray) -> Any:
-        """Return the sentences `chosen` as `loss` reads them. The device has no part in it."""
-
-    @abstractmethod
-    def loss(self, rows: Any, labels: Sequence[np.ndarray]) -> torch.Tensor:
-        """Return the summed loss of sentences, each of one word at least, by the labels of those
-        of its words that have a piece.
-        """
-
-    @abstractmethod
-    def best(self, placed: Placed, chosen: np.ndarray) -> list[Any]:
-        """Return the most probable labels of the words of the sentences `chosen`."""
 
     @torch.no_grad()
     def predict(self, placed: Placed) -> list[np.ndarray]:
@@ -173,9 +156,7 @@ class TaggedRows:
 
 
 class LinearTagger(Tagger, FineTuned):
-    """Labels from the last layer's vector of a word's first piece; the loss is the cross-entropy of
-    words.
-    """
+    """Labels from the last layer's vector of a word's first piece, by the words' cross-entropy."""
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:
         """Return the number of words."""

@@ -175,9 +175,7 @@ class TaggingParams(shared.TransferParams):
     @field_validator("encoding")
     @classmethod
     def _one_that_extends_ascii(cls, name: str) -> str:
-        """Refuses UTF-16 and the like: lines and columns are found in bytes, as in `utf-8` and
-        `latin-1`.
-        """
+        """Refuses UTF-16 and the like: lines and columns are found in bytes."""
         try:
             same = "a\n".encode(name) == b"a\n"
         except (LookupError, UnicodeError):

@@ -1,6 +1,4 @@
-"""What a tagging task's tags are, how its data is written, and the scores of tags: entities and
-words are counted sentence by sentence, and scores are ratios of the counts' sums.
-"""
+"""What a tagging task's tags are, how its data is written, and the scores of tags."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tagged sentences: read from a source, or as files with the pieces of their words, made once for
-all trainings that read them.
-"""
+"""Tagged sentences: read from a source, or as files with the pieces of their words."""
 
 from __future__ import annotations
 
@@ -84,22 +82,21 @@ class TaggedSentences(TaskRows[Tagged]):
             yield np.array([number[tag] for tag in row.tags], dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PreparedSentences(TaggedSentences):
     """The sentences that a tagger is trained on, without their texts: their pieces, all tags by
     `names`, and the places of the words' tags among these, sentence after sentence.
     """
 
-    pieces: PreparedTexts | None = None
-    names: Sequence[str] = ()
-    tags_W: np.ndarray | None = None
+    pieces: PreparedTexts
+    names: Sequence[str]
+    tags_W: np.ndarray
 
     def __len__(self) -> int:
         return len(self.fingerprints())
 
     def piece_rows(self, encoder: TransformerEncoder, lang: str) -> LazyList[PieceRow]:  # noqa: ARG002
         """Return the rows that an encoder reads, by whose tokenizer the pieces were made."""
-        assert self.pieces is not None
         return prepared_rows(encoder, [self.pieces])
 
     def tags(self) -> set[str]:
@@ -108,13 +105,10 @@ class PreparedSentences(TaggedSentences):
 
     def n_words(self) -> int:
         """Return the number of words."""
-        assert self.tags_W is not None
         return len(self.tags_W)
 
     def numbers(self, labels: Sequence[str]) -> Iterator[Ints]:
         """Yield the places of each sentence's tags among `labels`."""
-        assert self.pieces is not None
-        assert self.tags_W is not None
         place = np.array([labels.index(name) for name in self.names], np.int64)
         offsets = self.pieces.word_offsets
         for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
@@ -150,9 +144,9 @@ def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSente
         (),
         record.get("left_out", 0),
         hashes,
-        pieces,
-        record["tags"],
-        tags_W,
+        pieces=pieces,
+        names=record["tags"],
+        tags_W=tags_W,
     )
 
 

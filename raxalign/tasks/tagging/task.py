@@ -44,9 +44,7 @@ METRICS = tuple(_RATIOS)
 
 
 class TaggingTask(TransferTask):
-    """Zero-shot transfer of a tagger that is trained on the pivot. A subclass gives its tags and
-    where its data has them.
-    """
+    """Zero-shot transfer of a tagger. A subclass gives its tags and where its data has them."""
 
     entities: ClassVar[bool] = True
     """Whether tags are O, B-type and I-type, and mark entities."""
@@ -98,9 +96,7 @@ class TaggingTask(TransferTask):
         return TagHead(self, inputs)
 
     def resolved(self) -> dict[str, Any]:
-        """Return the params by their names; those that are not given have the value of the profile
-        or the tagger.
-        """
+        """Return the params by their names, with the values of the profile or the tagger."""
         params = self.settings()
         return {**params.later(), **params.identity()}
 
@@ -150,9 +146,7 @@ class TaggingTask(TransferTask):
         return chosen
 
     def reads(self, n_layers: int) -> Reads:
-        """Return the last layer, which `linear` trains with all below, or the `layers` of a frozen
-        encoder.
-        """
+        """Return the last layer, which `linear` trains, or the `layers` of a frozen encoder."""
         if self.outdates():
             return super().reads(n_layers)
         return Reads(frozenset(feature_layers(self.params.layers, n_layers)))
@@ -164,9 +158,7 @@ class TaggingTask(TransferTask):
         return {name: value for name, value in self.canonical().items() if name != "readout"}
 
     def watches(self, metric: str) -> bool:
-        """Return whether it is the score that chooses the weights, and the dev selections are
-        made.
-        """
+        """Return whether it is the score by which development sets choose the weights."""
         return self.selection() != "last" and metric == self.main_metric
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:

@@ -1,3 +1,1 @@
-"""What tasks with a training of their own share: the task, its models, selection, and the
-outcome.
-"""
+"""What tasks with a training of their own share."""

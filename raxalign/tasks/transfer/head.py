@@ -1,6 +1,4 @@
-"""What the three kinds of transfer tasks (labels, tags, answers) add to the common frame: how their
-rows are read, which model reads them, and how its predictions are scored.
-"""
+"""What the kinds of transfer tasks (labels, tags, answers) add to the common frame."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ class Batches:
         return int((self.offsets[rows + 1] - self.offsets[rows]).sum())
 
     def lay_out(self, rows: np.ndarray) -> tuple[Any, Any]:
-        """Return some units as the model's loss reads them, and what is right. The device has no
-        part in it.
-        """
+        """Return some units as the model's loss reads them, and what is right, on the host."""
         chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
         return self.model.lay_out([self.entries[i] for i in chosen]), self.gold[chosen]
 
@@ -150,9 +146,7 @@ class Head(ABC):
         return readers(self.options.selection, languages, self.pivot)
 
     def rows(self, split: Split, lang: str) -> Any:
-        """Read the rows of a split, at most `max_train` of a training set. Raises `DataError` with
-        file and line.
-        """
+        """Read the rows of a split, at most `max_train` to train on. Raises `DataError`."""
         found = self._read(split, lang)
         if split != "train":
             return self.check_evaluated(found)
@@ -284,9 +278,7 @@ class Head(ABC):
         return ()
 
     def groups(self, given: Mapping[str, Any]) -> list[tuple[str | None, Mapping[str, Any]]]:
-        """Return what each model is trained on, with the one language that it is for (None: it is
-        for all).
-        """
+        """Return what each model is trained on, and the one language that it is for (None: all)."""
         return [(None, given)]
 
     def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
@@ -323,9 +315,7 @@ class Head(ABC):
 
     @abstractmethod
     def columns(self, held: HeldOut, predicted: Any) -> dict[str, Any]:
-        """Return the columns of the table of predictions, one row per held-out row, that follow
-        those that all tasks have.
-        """
+        """Return the columns of the table of predictions that follow those of all tasks."""
 
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation; `chosen` are the weights of each model."""

@@ -1,6 +1,4 @@
-"""Lists whose entries are made when they are asked for: rows of pieces without a Python object per
-row, whose pieces lie in one array, or in files that were made before.
-"""
+"""Lists whose entries are made when they are asked for: rows without an object per row."""
 
 from __future__ import annotations
 

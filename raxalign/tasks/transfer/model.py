@@ -1,7 +1,4 @@
-"""What every model of a task is made of: an aligned encoder's copy that training changes, and a
-head on its last layer's states, of rows that share the encoder's rows wherever they can, so that
-hardly any padding is computed.
-"""
+"""What models of a task are made of: an encoder's copy, and a head on its last layer."""
 
 from __future__ import annotations
 

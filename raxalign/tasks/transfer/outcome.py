@@ -1,6 +1,4 @@
-"""Which development sets choose the weights that are evaluated (never the test side), and means
-over languages.
-"""
+"""Which development sets choose the weights that are evaluated, and means over languages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The rows of one language and split, and the hashes by which a training row is known again among
-those that are evaluated, and a sentence among the predictions of other languages.
-"""
+"""The rows of one language and split, and the hashes by which a row is known again."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ class TaskRows(Generic[RowT]):
 
 
 def _normal(text: str) -> str:
-    """The text without what may differ between copies of one row: case, white space, and Unicode's
-    forms.
-    """
+    """The text without case, white space and Unicode's forms, which may differ between copies."""
     return "".join(unicodedata.normalize("NFKC", text).lower().split())
 
 

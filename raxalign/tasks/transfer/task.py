@@ -1,6 +1,4 @@
-"""What the tasks have in common that are trained in one language, or on translations too, and
-evaluated in all: data and their sources, the names that data has for languages, and readouts.
-"""
+"""What the tasks have in common that are trained in one language, or on translations too."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 
 
 class TransferTask(Task):
-    """Task that is trained on the pivot, or on all languages together (`translate-train`), and
-    evaluated on every language.
-    """
+    """Task that is trained on the pivot, or on translations too, and evaluated everywhere."""
 
     language_names: ClassVar[LanguageNames] = {}
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
@@ -139,9 +135,7 @@ class TransferTask(Task):
         return Refit(self.word_pooling, keeping, insists=self._asked == "refit")
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """Return the encoder `start` with the weights that `train` left in `folder`, where it kept
-        one model of one epoch.
-        """
+        """Return `start` with the weights of a training that kept one model of one epoch."""
         from raxalign.tasks.transfer.trained import trained_encoder
 
         return trained_encoder(start, folder)
@@ -169,9 +163,7 @@ class TransferTask(Task):
         }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the commits that the hub's data sets are at; the rows are fetched when they are
-        read.
-        """
+        """Return the commits of the hub's data sets, whose rows are fetched when they are read."""
         sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
         return {
             (source := found.source()).name: (
@@ -181,9 +173,7 @@ class TransferTask(Task):
         }
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
-        """Return what decides on the training rows of a language; None where it is not trained
-        on.
-        """
+        """Return what decides on the training rows of a language (None: it has none)."""
         if not self.trains_on(lang, pivot):
             return None
         found, sources = self.canonical(), self.sources(lang, pivot)
@@ -228,9 +218,7 @@ class TransferTask(Task):
         runtime: Runtime,  # noqa: ARG002
         trained: Path | None,
     ) -> Outcome:
-        """Score every language on the splits that are given, by the weights that `selection`
-        chooses.
-        """
+        """Score every language on the splits that are given, by the weights that were chosen."""
         from raxalign.tasks.transfer.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"

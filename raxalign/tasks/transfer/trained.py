@@ -94,9 +94,7 @@ class Trained:
 
 
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:
-    """Return `start` with the weights of a training that left one model of one epoch; the head of
-    that model is not read.
-    """
+    """Return `start` with the weights of a training of one model and epoch, but its head."""
     (model,) = Trained.read(folder).models
     (file,) = model.files.values()
     assert isinstance(start, TransformerEncoder)

@@ -1,6 +1,4 @@
-"""The training of a transfer task: on the pivot, or on all languages; its objective, the weights
-that it keeps, and their choice by development sets.
-"""
+"""The training of a transfer task: its objective, and the weights that it keeps."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ def train(
 
 
 def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:
-    """The development sets of languages, of which those that choose are read where they are not
-    among `sets` yet.
-    """
+    """The development sets of languages, read where they choose and are not in `sets` yet."""
     for lang in languages if head.options.selection != "last" else ():
         if f"{lang}/dev" not in sets:
             sets[f"{lang}/dev"] = head.dev_set(lang)
@@ -115,9 +111,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training at work: its runtime, its name, and a folder for weights that outlives the
-    process as checkpoints do.
-    """
+    """One training at work: its runtime, its name, and a folder that outlives the process."""
 
     runtime: Runtime
     name: str

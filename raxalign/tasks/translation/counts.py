@@ -1,7 +1,4 @@
-"""How translated tokens are counted against a reference: convert rate, BLEU of unigrams, the table
-of counts, and samples of a shift: a named one, or that which the dev side chooses in the same
-direction.
-"""
+"""How translated tokens are counted against a reference, and samples of a shift."""
 
 from __future__ import annotations
 

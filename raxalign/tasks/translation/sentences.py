@@ -49,9 +49,7 @@ class _XnliRows(ClassificationTask):
 
 
 class XnliSentences:
-    """Reads premise and hypothesis of each row of XNLI as one sentence, as in Table 1 of Liu et al.
-    (2020).
-    """
+    """Reads premise and hypothesis of XNLI as one sentence (Liu et al. 2020, Table 1)."""
 
     def __init__(self, files: XnliFiles | None, dataset: str, revision: str) -> None:
         """Read local files, or without them the data set of the hub at a branch, tag or commit."""
@@ -65,9 +63,7 @@ class XnliSentences:
         return ("test",) if isinstance(data, DataFiles) and data.dev is None else ("dev", "test")
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the files, or sets of the hub, that are read for a language: its own and the
-        pivot's.
-        """
+        """Return the files, or sets of the hub, that a language is read from, and the pivot's."""
         return {
             f"{prefix}{name}": source
             for prefix, code in (("", lang), (PIVOT, pivot))
@@ -109,9 +105,7 @@ class XnliSentences:
         return SentencePairs(lines, src, tgt, premises)
 
     def read_files(self, languages: Sequence[str], pivot: str) -> Iterator[FileRead]:
-        """Read all local files, the pivot's first; those that are not parallel to it are
-        faulty.
-        """
+        """Read all local files, the pivot's first; those not parallel to it are faulty."""
         head = self.task.head(TaskInputs(pivot))
         for split in self.splits():
             known = list[Example]()

@@ -38,9 +38,7 @@ class Shift(NamedTuple):
 
 
 def stream_of(aligned: AlignedEncoder) -> AlignedEncoder:
-    """Return the encoder with its inside transforms alone, because the masked-LM head never reads
-    readouts.
-    """
+    """Return the encoder with its inside transforms alone: the head never reads readouts."""
     return replace(aligned, transforms=tuple(t for t in aligned.transforms if t.sort == "inside"))
 
 

@@ -1,6 +1,4 @@
-"""All shifts of one direction: the sides that are translated, outputs, the best shift by the dev
-side, scores and predictions.
-"""
+"""All shifts of one direction: outputs, the best shift by the dev side, and scores."""
 
 from __future__ import annotations
 

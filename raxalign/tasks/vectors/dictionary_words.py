@@ -1,6 +1,4 @@
-"""The words of a bilingual dictionary as queries and candidates: entries, vectors of words outside
-sentences, ranks with ties, predictions and metrics.
-"""
+"""The words of a bilingual dictionary as queries and candidates, and their ranks."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ ReadWords = Callable[[Sequence[Sequence[str]]], "WordVectors"]
 
 @dataclass(frozen=True)
 class Entries:
-    """A dictionary, lower-cased: its words on both sides, and the entries (E, 2) as numbers of
-    those, each once.
-    """
+    """A lower-cased dictionary: the words of both sides, and entries (E, 2) by their numbers."""
 
     src: Sequence[str]
     tgt: Sequence[str]
@@ -104,9 +100,7 @@ def mean_vectors(
 
 
 def _wanted(places: Sequence[Sequence[int]], met: Ints, most: int | None) -> Iterator[int]:
-    """Yield the sentences with a word that was not met often enough, and count what they hold into
-    `met`.
-    """
+    """Yield the sentences with a word met too seldom, and count what they hold into `met`."""
     for i, row in enumerate(places):
         held = {number for number in row if number >= 0}
         if any(most is None or met[number] < most for number in held):
@@ -115,9 +109,7 @@ def _wanted(places: Sequence[Sequence[int]], met: Ints, most: int | None) -> Ite
 
 
 def lone_vectors(words: Sequence[str], read: ReadWords) -> tuple[torch.Tensor, Bools]:
-    """Return (vectors (V, H), whether each word has one (V,)) of words that each are a sentence of
-    their own.
-    """
+    """Return (vectors (V, H), whether each word has one (V,)) of words that stand alone."""
     found = read([[word] for word in words])
     return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy().astype(np.bool_)
 
@@ -169,9 +161,7 @@ def best_gold_ranks(
 def _ranked(
     scores: torch.Tensor, many: torch.Tensor, kind: torch.Tensor, rows: Ints, gold: Ints
 ) -> tuple[Floats, Ints]:
-    """Return (ranks, best gold candidates) of the queries of some rows of scores over distinct
-    vectors.
-    """
+    """Return (ranks, best gold candidates) of queries by scores over distinct vectors."""
     device = scores.device
     rows_P, gold_P = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (rows, gold))
     worth_P = scores[rows_P, kind[gold_P]]

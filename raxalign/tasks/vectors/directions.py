@@ -1,6 +1,4 @@
-"""The two directions of a search between a language and the pivot: how metrics and predictions name
-them, accuracies over both, and samples in which each direction is a part.
-"""
+"""The two directions of a search: names, accuracies over both, and samples."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def direction_of(metric: str) -> tuple[str, SearchDirection | None]:
 
 
 def with_directions(*scores: Measured) -> Iterator[Measured]:
-    """Yield the declarations of scores that are means of both directions, and those of each
-    direction.
-    """
+    """Yield the declarations of means of both directions, and those of each direction."""
     yield from scores
     for score in scores:
         name = f"{score.name}_{{{'|'.join(DIRECTIONS)}}}"

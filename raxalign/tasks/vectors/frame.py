@@ -1,6 +1,4 @@
-"""The frame of tasks that compare the vectors of a language with those of the pivot as they are,
-and the wording of the options that these tasks share.
-"""
+"""The frame of tasks that compare the vectors of a language and the pivot as they are."""
 
 from __future__ import annotations
 
@@ -72,9 +70,7 @@ class VectorTask(Task):
         return self.params.identity()
 
     def idle(self) -> set[str]:
-        """Return the params on which nothing depends as the others are: `k` where the measure has
-        no neighbourhoods.
-        """
+        """Return the params that others' values make idle: `k` without neighbourhoods."""
         return set() if uses_neighbors(self.resolved()["measure"]) else {"k"}
 
     def canonical(self) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""The geometry of a space: how well a linear probe finds a vector's language, how far all vectors
-point one way, and words as points of a plane.
-"""
+"""A probe of languages, how far all vectors point one way, and words in a plane."""
 
 from __future__ import annotations
 

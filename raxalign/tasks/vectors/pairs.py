@@ -1,6 +1,4 @@
-"""Held-out pairs as tasks read them: sentences, and linked words as flat arrays over all words of
-the sentences of one side.
-"""
+"""Held-out pairs as tasks read them: sentences, and linked words as flat arrays."""
 
 from __future__ import annotations
 
@@ -132,9 +130,7 @@ def _with_specials(side: SideWords, linked: Ints) -> tuple[SideWords, Ints]:
 
 
 def read_linked_words(folder: Path) -> LinkedWords:
-    """Read a dataset of word pairs. Raises `DataError` for links that point beyond their
-    sentence.
-    """
+    """Read a dataset of word pairs. Raises `DataError` for links beyond their sentence."""
     table = read_table(folder)
     src, tgt = (SideWords(read_sentences(table, side)) for side in ("src", "tgt"))
     links = links_of(table)

@@ -1,6 +1,4 @@
-"""The words that retrieval finds for linked words, among all words and among first occurrences, and
-the metrics over them.
-"""
+"""The words that retrieval finds for linked words, and the metrics over them."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ def search(
 
 
 def first_occurrences(words: SideWords, read: Bools) -> Bools:
-    """Mark the first occurrence of every surface form, in the order of the text, among the words
-    that were read.
-    """
+    """Mark the first occurrence of every surface form among the words that were read."""
     first: dict[str, int] = {}
     for word in np.flatnonzero(read).tolist():
         first.setdefault(words.forms[word], word)
@@ -192,9 +188,7 @@ def _asked(name: str, flag: Callable[[str], Bools]) -> tuple[Bools, Bools]:
 
 
 def word_pairs(table: pa.Table, metric: str) -> Sample | None:
-    """Return the sample of an accuracy of retrieval, from the flags of its predictions: one part
-    per direction.
-    """
+    """Return the sample of an accuracy of retrieval: one part per direction."""
     name, direction = direction_of(metric)
     correct = "correct_first" if name.startswith("noncontextual") else "correct"
     if name not in ACCURACIES or correct not in table.column_names:

@@ -52,9 +52,7 @@ class SentenceReading:
 
 
 def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceReading:
-    """What a reading is for an encoder. Raises `RaxalignError` for what the encoder does not
-    have.
-    """
+    """What a reading is for an encoder. Raises `RaxalignError` for what it does not have."""
     found = replace(reading, trailing=encoder.trailing)
     if reading.pooling == "own":
         own = encoder.sentences

@@ -100,18 +100,6 @@ def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan):
     assert ", 60 s with 2 workers and the start of Ray (" in found.told(2, 10)
 
 
-def test_pairs_that_are_cut_out_of_a_larger_run_cost_what_is_cut_out(tmp_path):
-    def trainings(align_on: str) -> list[float | None]:
-        methods = ("finetune: {epochs: 2}",)
-        path = write_grid(tmp_path, sentences="[100, 200]", methods=methods)
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace("{aligner:", f"{{align_on: {align_on}, aligner:"))
-        plan = expand(load(path))
-        return sorted(Work(plan).seconds(key) or 0 for key in of(plan, "aligned"))
-
-    assert trainings("largest") == trainings("own")
-
-
 def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path):
     tasks = ("xnli: {data: {train: 'a.{pivot}.tsv', dev: 'b.{lang}.tsv'}}",)
     for name in ("a.en", "b.en", "b.de", "b.fr"):

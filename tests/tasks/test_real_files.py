@@ -1,0 +1,100 @@
+"""The readers of the tasks on real files, against counts that other programs made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import DataError
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.reading import ExampleFile
+from raxalign.tasks.slots import Slots
+from raxalign.tasks.spans.metrics import best, exact_match, f1
+from raxalign.tasks.spans.rows import Questions, read_squad
+from raxalign.tasks.spans.windows import WindowSizes, make_windows
+from raxalign.tasks.tagging.reading import read_tagged
+from raxalign.tasks.tagging.scheme import UNIVERSAL
+from raxalign.tasks.xnli import Xnli
+from tests.tiny import tiny_bert
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    folder = os.environ.get("RAXALIGN_TEST_DATA")
+    if not folder:
+        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
+    return Path(folder)
+
+
+def test_tagged_files_have_the_rows_and_tags_that_cut_and_sort_count(data):
+    rows = read_tagged(data / "slots-facebook" / "train.en.conll")
+    assert len(rows) == 30521
+    # one more entity begins with an I-
+    assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
+    assert len(read_tagged(data / "slots-snips" / "test.en.conll")) == 700
+    for lang in ("en", "de", "es", "fr", "tr", "zh"):
+        assert len(read_tagged(data / "ud-pud" / f"dev.{lang}.conllu", scheme=UNIVERSAL)) == 500
+
+
+def test_requests_come_again_and_only_a_training_file_is_refused(data):
+    place = data / "slots-facebook"
+    files = {"train": f"{place}/train.{{pivot}}.conll", "dev": f"{place}/dev.{{lang}}.conll"}
+    head = Slots(Slots.Params.model_validate({"data": files})).head(TaskInputs("en"))
+    train = head.rows("train", "en")
+    seen = head.rows("dev", "en").seen_in(train.fingerprints(), head.allowed)
+    assert int(seen.sum()) == 1374  # of 4181, counted with sort and uniq too
+    with pytest.raises(DataError, match="training sentences too"):
+        train.seen_in(np.sort(train.fingerprints()), head.allowed)
+
+
+def test_xnli_has_its_rows_and_labels_and_shares_none_with_the_training_file(data):
+    scheme = Xnli(Xnli.Params()).scheme()
+
+    def read(name, lang):
+        return ExampleFile(data / "xnli" / name, lang, "dev", scheme, alone=True).read()
+
+    train = read("train-en.tsv", "en")
+    assert len(train) == 6000
+    for lang in ("de", "en", "th", "zh"):
+        rows = read(f"dev-{lang}.tsv", lang)
+        assert [sum(row.label == label for row in rows.rows) for label in scheme.labels] == [
+            830
+        ] * 3
+        rows.seen_in(train.fingerprints())
+
+
+@pytest.mark.parametrize("lang", ["en", "de", "es", "zh", "ar", "el"])
+def test_gold_answers_of_xquad_are_found_score_one_and_shifted_ones_less(data, lang, tmp_path):
+    """What lies between an answer's pieces are its characters, except part of a word at its
+    ends.
+    """
+    found = read_squad(data / "xquad" / f"dev.{lang}.json")
+    assert len(found) == 558
+    for shift, full in ((0, True), (4, False)):
+        said = [
+            (row.context[a.start + shift :][: len(a.text)], row)
+            for row in found.rows
+            for a in row.answers[:1]
+        ]
+        exact, overlap = (
+            np.mean([best(metric, text, [a.text for a in row.answers], lang) for text, row in said])
+            for metric in (exact_match, f1)
+        )
+        assert bool(exact == overlap == 1) is full
+        assert full or (exact < 0.2 and exact < overlap < 0.8)
+    encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path, ["der"], positions=128))
+    some = Questions(found.source, found.rows[:120])
+    made, answered = make_windows(some, encoder, (lang, lang), WindowSizes(8, 128, 30)), set()
+    for window in made.windows:
+        if window.target != (0, 0):
+            first, last = (window.first + place - window.begin for place in window.target)
+            gold = made.questions[window.question].placed().text.strip()
+            text = made.text(window.question, first, last)
+            assert gold in text
+            assert lang != "zh" or text == gold
+            answered.add(window.question)
+    assert len(answered) > 100, "the others have more pieces than half a window"
