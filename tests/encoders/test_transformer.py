@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import torch
@@ -27,9 +24,8 @@ from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
 from raxalign.plan.load import Opened, open_grid, resolve
 from tests.grids import write_grid
+from tests.single.loopback_hub import COMMIT, hub_in_use, use_hub
 from tests.tiny import tiny_bert
-
-COMMIT = "d" * 40
 
 
 def kind(name: str | Path, revision: str | None = None) -> Transformer:
@@ -221,75 +217,24 @@ _REFUSALS = {
 }
 
 
-class _Hub(BaseHTTPRequestHandler):
-    """The hub's protocol, as far as an encoder's revision and files are asked for: repositories
-    ``some/NAME`` refuse by their names, and ``some/encoder`` has a config alone.
-    """
-
-    def do_GET(self) -> None:
-        owner, name = self.path.removeprefix("/api/models").split("/")[1:3]
-        code, error = _REFUSALS.get(name, (200, ""))
-        if code == 200 and "/api/" in self.path:
-            return self._answer(200, json.dumps({"id": f"{owner}/{name}", "sha": COMMIT}))
-        if code == 200 and "/resolve/" in self.path:
-            revision, file = self.path.split("/resolve/")[1].split("/", 1)
-            if revision != COMMIT:
-                code, error = 404, "RevisionNotFound"
-            elif file == "config.json":
-                config = {"num_hidden_layers": 7, "architectures": ["BertModel"]}
-                config |= {"model_type": "bert"}
-                return self._answer(200, json.dumps(config))
-            else:
-                code, error = 404, "EntryNotFound"
-        return self._answer(code, "", error)
-
-    do_HEAD = do_GET  # noqa: N815 (the name that the server looks for)
-
-    def _answer(self, code: int, text: str, error: str = "") -> None:
-        self.send_response(code)
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(text))}
-        headers |= {"ETag": '"1"', "X-Repo-Commit": COMMIT}
-        for key, value in (headers | ({"X-Error-Code": error} if error else {})).items():
-            self.send_header(key, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing on stderr."""
-
-
-def _use(endpoint: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + template)
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Repositories `some/NAME` refuse by their names, and `some/encoder` has a config alone."""
+    config = {"num_hidden_layers": 7, "architectures": ["BertModel"], "model_type": "bert"}
     monkeypatch.setenv("DISABLE_SAFETENSORS_CONVERSION", "1")  # asks another server for weights
     # The client waits between its tries.
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The endpoint of a hub on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    _use(endpoint, tmp_path / "cache", monkeypatch)
-    yield endpoint
-    server.shutdown()
-    server.server_close()
+    with hub_in_use(tmp_path / "cache", monkeypatch) as server:
+        server.refusals = {f"some/{name}": told for name, told in _REFUSALS.items()}
+        server.repositories["some/encoder"] = {"config.json": json.dumps(config).encode()}
+        yield
 
 
 @pytest.fixture
 def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint at which nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    _use(f"http://127.0.0.1:{port}", tmp_path / "cache", monkeypatch)
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+    use_hub("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
 
 
 def of_lock(name: str) -> str | None:

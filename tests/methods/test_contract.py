@@ -36,7 +36,7 @@ from tests.train.workers import run_workers
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("contract")
     toy_encoder(folder / "encoder")
-    toy_inputs(folder, SIZE, LANGUAGES)
+    toy_inputs(folder, 9, LANGUAGES)
     return folder
 
 

@@ -7,15 +7,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
+
+import pytest
 
 TOKEN, COMMIT = "hf_of_a_test", "d" * 40
 
 
 class LoopbackHub(ThreadingHTTPServer):
-    """`repositories`: name -> path -> content; `private` are those that were made private. Large
-    files go by the protocol of git-lfs, as at the hub; `limit` is the size of a large one.
+    """`repositories`: name -> path -> content; `private` are those that were made private, and
+    `refusals` the status and the hub's word for it of those that are not given. Large files go by
+    the protocol of git-lfs, as at the hub; `limit` is the size of a large one.
     """
 
     daemon_threads = True
@@ -25,11 +32,32 @@ class LoopbackHub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.repositories: dict[str, dict[str, bytes]] = {}
         self.private: set[str] = set()
+        self.refusals: dict[str, tuple[int, str]] = {}
         self.large: dict[str, bytes] = {}
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
+
+
+def use_hub(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the hub's client ask another endpoint, with a cache of its own."""
+    from huggingface_hub import constants
+
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+
+
+@contextmanager
+def hub_in_use(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    """A hub that runs and is asked meanwhile."""
+    with LoopbackHub() as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        use_hub(server.url, cache, monkeypatch)
+        yield server
+        server.shutdown()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -72,13 +100,17 @@ class _Handler(BaseHTTPRequestHandler):
         name = "/".join(self.path.removeprefix("/api/models").split("/")[1:3])
         files = self.server.repositories.get(name)
         if files is None:
-            return self._json({"error": "Repository not found"}, 404, "RepoNotFound")
+            code, error = self.server.refusals.get(name, (404, "RepoNotFound"))
+            return self._json({"error": "Repository not found"}, code, error)
         if "/tree/" in self.path:
             tree, same = files.items(), {"type": "file", "oid": "0" * 40}
             return self._json([{**same, "path": path, "size": len(data)} for path, data in tree])
         if "/resolve/" in self.path:
-            path = self.path.split("/resolve/")[1].split("/", 1)[1]
-            return self._answer(200, files[path])
+            revision, path = self.path.split("/resolve/")[1].split("/", 1)
+            if revision in (COMMIT, "main") and path in files:
+                return self._answer(200, files[path])
+            missing = "Entry" if revision in (COMMIT, "main") else "Revision"
+            return self._json({}, 404, f"{missing}NotFound")
         siblings = [{"rfilename": path} for path in files]
         return self._json({"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import torch
@@ -14,26 +13,18 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError, TransientError
 from raxalign.single.export import push, refuse_unready
-from tests.single.loopback_hub import TOKEN, LoopbackHub
+from tests.single.loopback_hub import TOKEN, LoopbackHub, hub_in_use
 from tests.tiny import tiny_bert
 
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
     """A hub to which the user is logged in."""
-    from huggingface_hub import constants
-
-    with LoopbackHub() as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with hub_in_use(tmp_path / "cache", monkeypatch) as server:
         # large files by git-lfs, which the hub takes as well: Xet has servers of its own
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
-        server.shutdown()
 
 
 @pytest.fixture
