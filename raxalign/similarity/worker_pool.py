@@ -29,8 +29,14 @@ def lanes_for(x: torch.Tensor, y: torch.Tensor) -> int:
     """
     if x.device.type != "cpu" or x.numel() * len(y) < _WORK:
         return 1
-    threads = torch.get_num_threads()
+    threads = _own_threads()
     return next(lanes for lanes in range(_MOST, 0, -1) if threads % lanes == 0)
+
+
+def _own_threads() -> int:
+    """Return the calling thread's number, which is the default's where it has not asked before."""
+    with _OPENING:
+        return torch.get_num_threads()
 
 
 @contextmanager
@@ -45,7 +51,7 @@ def opened(lanes: int) -> Iterator[Callable[[Sequence[Callable[[], Any]]], list[
     if lanes == 1:
         yield lambda jobs: [job() for job in jobs]
         return
-    threads = max(1, torch.get_num_threads() // lanes)
+    threads = max(1, _own_threads() // lanes)
     inference, grad = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
     def begin(all_there: Barrier) -> None:
