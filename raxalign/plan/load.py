@@ -24,7 +24,7 @@ from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:

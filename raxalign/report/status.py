@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.plan.load import reopened
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from raxalign.printing import counted
 from raxalign.report.studies import status_lines
 from raxalign.store.ledger import Ledger

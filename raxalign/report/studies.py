@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
-from raxalign.plan.tried import StudyRecord, Tried, read_record, saved_words
+from raxalign.plan.study_record import StudyRecord, Tried, read_record, saved_words
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import unit_of
 from raxalign.store.storage import Storage

@@ -20,7 +20,7 @@ from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.tried import is_over
+from raxalign.plan.study_record import is_over
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on

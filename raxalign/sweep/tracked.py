@@ -12,7 +12,7 @@ from pathlib import Path
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from raxalign.store.key import digest
 from raxalign.tracking import recorder
 from raxalign.tracking.client import SQLITE, Target, TrackingError, default_uri

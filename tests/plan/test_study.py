@@ -12,7 +12,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, choose, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion, fresh_seeds
-from raxalign.plan.tried import StudyRecord, Tried, best_of
+from raxalign.plan.study_record import StudyRecord, Tried, best_of
 from tests.searches import METRIC, SPACES, open_search, search_grid
 
 SEARCHED = f"finetune: {{{SPACES}, batch_size: 16}}"

@@ -15,8 +15,8 @@ import pytest
 from raxalign.config.spaces import Space
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import SearchMetric, Study
+from raxalign.plan.study_record import StudyRecord, Tried
 from raxalign.plan.trial import Trial
-from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.choice import best_on_dev, of_methods
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import named

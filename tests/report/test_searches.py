@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose

@@ -23,8 +23,8 @@ from ray.tune.execution.tune_controller import TuneController
 import raxalign as rx
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.load import open_grid
+from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
-from raxalign.plan.tried import read_record
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
 from raxalign.store.storage import Storage

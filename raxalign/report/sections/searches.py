@@ -14,7 +14,7 @@ from raxalign.measured import Declared, spoken
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.study import Study
-from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record, saved_words
+from raxalign.plan.study_record import StudyRecord, Tried, beats, gain_of, read_record, saved_words
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.names import symbol
 from raxalign.report.cells.numbers import NumberFormat, unit_of

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
-from raxalign.plan.tried import State, Stopped, StudyRecord, Tried, best_of
+from raxalign.plan.study_record import State, Stopped, StudyRecord, Tried, best_of
 from raxalign.store.alive import maker_name
 from raxalign.store.drivers import clock_lead, dated_sign, is_alive
 from raxalign.store.storage import Storage

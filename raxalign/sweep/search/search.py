@@ -22,8 +22,8 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study, Suggestion
+from raxalign.plan.study_record import read_record, saved_words
 from raxalign.plan.trial import Trial
-from raxalign.plan.tried import read_record, saved_words
 from raxalign.plan.values.results import DevScores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating

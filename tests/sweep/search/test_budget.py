@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from tests.searches import SPACES, open_search, run, search_grid, source_of
 
 TWO = (

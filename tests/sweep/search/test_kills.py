@@ -16,7 +16,7 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.tried import Tried, read_record
+from raxalign.plan.study_record import Tried, read_record
 from raxalign.store import drivers
 from raxalign.store.drivers import SILENCE, clock_lead, dated_sign, is_alive
 from raxalign.store.files import files_of

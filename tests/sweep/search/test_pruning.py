@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Suggestion
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from raxalign.report.studies import plan_lines, status_lines
 from raxalign.stages.watching import Watched
 from raxalign.store.ledger import Ledger

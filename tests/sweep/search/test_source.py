@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from raxalign.plan.load import reopened
-from raxalign.plan.tried import read_record
+from raxalign.plan.study_record import read_record
 from raxalign.plan.values.results import DevScores, rows
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
