@@ -15,6 +15,9 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.answer import stored_answer
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.paper.short_tables import short_tables
 from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.transfer.outcome import select
 from raxalign.train.runtime import Runtime
@@ -102,6 +105,9 @@ def test_unseen_languages_have_a_mean_and_a_test_of_their_own(unseen: Opened) ->
     )
     assert test.difference == 0
     assert "2 languages that were not aligned (bg, fr)" in stored_answer(plan, ledger)
+    ((_, table),) = short_tables(Results.of(rows(plan, ledger), plan), Judge())
+    heads = ("en", "de", "es", "bg, unseen", "fr, unseen", "mean")
+    assert table.columns == (*heads, "mean, unseen", "mean, zero-shot")
 
 
 def test_unseen_languages_are_in_the_key_of_their_evaluations_alone(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,14 @@ def symbol(axis: str) -> str:
     return {"lambda": "λ", "alpha": "α"}.get(axis, axis)
 
 
-def in_columns(lang: str) -> str:
-    """Return the heading of a language's column.
+def in_columns(lang: str, unseen: Container[str] = ()) -> str:
+    """Return the heading of a language's column; `unseen` are those that no method has aligned.
 
-    >>> in_columns("avg_zero_shot"), in_columns("de")
-    ('mean, zero-shot', 'de')
+    >>> in_columns("avg_zero_shot"), in_columns("de"), in_columns("sw", {"sw"})
+    ('mean, zero-shot', 'de', 'sw, unseen')
     """
+    if lang in unseen:
+        return f"{lang}, unseen"
     return {
         "avg": "mean",
         "avg_zero_shot": "mean, zero-shot",

@@ -68,6 +68,11 @@ class Results:
         return len({cell.encoder for cell in self.cells}) > 1
 
     @cached_property
+    def unseen(self) -> frozenset[str]:
+        """The languages that no method has aligned, as names have them."""
+        return frozenset[str]().union(*(cell.unseen for cell in self.cells))
+
+    @cached_property
     def names(self) -> tuple[Name, ...]:
         """Every name that some cell has a value of, in the order of first appearance."""
         return tuple(dict.fromkeys(name for cell in self.cells for name in cell.values))

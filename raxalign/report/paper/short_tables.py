@@ -105,7 +105,7 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
     caption = " ".join(_caption(results, judge, cells, table))
     caption += one_per_method(left_out) + untouched(results, task)
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
-    columns = tuple(in_columns(name[1]) for name in names)
+    columns = tuple(in_columns(name[1], results.unseen) for name in names)
     return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, caption)
 
 

@@ -59,7 +59,7 @@ class AnswerSection(Section):
             f"{LOWER if measured.better == 'lower' else ''}{one_per_method(left_out)}"
         )
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
-        columns = tuple(in_columns(name[1]) for name in names)
+        columns = tuple(in_columns(name[1], results.unseen) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, caption)
 
     def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:

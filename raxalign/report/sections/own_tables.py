@@ -70,7 +70,7 @@ class OwnTables(Section):
         made = Table(
             f"grid-{task}-{metric}-{split}",
             f"{task}: {spoken(metric)}",
-            tuple(in_columns(name[1]) for name in names),
+            tuple(in_columns(name[1], results.unseen) for name in names),
             tuple(lines),
             " ".join(self._caption(table, few=few)),
             folded=folded,
