@@ -47,7 +47,7 @@ class Languages(Section):
                 means = [scale * value.mean if value else math.nan for value in found]
                 ends = [judge.ends(cell, name, scale) for name in names]
                 dots.append(Series(label, (), means, ends, "dots", place))
-            heads = [in_columns(name[1], results.unseen).replace(", ", ",\n") for name in names]
+            heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
             panels.append(Panel("", "", axis_of(results, task, metric), dots, heads))
         on = "test" if split == "test" else "development"
         caption = f"On the {on} set. {INTERVALS}{one_per_method(left_out)}"
