@@ -13,13 +13,13 @@ from raxalign.analysis.cells import cells
 from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import rows
+from raxalign.plan.values.results import dev_mean, read_records, rows
+from raxalign.plan.values.retention import dev_score
 from raxalign.report.answer import stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.stages import Workshop, run_trial
-from raxalign.tasks.transfer.outcome import select
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 
@@ -122,7 +122,7 @@ def test_unseen_languages_are_in_the_key_of_their_evaluations_alone(
 def test_a_task_may_be_for_unseen_languages_alone(tmp_path: Path) -> None:
     path = grid(tmp_path, "{each: [de, es]}", "languages: [fr], ", methods=("none: {}",))
     opened = ran(path)
-    assert set(values(opened, "none")) == {"en", "fr", "avg", "avg_unseen"}
+    assert set(values(opened, "none")) == {"en", "fr", "avg_unseen"}
     covered = [
         stage.params["languages"]
         for stage in opened.plan.stages.values()
@@ -131,16 +131,31 @@ def test_a_task_may_be_for_unseen_languages_alone(tmp_path: Path) -> None:
     assert covered == [["en", "fr"]] * 2, "by the encoder of each trial"
 
 
-def test_unseen_development_sets_choose_no_weights(tmp_path: Path) -> None:
-    both = [
-        ran(grid(tmp_path / name, "{together: [de]}", own, selection="mean-dev"))
-        for name, own in (("one", ""), ("two", "languages: [de, fr, bg], "))
-    ]
-    first, second = (values(opened, "rotation") for opened in both)
-    assert {lang: second[lang] for lang in ("en", "de")} == {
-        lang: first[lang] for lang in ("en", "de")
-    }
-    assert select("mean-dev", {"en": [0.1, 0.2]}) == {"en": 1}
+def test_the_answer_of_such_a_task_is_about_these_languages(tmp_path: Path) -> None:
+    opened = ran(grid(tmp_path, "{together: [de]}", "languages: [fr, bg], "))
+    told = stored_answer(opened.plan, opened.storage.ledger)
+    assert "2 languages (bg, fr)" in told
+    assert "not aligned" not in told, "nothing else is there to tell them from"
+
+
+def test_unseen_development_sets_choose_neither_weights_nor_runs(tmp_path: Path) -> None:
+    sizes = "{train: 60, dev: 30, test: 40}"
+    task = f"xnli: {{languages: [de, fr, bg], data: phrasebook, phrasebook: {sizes}, epochs: 2, "
+    tasks = (task + "selection: mean-dev, max_length: 16}",)
+    opened = ran(grid(tmp_path, "{together: [de]}", methods=("none: {}",), tasks=tasks))
+    plan, (trial,) = opened.plan, opened.plan.trials
+    records = read_records(plan, opened.storage.ledger)
+    (record,) = (records[key] for key in trial.evaluations.values())
+    (chosen,) = record["notes"]["models"].values()
+    assert set(chosen["dev_by_epoch"]) == {"en", "de"}
+    assert set(chosen["epochs"]) == {"en", "de", "fr", "bg"}
+    dev = {"en": 0.5, "de": 0.4, "fr": 0.9, "bg": 0.8}
+    for score in record["scores"]:
+        score["value"] = dev.get(score["lang"], 1.0)
+    assert dev_score(plan, trial, records) == 0.4
+    mean = dev_mean(plan, trial, records)
+    assert mean is not None
+    assert mean.value == pytest.approx(0.45)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +163,19 @@ def test_unseen_development_sets_choose_no_weights(tmp_path: Path) -> None:
     [
         (
             "retrieval: {languages: [de, fr]}",
-            "tasks.retrieval.languages: fr: not among the grid's languages, of whose corpus",
+            "tasks.retrieval.languages: fr: not among the grid's languages, and the task reads",
         ),
         (
             "pos: {languages: [de, deutsch], data: phrasebook}",
             "'deutsch' is not the code of a language",
+        ),
+        (
+            "pos: {languages: [de, fr], data: phrasebook, selection: target-dev}",
+            "fr: not among the grid's languages, and `selection: target-dev` chooses weights",
+        ),
+        (
+            "xnli: {languages: [de, fr], data: phrasebook, setting: translate-train, models: each}",
+            "`models: each` trains none for them (write `models: together`)",
         ),
         ("pos: {languages: [de, en], data: phrasebook}", "'en' is the pivot"),
         ("pos: {languages: [de, ja], data: phrasebook}", "phrasebook has no ja"),

@@ -90,8 +90,8 @@ def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
 
 
 def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
-    """Return the name of a cell's mean over languages: the zero-shot one where there is one, or the
-    only language there is.
+    """Return the name of a cell's mean over languages: the zero-shot one where there is one, that
+    of all, that of unseen ones where no other is there, or the only language there is.
     """
     for lang in ("avg_zero_shot", "avg", "avg_unseen"):
         if (task, lang, metric, split) in cell.values:

@@ -83,6 +83,16 @@ class Stage:
         )
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """Its languages, where it has several."""
+        return tuple(str(lang) for lang in self.params["languages"])  # type: ignore[union-attr]
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Those languages of an evaluation that no method has aligned."""
+        return tuple(str(lang) for lang in self.params.get("unseen", ()))  # type: ignore[union-attr]
+
+    @property
     def catalogue(self) -> str | None:
         """The folder of the plug-ins (``methods``) that has the maker; None where none has it."""
         folder = _CATALOGUES.get(self.kind)

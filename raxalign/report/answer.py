@@ -89,7 +89,8 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     name += f" ({how})" if how else ""
     clauses = _others([tally for tally in others if tally.languages])
     unseen = _tally(compared, results, system, tables[0], unseen=True)
-    clauses += [_on_unseen(unseen, results.unit(*tables[0][:2]))] if unseen.languages else []
+    if unseen.languages and unseen.languages != main.languages:
+        clauses.append(_on_unseen(unseen, results.unit(*tables[0][:2])))
     return "; ".join([_main(name, main, results.unit(*main.table[:2])), *clauses]) + "."
 
 
@@ -150,8 +151,9 @@ def _tally(
         if found.cell is system and found.baseline is not None and table_of(found.name) == table
     ]
     single = [found for found in of_cell if found.name[1] not in MEANS]
-    single = [found for found in single if (found.name[1] in system.unseen) == unseen]
-    transferred = [found for found in single if found.name[1] != results.plan.pivot] or single
+    others = [found for found in single if found.name[1] != results.plan.pivot] or single
+    asked = [found for found in others if (found.name[1] in system.unseen) == unseen]
+    transferred = asked if asked or unseen else others  # a task may be for unseen ones alone
     mean = (table[0], "avg_unseen", *table[1:]) if unseen else mean_name(system, *table)
     tests = [found.comparison for found in transferred if found.comparison is not None]
     untested = [] if any(test.p is not None for test in tests) else transferred

@@ -18,7 +18,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
 from raxalign.stages.watching import Watched
-from raxalign.stages.workshop import FITTED, TRAINED, Workshop, languages_of, unseen_of
+from raxalign.stages.workshop import FITTED, TRAINED, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome
@@ -90,7 +90,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
     plugin, runtime = stage.plugin(), workshop.runtime_for(stage)
     with collecting() as found:
-        result = plugin.evaluate(aligned, languages_of(stage), inputs, runtime, trained)
+        result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
     outcome = returned(plugin, "evaluate", result, Outcome)
     _refuse_impossible(stage, outcome)
     record = {
@@ -120,7 +120,7 @@ def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
     """Return the names in scores that are of languages which no method has aligned: of one, or of
     a pair that it is in.
     """
-    own, others = unseen_of(stage), (*languages_of(stage), str(stage.params["pivot"]))
+    own, others = stage.unseen, (*stage.languages, str(stage.params["pivot"]))
     names = {*own, *(f"{a}-{b}" for pair in product(own, others) for a, b in permutations(pair))}
     found = [
         lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names

@@ -15,7 +15,7 @@ from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import Stage
-from raxalign.stages.workshop import MAKERS, Workshop, files_of, languages_of
+from raxalign.stages.workshop import MAKERS, Workshop, files_of
 
 if TYPE_CHECKING:
     from raxalign.corpora.text.bitext import PieceFilter
@@ -189,7 +189,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
             for name, key in stage.prepared.items()
         }
     inputs = MethodInputs(
-        languages=languages_of(stage),
+        languages=stage.languages,
         pivot=str(stage.params["pivot"]),
         pairs=shop.datasets(stage, "pairs"),
         bitext=shop.datasets(stage, "bitext"),
@@ -215,7 +215,7 @@ def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     rows = {name.removeprefix("rows/"): shop.ensure(key) for name, key in stage.prepared.items()}
     notes: Mapping[str, Any] = stage.plugin().train(
         _untrained(shop, stage),
-        languages_of(stage),
+        stage.languages,
         replace(inputs, rows=rows),
         shop.runtime_for(stage),
         folder,

@@ -49,9 +49,12 @@ class Watched:
         if any(study.objectives[0] != objective for study in studies):
             return None
         evaluation = plan.stages[plan.by_key[trial].evaluations[objective.task]]
-        languages = tuple(str(lang) for lang in evaluation.params["languages"])  # type: ignore[union-attr]
+        unseen = evaluation.unseen
+        languages = tuple(lang for lang in evaluation.languages if lang not in unseen)
         if objective.lang == "avg_zero_shot":
             languages = tuple(lang for lang in languages if lang != evaluation.params["pivot"])
+        elif objective.lang == "avg_unseen":
+            languages = unseen
         elif objective.lang != "avg":
             languages = (objective.lang,)
         return cls(trial, evaluation, languages, objective.metric, tuple(studies))

@@ -123,7 +123,7 @@ class Workshop:
             files=files_of(stage),
             digests=stage.digests,
             downloads=self.downloads,
-            unseen=unseen_of(stage),
+            unseen=stage.unseen,
         )
 
     def checkpoints(self, key: str) -> Checkpoints:
@@ -259,16 +259,6 @@ class Workshop:
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
-
-
-def unseen_of(stage: Stage) -> tuple[str, ...]:
-    """Return the languages of an evaluation that no method has aligned."""
-    return tuple(str(lang) for lang in stage.params.get("unseen", ()))  # type: ignore[union-attr]
-
-
-def languages_of(stage: Stage) -> tuple[str, ...]:
-    """Return the languages of a stage."""
-    return tuple(str(lang) for lang in stage.params["languages"])  # type: ignore[union-attr]
 
 
 def files_of(stage: Stage) -> dict[str, dict[str, Path]]:

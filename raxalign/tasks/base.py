@@ -249,6 +249,16 @@ class Task(ABC):
         """Resolve remote data of one language: source name -> revision or digest."""
         return {}
 
+    def refuses_unseen(self) -> tuple[str, str] | None:
+        """Return why languages that no method aligns cannot be evaluated, and what to do; None
+        where they can.
+        """
+        needs = self.needs()
+        if needs.heldout or needs.bitext or needs.seen or needs.text:
+            remedy = "name them in the grid's `languages`, or choose a task with data of its own"
+            return "the task reads the grid's corpus", remedy
+        return None
+
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Return messages on faults that depend on the languages, such as a training path with
         ``{lang}`` in a zero-shot setting.

@@ -72,15 +72,10 @@ class TaskStages:
                 (*_narrowed(spec, self.grid.languages), *spec.unseen), self.grid.pivot
             )
         )
-        needs = task.needs()
-        if spec.unseen and (needs.heldout or needs.bitext or needs.seen or needs.text):
-            yield Fault(
-                spec.line_of("languages"),
-                f"{key}.languages",
-                f"{', '.join(spec.unseen)}: not among the grid's languages, of whose corpus"
-                f" {spec.kind} reads",
-                "name them in the grid's `languages`, or choose a task with data of its own",
-            )
+        if spec.unseen and (refused := task.refuses_unseen()) is not None:
+            why, remedy = refused
+            told = f"{', '.join(spec.unseen)}: not among the grid's languages, and {why}"
+            yield Fault(spec.line_of("languages"), f"{key}.languages", told, remedy)
         unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
         if unseen_in is not None and unseen_in < largest:
             yield Fault(

@@ -162,13 +162,13 @@ def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     no task of the trial has one.
 
     It is the main metric of the first task of the grid that has dev values of which some are
-    better, as the mean over the languages other than the pivot, turned round where lower ones are.
+    better, as the mean over the aligned languages, turned round where lower ones are.
     """
     by_task: dict[str, dict[str, dict[str, float]]] = {}
     for row in trial_rows(trial, records):
         measured = plan.measured(row["task"], row["metric"])
         chooses = row["split"] == "dev" and measured.role == "score" and measured.sign
-        if chooses and row["lang"] not in MEANS:
+        if chooses and row["lang"] not in MEANS and not row.get("unseen"):
             metrics = by_task.setdefault(row["task"], {})
             metrics.setdefault(row["metric"], {})[row["lang"]] = row["value"]
     if not by_task:

@@ -87,6 +87,12 @@ class ClassificationTask(TransferTask):
         mixing = {"code_switching"} if self.params.setting == "zero-shot" else set()
         return super().idle() | {"dataset", "revision"} | mixing
 
+    def refuses_unseen(self) -> tuple[str, str] | None:
+        """Refuse them too where each language has a model of its own."""
+        if self.params.models == "each":
+            return "`models: each` trains none for them", "write `models: together`"
+        return super().refuses_unseen()
+
     def watches(self, metric: str) -> bool:
         """Return whether it is a score of labels by which one model for all is selected."""
         selects = self.params.selection != "last" and self.params.models == "together"

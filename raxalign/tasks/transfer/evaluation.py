@@ -108,14 +108,13 @@ class _Scorer:
             return own, own
         chosen, scores = dict.fromkeys(labels, points[0]), defaultdict[str, list[float]](list)
         dev = [held for held in held_out if held.split == "dev"] if len(points) > 1 else []
-        if (rule := self.head.options.selection) != "target-dev":
-            dev = [held for held in dev if not {*held.langs} & {*unseen}]
+        dev = [held for held in dev if not {*held.langs} & {*unseen}]
         for point in points if dev else ():
             for held in dev:
                 values = self.head.measure(held, self.predictions(held, point))
                 scores[held.label].append(values[self.head.task.main_metric])
         if dev:
-            places = select(rule, scores)
+            places = select(self.head.options.selection, scores)
             chosen = dict.fromkeys(labels, points[next(iter(places.values()))])
             chosen |= {label: points[place] for label, place in places.items()}
         return chosen, {"epochs": chosen, "dev_by_epoch": dict(scores)}

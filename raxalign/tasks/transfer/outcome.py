@@ -59,7 +59,11 @@ def means(
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
     aligned = [lang for lang in named if lang not in unseen]
-    several = {"avg": aligned, "avg_unseen": [lang for lang in named if lang in unseen]}
+    alone = bool(unseen) and aligned == [pivot]  # the pivot by itself is no mean over languages
+    several = {
+        "avg": [] if alone else aligned,
+        "avg_unseen": [lang for lang in named if lang in unseen],
+    }
     if pivot is not None:
         several["avg_zero_shot"] = [lang for lang in aligned if lang != pivot]
     values: dict[tuple[str, str], dict[str, float]] = {}

@@ -103,6 +103,13 @@ class TransferTask(Task):
         """Return the last layer, which the training changes with all below."""
         return Reads(frozenset({n_layers}), tunes=True)
 
+    def refuses_unseen(self) -> tuple[str, str] | None:
+        """Refuse them too where the development set of each language chooses its weights."""
+        if self.selection() == "target-dev":
+            why = "`selection: target-dev` chooses weights for aligned languages alone"
+            return why, "write `selection: pivot-dev`, `mean-dev` or `last`"
+        return super().refuses_unseen()
+
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
         that readouts of other languages that were fitted before no longer fit. Translations are
