@@ -188,11 +188,17 @@ def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path):
 
 @pytest.mark.parametrize(
     ("metric", "languages"),
-    [("xnli/avg/accuracy", ("en", "de")), ("xnli/{pivot}/accuracy", ("en",))],
+    [
+        ("xnli/avg/accuracy", ("en", "de")),
+        ("xnli/avg_zero_shot/accuracy", ("de",)),
+        ("xnli/avg_unseen/accuracy", ("fr",)),
+        ("xnli/{pivot}/accuracy", ("en",)),
+    ],
 )
 def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages):
     more = f"search: {{metric: '{metric}', trials: 2, pruner: median}}\n"
-    opened = open_search(search_grid(tmp_path, "", more=more))
+    tasks = ("xnli: {data: phrasebook, languages: [de, fr]}",)  # of which de is aligned
+    opened = open_search(search_grid(tmp_path, "", more=more, tasks=tasks))
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
     plan = reopened(opened, lambda _: point).plan
     watched = Watched.of(plan, plan.trials[0].key)
