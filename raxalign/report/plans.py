@@ -21,7 +21,7 @@ from raxalign.plan.estimates.forecast import (
     worker_speed,
 )
 from raxalign.plan.expansion.identity import near
-from raxalign.plan.values.planned import assumed_lines
+from raxalign.plan.values.planned import RUN_SD, assumed_lines
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
@@ -160,16 +160,17 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
 def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:
     """Return what the claims and the comparisons of a plan can see: from assumptions before a first
     run, then from what is measured; nothing once all has run, but where an `effect` in points asks.
+    Another `run_sd` than the usual one is computed with.
     """
     storage = opened.storage
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     there = evaluations & storage.ledger.keys()
     if effect is None and not opened.grid.claims:
-        if not there:
+        if not there and run_sd == RUN_SD:
             return "\n".join(assumed_lines(plan))
         if there == evaluations:
             return ""
-        if storage.is_remote or len(there) > MOST_EVALUATIONS:
+        if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
             return "what comparisons can see, by the results that are there: --detect POINTS"
     from raxalign.analysis.power import Assumed
     from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.trial import Trial
 
+RUN_SD = 0.5
+"""In points, by how much runs are assumed to differ."""
 ASSUMPTIONS = (
-    "assumed: runs differ by 0.5 points, and 1,000 examples, on 15 % of which one method alone is"
-    " right; measured after a first run (--detect POINTS: what a difference takes, with --run-sd"
-    " for another assumption)"
+    f"assumed: runs differ by {RUN_SD:g} points, and 1,000 examples, on 15 % of which one method"
+    " alone is right; measured after a first run (--detect POINTS: what a difference takes,"
+    " --run-sd: another assumption)"
 )
 _LESS = {
     0: (3.43,),
@@ -57,13 +59,17 @@ class PlannedSides:
         return f" with {' and '.join(map(str, self.runs))} {several}" if self.runs else ""
 
     @property
+    def tested(self) -> bool:
+        """Whether there are two runs at least of what is trained: one is not tested."""
+        return min(self.runs, default=2) > 1
+
+    @property
     def assumed(self) -> float | None:
         """In points, the smallest difference that is found in four of five grids under
-        `ASSUMPTIONS`; None where one run of what is trained is not tested.
+        `ASSUMPTIONS`; None where nothing is tested.
         """
-        fewest = min(self.runs, default=2)
         known = _LESS[len(self.runs)]
-        return None if fewest < 2 else known[min(fewest - 2, len(known) - 1)]
+        return known[min(min(self.runs, default=2) - 2, len(known) - 1)] if self.tested else None
 
 
 def planned_sides(plan: Plan) -> Iterator[PlannedSides]:

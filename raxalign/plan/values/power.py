@@ -54,7 +54,7 @@ class PlannedComparison:
         """The smallest true difference that four of five such comparisons call real; None where
         there is one run of what is trained.
         """
-        return None if self.sides.assumed is None else _smallest(self.spread)
+        return _smallest(self.spread) if self.sides.tested else None
 
     def more_runs_for(self, effect: float) -> int | None:
         """Return how many more runs find an effect; None where no number does."""

@@ -115,6 +115,10 @@ def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs: Opened, tmp_pat
     assert first == SEEN
     assert "  xnli (accuracy), finetune with 100 pairs: 2.7 with 5 and 5 runs" in lines
     assert assumed.startswith("assumed: runs differ by 0.5 points")
+    given = power_text(new, new.plan, None, 5.0)
+    assert "runs differ by 5 points (--run-sd)" in given
+    assert first in given
+    assert not set(lines) & set(given.splitlines())
 
 
 def test_a_method_from_a_file_is_planned_like_any_other(tmp_path: Path) -> None:
