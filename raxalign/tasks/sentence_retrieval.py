@@ -233,12 +233,13 @@ class SentenceRetrieval(VectorTask):
         for lang in languages:
             for split, pairs in self._pairs(lang, inputs):
                 sides.setdefault(split, {})[lang] = pairs
-        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading())
+        near = (params["measure"], params["k"])
+        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading(), near)
         for split, lang, pairs, pool in pools:
             tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
             for way in _SEARCHES[params["queries"]]:
                 side, code = (pairs.src, lang) if way == "to_pivot" else (pairs.tgt, inputs.pivot)
-                found = pool.search(code, side, params["measure"], params["k"])
+                found = pool.search(code, side)
                 own = {"direction": [way] * len(side), "id": pairs.ids, "unit": pairs.units}
                 tables.append({**own, **found})
             values = _values(tables) if len(pairs.ids) else {}

@@ -136,8 +136,8 @@ def test_every_measure_finds_ten_others(measure, k):
     pairs = SentencePairs(np.arange(12), side, side)
     vectors = torch.randn(12, 4, generator=torch.Generator().manual_seed(k))
     own = LanguageSentences.of([(side, pairs)])
-    pool = Pool({"de": own}, vectors, np.ones(12, dtype=bool), "en")
-    nearest = pool._nearest(np.arange(12), measure, k)
+    pool = Pool({"de": own}, vectors, np.ones(12, dtype=bool), "en", measure, k)
+    nearest = pool._nearest(np.arange(12))
     assert nearest.shape == (12, 10)
     assert all(i not in row and len(set(row)) == 10 for i, row in enumerate(nearest.tolist()))
 

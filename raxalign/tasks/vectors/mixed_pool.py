@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,34 +64,39 @@ class LanguageSentences:
 @dataclass(frozen=True)
 class Pool:
     """The sentences of several languages as candidates, each language's after another's, with their
-    vectors (C, H); `read` (C,) marks those that have one. `pivot` is the pivot's code.
+    vectors (C, H); `read` (C,) marks those that have one. `pivot` is the pivot's code. `measure`
+    with its `k` says what is near; in hubness terms the other side of a candidate is the rest of
+    the pool.
     """
 
     sentences: Mapping[str, LanguageSentences]
     vectors: torch.Tensor
     read: Bools
     pivot: str
+    measure: Measure
+    k: int
 
-    @property
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """The number of sentences of each language."""
         return {lang: len(own.ids) for lang, own in self.sentences.items()}
 
-    def search(
-        self, lang: str, side: Sequence[Sequence[str]], measure: Measure, k: int
-    ) -> dict[str, Any]:
+    @cached_property
+    def _sides(self) -> tuple[Scaled, torch.Tensor | None]:
+        """What all searches multiply, and what is subtracted for each candidate."""
+        sides = scaled(self.vectors, self.vectors, self.measure)
+        return sides, _penalties(sides, self.k)
+
+    def search(self, lang: str, side: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Return what is nearest to each of the queries, a side (Q,) in a language: whether the
         first is a translation (`correct`), its pair (`found_id`) and language (`found_lang`), and
         the shares of the query's own language and of the pivot (of its own queries: no number)
-        among the nearest.
-
-        A query is not a candidate for itself. In hubness terms the other side of a candidate is the
-        rest of the pool.
+        among the nearest. A query is not a candidate for itself.
         """
         codes = list(self.sentences)
         before = sum(self.sizes[code] for code in codes[: codes.index(lang)])
         queries = before + self.sentences[lang].places(side)
-        nearest = self._nearest(queries, measure, k)
+        nearest = self._nearest(queries)
         spoken = np.repeat(np.arange(len(codes)), list(self.sizes.values()))
         meanings = [found for own in self.sentences.values() for found in own.meanings]
         ids = np.concatenate([own.ids for own in self.sentences.values()])
@@ -105,10 +111,9 @@ class Pool:
             "pivot_language": np.full(len(side), np.nan) if lang == self.pivot else shares[1],
         }
 
-    def _nearest(self, queries: Ints, measure: Measure, k: int) -> Ints:
+    def _nearest(self, queries: Ints) -> Ints:
         """The places (Q, at most `NEAREST`) of what is nearest to each of some places (Q,)."""
-        sides, many = scaled(self.vectors, self.vectors, measure), min(NEAREST, len(self.read) - 1)
-        penalties = _penalties(sides, k)
+        (sides, penalties), many = self._sides, min(NEAREST, len(self.read) - 1)
         found = [np.empty((0, many), dtype=np.int64)]
         for places in torch.split(torch.from_numpy(queries).to(self.vectors.device), _ROWS):
             scores_BC = scored(sides.queries[places], sides.candidates, penalties)
@@ -121,9 +126,10 @@ def mixed_pools(
     sides: Mapping[str, Mapping[str, SentencePairs]],
     pivot: str,
     how: SentenceReading,
+    measure: tuple[Measure, int],
 ) -> Iterator[tuple[str, str, SentencePairs, Pool]]:
     """Yield (split, language, its pairs, the pool) of the `sides`: the pairs of each language, by
-    split.
+    split. `measure` has the number of neighbours of its hubness term.
 
     The pool differs by language where the pivot's vectors do.
     """
@@ -142,7 +148,7 @@ def mixed_pools(
                 last = sentence_vectors(view, of_pivot.words, pivot, how)
                 vectors, read = zip(*found.values(), last, strict=True)
                 every = {**sentences, pivot: of_pivot}
-                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot)
+                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, *measure)
             yield split, lang, own, pool
 
 
