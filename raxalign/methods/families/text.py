@@ -85,7 +85,7 @@ class TextMethod(Method):
 
     def maps(self, moments: TextMoments) -> Iterable[Affine]:
         """Return the map of each layer by the moments of one language."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no map for each language by itself")
 
 
 def without_span(basis_HR: torch.Tensor) -> torch.Tensor:
