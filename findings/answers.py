@@ -13,7 +13,7 @@ from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name, cells
 from raxalign.analysis.power import design, runs_for
 from raxalign.analysis.runs import Runs, links_of, over, union
-from raxalign.analysis.significance import LEVEL, ContrastTest, contrast, holm
+from raxalign.analysis.significance import LEVEL, ContrastTest, contrast, holm, lies_within
 from raxalign.config.grid import EncoderSpec
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
@@ -45,9 +45,7 @@ class Answer:
         if found is None:
             return "not run"
         if self.p_adjusted is None or self.p_adjusted >= LEVEL:
-            ends = (found.low, found.high)
-            inside = all(end is not None and abs(end) <= MARGIN for end in ends)
-            return NONE_ABOVE if inside else "cannot tell"
+            return NONE_ABOVE if lies_within(found.low, found.high, MARGIN) else "cannot tell"
         return "held" if found.value > 0 else "refuted"
 
     @property

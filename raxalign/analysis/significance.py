@@ -230,6 +230,17 @@ def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
     return ContrastTest(value, *tested, counts, spread.clusters, spread=spread)
 
 
+def lies_within(low: float | None, high: float | None, margin: float | None) -> bool:
+    """Return whether an interval lies within plus and minus a margin; not where one is None.
+
+    >>> lies_within(-0.5, 1.0, 1.0), lies_within(-0.5, 1.0, None)
+    (True, False)
+    """
+    if low is None or high is None or margin is None:
+        return False
+    return -margin <= low and high <= margin
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's (1979) step-down adjustment over a family of tests.
 

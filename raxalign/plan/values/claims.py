@@ -161,14 +161,14 @@ def _tests(
 
 
 def _verdict(claim: Claim, test: ClaimTest, equivalence: float | None) -> Verdict:
-    from raxalign.analysis.significance import LEVEL
+    from raxalign.analysis.significance import LEVEL, lies_within
 
     if test.low is None or test.high is None or test.p is None:
         return "cannot tell"
     given = equivalence if claim.margin is None else claim.margin
-    margin = 0.0 if given is None else given / test.entry.measured.scale
-    inside = given is not None and -margin <= test.low and test.high <= margin
-    if claim.margin is not None:
+    margin = None if given is None else given / test.entry.measured.scale
+    inside = lies_within(test.low, test.high, margin)
+    if claim.margin is not None and margin is not None:
         beyond = test.low > margin or test.high < -margin
         return "held" if inside else "refuted" if beyond and test.p < LEVEL else "cannot tell"
     if test.p >= LEVEL:

@@ -327,7 +327,7 @@ class _Task:
 
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
-    from raxalign.analysis.significance import LEVEL, holm
+    from raxalign.analysis.significance import LEVEL, holm, lies_within
 
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, entry in enumerate(found):
@@ -343,20 +343,12 @@ def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Comp
             if adjusted < LEVEL:
                 up = (found[index].difference or 0.0) * found[index].measured.sign > 0
                 verdict = "better" if up else "worse"
-            elif _lies_within(found[index], margin):
+            elif (test := found[index].comparison) and lies_within(test.low, test.high, margin):
                 verdict = "no difference"
             judged[index] = replace(
                 found[index], p_adjusted=adjusted, verdict=verdict, margin=margin
             )
     return judged
-
-
-def _lies_within(entry: Compared, margin: float | None) -> bool:
-    """Whether the interval of a difference lies within plus and minus a margin."""
-    test = entry.comparison
-    if margin is None or test is None or test.low is None or test.high is None:
-        return False
-    return -margin <= test.low and test.high <= margin
 
 
 def _p(entry: Compared) -> float:
