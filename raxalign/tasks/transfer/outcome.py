@@ -59,7 +59,7 @@ def means(
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
     aligned = [lang for lang in named if lang not in unseen]
-    alone = bool(unseen) and aligned == [pivot]  # the pivot by itself is no mean over languages
+    alone = bool(unseen) and aligned == [pivot]  # the pivot by itself is not a mean over languages
     several = {
         "avg": [] if alone else aligned,
         "avg_unseen": [lang for lang in named if lang in unseen],
