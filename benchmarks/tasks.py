@@ -47,11 +47,11 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import fitting_width
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.tasks.answers.rows import answered
+from raxalign.tasks.answers.windows import make_windows
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.spans.rows import answered
-from raxalign.tasks.spans.windows import make_windows
-from raxalign.tasks.tagging.models import Placed
-from raxalign.tasks.tagging.scheme import OUTSIDE
+from raxalign.tasks.taggers.models import Placed
+from raxalign.tasks.taggers.scheme import OUTSIDE
 from raxalign.tasks.transfer.params import settings_of
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step

@@ -27,9 +27,9 @@ from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.schema import full_schema
 from raxalign.pairing.words import Words
 from raxalign.running import Sentence
-from raxalign.tasks.classification.examples import Example, Examples, training_parts
-from raxalign.tasks.tagging.reading import read_tagged
-from raxalign.tasks.tagging.scheme import UNIVERSAL
+from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
+from raxalign.tasks.taggers.reading import read_tagged
+from raxalign.tasks.taggers.scheme import UNIVERSAL
 from raxalign.tasks.translation import sweep
 from raxalign.tasks.vectors.dictionary_words import mean_vectors
 from raxalign.tasks.vectors.pairs import SentencePairs, read_linked_words

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from raxalign.sample import Sample, of_column
+from raxalign.tasks.answers.metrics import MEASURED, METRICS
+from raxalign.tasks.answers.params import SpanParams
 from raxalign.tasks.base import SharedRows
-from raxalign.tasks.spans.metrics import MEASURED, METRICS
-from raxalign.tasks.spans.params import SpanParams
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from raxalign.tasks.answers.head import SpanHead
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.spans.head import SpanHead
 
 
 @final
@@ -95,7 +95,7 @@ class Mlqa(TransferTask):
 
     def head(self, inputs: TaskInputs) -> SpanHead:
         """Return the reader of the questions, and the maker and judge of models."""
-        from raxalign.tasks.spans.head import SpanHead
+        from raxalign.tasks.answers.head import SpanHead
 
         return SpanHead(self, inputs)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, final
 
-from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.taggers.params import TaggingParams
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import DATASET
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, final
 
-from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import Columns
-from raxalign.tasks.classification.task import ClassificationTask
+from raxalign.tasks.classifiers.params import ClassificationParams
+from raxalign.tasks.classifiers.scheme import Columns
+from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.params import DATASET
 
 

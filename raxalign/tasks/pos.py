@@ -6,9 +6,9 @@ from typing import Annotated, final
 
 from pydantic import Field
 
-from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import UPOS, TagColumns
-from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.taggers.params import TaggingParams
+from raxalign.tasks.taggers.scheme import UPOS, TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import DATASET, REVISION
 
 _TREEBANKS = {

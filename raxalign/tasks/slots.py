@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, final
 
-from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import TagColumns
-from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.taggers.params import TaggingParams
+from raxalign.tasks.taggers.scheme import TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import DATA, DataFiles
 
 

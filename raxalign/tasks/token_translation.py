@@ -16,7 +16,7 @@ from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
-from raxalign.tasks.classification.scheme import XNLI
+from raxalign.tasks.classifiers.scheme import XNLI
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.transfer.params import DATASET, REVISION
 from raxalign.tasks.translation.counts import MEASURED, SCHEMA, shift_sample

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import compare, interval
 from raxalign.pairing.gold import LinkCounts
-from raxalign.tasks.classification.scheme import macro_f1
-from raxalign.tasks.classification.task import ClassificationTask
+from raxalign.tasks.classifiers.scheme import macro_f1
+from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from raxalign.catalog import catalog
 from raxalign.tasks.base import Task
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.vectors.frame import VectorTask
 
 GOLD = {"test": {"text": "gold", "links": "gold.{lang}"}}

@@ -14,9 +14,9 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.reading import read_tagged
-from raxalign.tasks.tagging.scheme import UNIVERSAL, entities_of, iob2
-from raxalign.tasks.tagging.sentences import left_out
+from raxalign.tasks.taggers.reading import read_tagged
+from raxalign.tasks.taggers.scheme import UNIVERSAL, entities_of, iob2
+from raxalign.tasks.taggers.sentences import left_out
 
 read_conllu = partial(read_tagged, scheme=UNIVERSAL)
 

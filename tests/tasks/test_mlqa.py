@@ -13,11 +13,11 @@ import torch
 from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
+from raxalign.tasks.answers.metrics import exact_match, f1
+from raxalign.tasks.answers.model import span_loss
+from raxalign.tasks.answers.rows import Answer, Question, Questions
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
-from raxalign.tasks.spans.metrics import exact_match, f1
-from raxalign.tasks.spans.model import span_loss
-from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 from tests.tasks.outcomes import scores, trained

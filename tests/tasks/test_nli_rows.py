@@ -9,7 +9,7 @@ import pytest
 
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.reading import ExampleFile, read_hub
+from raxalign.tasks.classifiers.reading import ExampleFile, read_hub
 from raxalign.tasks.transfer.head import HeldOut
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.xnli import Xnli

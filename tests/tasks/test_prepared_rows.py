@@ -14,8 +14,15 @@ from raxalign.caveats import collecting
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.running import Sentence
+from raxalign.tasks.answers.rows import Answer, Question, Questions, answered
+from raxalign.tasks.answers.windows import (
+    WindowSizes,
+    make_windows,
+    read_questions,
+    write_questions,
+)
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.examples import (
+from raxalign.tasks.classifiers.examples import (
     Example,
     Examples,
     ExampleTable,
@@ -24,9 +31,7 @@ from raxalign.tasks.classification.examples import (
 )
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.spans.rows import Answer, Question, Questions, answered
-from raxalign.tasks.spans.windows import WindowSizes, make_windows, read_questions, write_questions
-from raxalign.tasks.tagging.sentences import (
+from raxalign.tasks.taggers.sentences import (
     Tagged,
     TaggedSentences,
     read_sentences,

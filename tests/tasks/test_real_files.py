@@ -10,14 +10,14 @@ import pytest
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
+from raxalign.tasks.answers.metrics import best, exact_match, f1
+from raxalign.tasks.answers.rows import Questions, read_squad
+from raxalign.tasks.answers.windows import WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.reading import ExampleFile
+from raxalign.tasks.classifiers.reading import ExampleFile
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.spans.metrics import best, exact_match, f1
-from raxalign.tasks.spans.rows import Questions, read_squad
-from raxalign.tasks.spans.windows import WindowSizes, make_windows
-from raxalign.tasks.tagging.reading import read_tagged
-from raxalign.tasks.tagging.scheme import UNIVERSAL
+from raxalign.tasks.taggers.reading import read_tagged
+from raxalign.tasks.taggers.scheme import UNIVERSAL
 from raxalign.tasks.xnli import Xnli
 from tests.tiny import tiny_bert
 

@@ -14,14 +14,14 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.tasks.answers.rows import Answer, Question, Questions
+from raxalign.tasks.answers.windows import WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.examples import Example, Examples
-from raxalign.tasks.classification.model import SentenceClassifier
+from raxalign.tasks.classifiers.examples import Example, Examples
+from raxalign.tasks.classifiers.model import SentenceClassifier
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.spans.rows import Answer, Question, Questions
-from raxalign.tasks.spans.windows import WindowSizes, make_windows
-from raxalign.tasks.tagging.head import SentenceBatches
+from raxalign.tasks.taggers.head import SentenceBatches
 from raxalign.tasks.transfer import model as module
 from raxalign.tasks.transfer.model import lay_out, shares_rows, states_of
 from raxalign.tasks.transfer.training import Tuning

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.tasks.spans.model import SpanModel, best_span, span_loss
-from raxalign.tasks.spans.rows import Answer, Question, Questions
-from raxalign.tasks.spans.windows import WindowSizes, cuts, make_windows
+from raxalign.tasks.answers.model import SpanModel, best_span, span_loss
+from raxalign.tasks.answers.rows import Answer, Question, Questions
+from raxalign.tasks.answers.windows import WindowSizes, cuts, make_windows
 
 WORDS = [
     *("who", "came", "Anna", "Rom", "##a", "alt", "ist", ".", "?"),

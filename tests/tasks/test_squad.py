@@ -10,8 +10,8 @@ import datasets
 import pytest
 
 from raxalign.errors import DataError
-from raxalign.tasks.spans.metrics import best, exact_match, f1, normalized
-from raxalign.tasks.spans.rows import (
+from raxalign.tasks.answers.metrics import best, exact_match, f1, normalized
+from raxalign.tasks.answers.rows import (
     Answer,
     Question,
     Questions,

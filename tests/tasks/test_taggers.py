@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
-from raxalign.tasks.tagging.head import SentenceBatches
-from raxalign.tasks.tagging.models import BilstmCrf, Placed, extract, make_tagger
-from raxalign.tasks.tagging.params import feature_layers
-from raxalign.tasks.tagging.scheme import count, entities_of, values
+from raxalign.tasks.taggers.crf import ConditionedCrf, StaticCrf
+from raxalign.tasks.taggers.head import SentenceBatches
+from raxalign.tasks.taggers.models import BilstmCrf, Placed, extract, make_tagger
+from raxalign.tasks.taggers.params import feature_layers
+from raxalign.tasks.taggers.scheme import count, entities_of, values
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 

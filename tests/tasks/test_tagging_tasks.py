@@ -18,8 +18,8 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.reading import read_hub
-from raxalign.tasks.tagging.scheme import ENTITIES
+from raxalign.tasks.taggers.reading import read_hub
+from raxalign.tasks.taggers.scheme import ENTITIES
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tasks.outcomes import scores, trained, write_hub

@@ -21,7 +21,7 @@ from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.scheme import UPOS
+from raxalign.tasks.taggers.scheme import UPOS
 from raxalign.tasks.transfer.outcome import kept, means, select
 from raxalign.tasks.transfer.rows import among
 from raxalign.tasks.transfer.trained import Trained

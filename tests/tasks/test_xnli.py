@@ -15,8 +15,8 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.examples import Example, Examples, training_parts
-from raxalign.tasks.classification.model import SentenceClassifier, WordClassifier
+from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
+from raxalign.tasks.classifiers.model import SentenceClassifier, WordClassifier
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli

@@ -247,8 +247,8 @@ def pivot_tags(plan: Plan) -> tuple[str, Tagger] | None:
     where there are neither.
     """
     from raxalign.corpora.phrases.rows import sentences
-    from raxalign.tasks.tagging.reading import read_tagged
-    from raxalign.tasks.tagging.scheme import UNIVERSAL
+    from raxalign.tasks.taggers.reading import read_tagged
+    from raxalign.tasks.taggers.scheme import UNIVERSAL
 
     books = [
         stage

@@ -17,9 +17,9 @@ from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.examples import Example
-from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS
-from raxalign.tasks.classification.task import ClassificationTask
+from raxalign.tasks.classifiers.examples import Example
+from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS
+from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.params import DataFiles
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.pairs import SentencePairs

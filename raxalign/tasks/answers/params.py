@@ -8,7 +8,7 @@ from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.tasks.spans.metrics import Rules
+from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 

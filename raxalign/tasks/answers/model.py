@@ -11,7 +11,7 @@ from torch import nn
 
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
-from raxalign.tasks.spans.windows import Window, Windows
+from raxalign.tasks.answers.windows import Window, Windows
 from raxalign.tasks.transfer.model import FineTuned, RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.sample import Sample, of_label_f1, of_labels
-from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
+from raxalign.tasks.classifiers.params import ClassificationParams
+from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.classification.head import LabelHead
+    from raxalign.tasks.classifiers.head import LabelHead
 
 
 class ClassificationTask(TransferTask):
@@ -78,7 +78,7 @@ class ClassificationTask(TransferTask):
 
     def head(self, inputs: TaskInputs) -> LabelHead:
         """Return the reader of the examples, and the maker and judge of classifiers."""
-        from raxalign.tasks.classification.head import LabelHead
+        from raxalign.tasks.classifiers.head import LabelHead
 
         return LabelHead(self, inputs)
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.errors import DataError
-from raxalign.tasks.spans.metrics import METRICS, Rules, best
-from raxalign.tasks.spans.model import SpanModel
-from raxalign.tasks.spans.rows import (
+from raxalign.tasks.answers.metrics import METRICS, Rules, best
+from raxalign.tasks.answers.model import SpanModel
+from raxalign.tasks.answers.rows import (
     Questions,
     answered,
     crossed,
@@ -23,7 +23,7 @@ from raxalign.tasks.spans.rows import (
     read_squad,
     scored,
 )
-from raxalign.tasks.spans.windows import (
+from raxalign.tasks.answers.windows import (
     PreparedQuestions,
     WindowRows,
     Windows,

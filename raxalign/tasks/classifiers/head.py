@@ -14,7 +14,7 @@ from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.encoders.models.static import StaticEncoder
 from raxalign.errors import DataError
-from raxalign.tasks.classification.examples import (
+from raxalign.tasks.classifiers.examples import (
     Example,
     Examples,
     ExampleTable,
@@ -23,9 +23,9 @@ from raxalign.tasks.classification.examples import (
     training_parts,
     write_examples,
 )
-from raxalign.tasks.classification.model import Classifier, SentenceClassifier, WordClassifier
-from raxalign.tasks.classification.reading import ExampleFile, read_hub
-from raxalign.tasks.classification.scheme import METRICS
+from raxalign.tasks.classifiers.model import Classifier, SentenceClassifier, WordClassifier
+from raxalign.tasks.classifiers.reading import ExampleFile, read_hub
+from raxalign.tasks.classifiers.scheme import METRICS
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
 from raxalign.tasks.transfer.lazy_lists import chained
 from raxalign.tasks.transfer.outcome import readers

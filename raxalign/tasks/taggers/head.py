@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora.readers.inspection import Report, refuse
-from raxalign.tasks.tagging.models import Placed, Tagger, make_tagger
-from raxalign.tasks.tagging.reading import read_hub, read_tagged
-from raxalign.tasks.tagging.scheme import OUTSIDE, count, values
-from raxalign.tasks.tagging.sentences import (
+from raxalign.tasks.taggers.models import Placed, Tagger, make_tagger
+from raxalign.tasks.taggers.reading import read_hub, read_tagged
+from raxalign.tasks.taggers.scheme import OUTSIDE, count, values
+from raxalign.tasks.taggers.sentences import (
     Tagged,
     TaggedSentences,
     left_out,

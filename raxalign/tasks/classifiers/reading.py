@@ -13,8 +13,8 @@ from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.languages import same_language
-from raxalign.tasks.classification.examples import Example, Examples, ExampleTable
-from raxalign.tasks.classification.scheme import ROLES, LabelScheme, Role
+from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
+from raxalign.tasks.classifiers.scheme import ROLES, LabelScheme, Role
 from raxalign.tasks.transfer.params import HubSet, Split
 
 _JSON = (".jsonl", ".ndjson", ".json")

@@ -23,7 +23,7 @@ from raxalign.encoders.models.pieces import (
     text_pieces,
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.spans.rows import Question, Questions, answered
+from raxalign.tasks.answers.rows import Question, Questions, answered
 from raxalign.tasks.transfer.lazy_lists import LazyList, no_pieces
 
 _RECORD = "questions.json"

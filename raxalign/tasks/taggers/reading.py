@@ -25,8 +25,8 @@ from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.tagging.scheme import ENTITIES, UNIVERSAL, TagScheme, listed
-from raxalign.tasks.tagging.sentences import Tagged, TaggedSentences
+from raxalign.tasks.taggers.scheme import ENTITIES, UNIVERSAL, TagScheme, listed
+from raxalign.tasks.taggers.sentences import Tagged, TaggedSentences
 from raxalign.tasks.transfer.params import HubSet
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")

@@ -19,7 +19,7 @@ from raxalign.encoders.models.model_inputs import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.running import in_text
-from raxalign.tasks.classification.examples import Texts
+from raxalign.tasks.classifiers.examples import Texts
 from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.tasks.transfer.model import (
     FineTuned,

@@ -16,8 +16,8 @@ from raxalign.arrays import offsets_of, word_pieces
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
-from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
-from raxalign.tasks.tagging.params import feature_layers
+from raxalign.tasks.taggers.crf import ConditionedCrf, StaticCrf
+from raxalign.tasks.taggers.params import feature_layers
 from raxalign.tasks.transfer.lazy_lists import compact_rows
 from raxalign.tasks.transfer.model import (
     FineTuned,

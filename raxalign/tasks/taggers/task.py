@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Reads
-from raxalign.tasks.tagging.params import (
+from raxalign.tasks.taggers.params import (
     OF_BILSTM,
     PROFILES,
     TAGGERS,
@@ -16,7 +16,7 @@ from raxalign.tasks.tagging.params import (
     config_of,
     feature_layers,
 )
-from raxalign.tasks.tagging.scheme import (
+from raxalign.tasks.taggers.scheme import (
     ENTITIES_MEASURED,
     WORDS_MEASURED,
     Made,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.tagging.head import TagHead
+    from raxalign.tasks.taggers.head import TagHead
 
 _RATIOS: Ratios = {
     "f1": (("n_right", "n_right"), ("n_gold", "n_predicted")),
@@ -91,7 +91,7 @@ class TaggingTask(TransferTask):
 
     def head(self, inputs: TaskInputs) -> TagHead:
         """Return the reader of the sentences, and the maker and judge of taggers."""
-        from raxalign.tasks.tagging.head import TagHead
+        from raxalign.tasks.taggers.head import TagHead
 
         return TagHead(self, inputs)
 
