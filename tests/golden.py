@@ -79,10 +79,21 @@ def grid(
     )
 
 
+# What came after the others stands in grids of its own: with it the keys of theirs stay as they were.
+LATER_METHODS = """
+  none: {}
+  leace: {}
+  sentence_shift: {}
+"""
+LATER_TASKS = """
+  sentence_retrieval: {}
+"""
 EACH, TOGETHER = "{each: [de, fr]}", "{together: [de, fr]}"
 GRIDS = {
     "each": grid(EACH, methods=METHODS, tasks=TASKS),
     "together": grid(TOGETHER, methods=METHODS, tasks=TASKS),
+    "later, each": grid(EACH, methods=LATER_METHODS, tasks=LATER_TASKS),
+    "later, together": grid(TOGETHER, methods=LATER_METHODS, tasks=LATER_TASKS),
     "refit": grid(EACH, tasks="\n  pos: {data: phrasebook, readout: refit}\n"),
     "static": grid(EACH, encoder="[static, {kind: static, vectors: 'vectors.{lang}'}]"),
     "phrasebook": grid(EACH, encoder="phrasebook"),
