@@ -79,7 +79,7 @@ def grid(
     )
 
 
-# What came after the others stands in grids of its own: with it the keys of theirs stay as they were.
+# What came later stands in grids of its own, so that the keys of the others can stay as they were.
 LATER_METHODS = """
   none: {}
   leace: {}
