@@ -116,11 +116,12 @@ def linked(
     similarities_NST: torch.Tensor, extraction: Extraction, threshold: float
 ) -> torch.Tensor:
     """Return the links (n, S, T): both probabilities of the two pieces exceed the threshold."""
-    ways = {"softmax": torch.softmax, "entmax": entmax}
+    way = entmax if extraction == "entmax" else torch.softmax
     low = torch.finfo(similarities_NST.dtype).min / 4
     finite_NST = similarities_NST.clamp(min=low)  # a row without a piece of a word has a sum too
-    over_T, over_S = (ways[extraction](finite_NST, dim) for dim in (2, 1))
-    return (over_T > threshold) & (over_S > threshold) & (similarities_NST > -torch.inf)
+    probable_NST = (way(finite_NST, 2) > threshold) & (way(finite_NST, 1) > threshold)
+    links_NST: torch.Tensor = probable_NST & (similarities_NST > -torch.inf)
+    return links_NST
 
 
 def entmax(scores: torch.Tensor, dim: int) -> torch.Tensor:
