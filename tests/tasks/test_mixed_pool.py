@@ -58,6 +58,11 @@ def by_numpy(spaces, lang, measure, k):
     scores = alike
     if measure == "csls":
         scores = 2 * alike - np.sort(alike, axis=1)[:, -k:].mean(1)
+    elif measure == "margin":
+        around = np.sort(alike, axis=1)[:, -k:].mean(1)
+        scores = alike / ((around + around[:, None]) / 2)
+    elif measure == "inverted_softmax":
+        scores = alike - 0.05 * np.log(np.exp(alike / 0.05).sum(1))
     nearest = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)[:, :10]
     own = spoken[nearest] == list(spaces).index(lang)
     right = meaning[nearest[:, 0]] == np.arange(COUNT)
@@ -68,7 +73,7 @@ def by_numpy(spaces, lang, measure, k):
     }
 
 
-@pytest.mark.parametrize("measure", ["cosine", "csls", "dot"])
+@pytest.mark.parametrize("measure", ["cosine", "csls", "dot", "margin", "inverted_softmax"])
 @pytest.mark.parametrize("apart", [0.0, 1.0, 8.0])
 def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path, measure, apart):
     spaces = planted(7, apart)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from raxalign.arrays import Bools, Ints
-from raxalign.similarity import Measure, scaled, scored
+from raxalign.similarity import Measure, Terms, scaled, scored, softmax_terms
 from raxalign.similarity.measures import Scaled
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
@@ -82,10 +82,10 @@ class Pool:
         return {lang: len(own.ids) for lang, own in self.sentences.items()}
 
     @cached_property
-    def _sides(self) -> tuple[Scaled, torch.Tensor | None]:
-        """What all searches multiply, and what is subtracted for each candidate."""
+    def _sides(self) -> tuple[Scaled, Terms]:
+        """What all searches multiply, and what scores take besides products."""
         sides = scaled(self.vectors, self.vectors, self.measure)
-        return sides, _penalties(sides, self.k)
+        return sides, _terms(sides, self.k)
 
     def search(self, lang: str, side: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Return what is nearest to each of the queries, a side (Q,) in a language: whether the
@@ -113,10 +113,10 @@ class Pool:
 
     def _nearest(self, queries: Ints) -> Ints:
         """The places (Q, at most `NEAREST`) of what is nearest to each of some places (Q,)."""
-        (sides, penalties), many = self._sides, min(NEAREST, len(self.read) - 1)
+        (sides, terms), many = self._sides, min(NEAREST, len(self.read) - 1)
         found = [np.empty((0, many), dtype=np.int64)]
         for places in torch.split(torch.from_numpy(queries).to(self.vectors.device), _ROWS):
-            scores_BC = scored(sides.queries[places], sides.candidates, penalties)
+            scores_BC = scored(sides.queries[places], sides.candidates, terms, places)
             found.append(_without_itself(scores_BC, places).topk(many).indices.cpu().numpy())
         return np.concatenate(found)
 
@@ -152,15 +152,20 @@ def mixed_pools(
             yield split, lang, own, pool
 
 
-def _penalties(sides: Scaled, k: int) -> torch.Tensor | None:
-    """What is subtracted for each candidate (C,); it is not its own neighbour."""
-    if sides.definition.penalty != "hubness":
-        return sides.penalties(sides.candidates, k)
+def _terms(sides: Scaled, k: int) -> Terms:
+    """What scores take besides products; a candidate is not among its own neighbours."""
+    penalty = sides.definition.penalty
+    if penalty in ("none", "square"):
+        return sides.terms(sides.candidates, k)
     count, found = len(sides.candidates), []
     for places in torch.split(torch.arange(count, device=sides.crowd.device), _ROWS):
         near_BC = _without_itself(sides.candidates[places] @ sides.crowd.T, places)
-        found.append(near_BC.topk(min(k, count - 1)).values.mean(1))
-    return torch.cat(found)
+        if penalty == "softmax":
+            found.append(softmax_terms(near_BC))
+        else:
+            found.append(near_BC.topk(min(k, count - 1)).values.mean(1))
+    of_all = torch.cat(found)
+    return Terms(of_all, of_all if penalty == "margin" else None)
 
 
 def _without_itself(scores_BC: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
