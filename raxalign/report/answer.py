@@ -13,7 +13,7 @@ from raxalign.analysis.cells import MEANS, Cell, mean_name
 from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
-from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.comparisons import LEFT, Compared, baseline_cells, comparisons
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
@@ -91,6 +91,9 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     unseen = _tally(compared, results, system, tables[0], unseen=True)
     if unseen.languages and unseen.languages != main.languages:
         clauses.append(_on_unseen(unseen, results.unit(*tables[0][:2])))
+    left = [f.name[1] for f in compared if f.cell is system and f.untested == LEFT]
+    if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
+        clauses.append(f"it leaves what was not aligned as it is ({', '.join(alone)})")
     return "; ".join([_main(name, main, results.unit(*main.table[:2])), *clauses]) + "."
 
 
