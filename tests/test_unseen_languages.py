@@ -127,14 +127,18 @@ def test_a_task_may_be_for_unseen_languages_alone(tmp_path: Path) -> None:
         for stage in opened.plan.stages.values()
         if stage.kind == "evaluation"
     ]
-    assert covered == [["en", "fr"]] * 2, "by the encoder of each trial"
+    assert covered == [["en", "fr"]], "the same for both trials"
 
 
 def test_the_answer_of_such_a_task_is_about_these_languages(tmp_path: Path) -> None:
-    opened = ran(grid(tmp_path, "{together: [de]}", "languages: [fr, bg], "))
-    told = stored_answer(opened.plan, opened.storage.ledger)
+    methods = ("none: {}", "finetune: {batch_size: 16}", "rotation: {}")
+    opened = ran(grid(tmp_path, "{together: [de]}", "languages: [fr, bg], ", methods=methods))
+    plan, ledger = opened.plan, opened.storage.ledger
+    told = stored_answer(plan.only(t for t in plan.trials if t.method != "rotation"), ledger)
     assert "2 languages (bg, fr)" in told
     assert "not aligned" not in told, "nothing else is there to tell them from"
+    told = stored_answer(plan.only(t for t in plan.trials if t.method != "finetune"), ledger)
+    assert "no method changes anything of the languages that the tasks are for" in told
 
 
 def test_unseen_development_sets_choose_neither_weights_nor_runs(tmp_path: Path) -> None:

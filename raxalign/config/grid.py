@@ -333,8 +333,8 @@ def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
             faults.add(entry, f"has the same languages as the set {same}", "keep one of them")
         sets[name] = codes
     for name, entry in node.value.items():
-        code = spelled(name, [pivot, *union]) if is_code(name) else None
-        if code is not None and sets[name] != (code,):
+        same = spelled(name, [pivot, *union]) if is_code(name) else None
+        if same is not None and sets[name] != (same,):
             told = f"a set is called {name!r}, which is a language of the grid"
             faults.add(entry, told, f"rename it: only the set [{name}] may have this name")
     return Grouped(False, tuple(union), sets)

@@ -297,23 +297,34 @@ def choose(
         )
     if limit is not None:
         raise RaxalignError("--limit: a search is limited by its own budget (`search.budget`)")
-    known = [Axis.METHOD, LANGUAGE, Axis.ENCODER, Axis.SENTENCES, Axis.LANGUAGES]
-    sets = {trial.languages: trial.params.get(Axis.LANGUAGES) for trial in plan.trials}
+    sets = {trial.languages: str(trial.params.get(Axis.LANGUAGES, "")) for trial in plan.trials}
+    known = list(_of_study(plan.studies[0], sets))
     conditions = list(_conditions(only, known, " in a grid with a search"))
 
     def meets(entry: Study | Trial) -> bool:
-        sentences = (str(entry.sentences),)
-        values = (
-            *((entry.method,), entry.languages, (entry.encoder,), sentences),
-            (sets.get(entry.languages),),
-        )
-        return all(value in values[known.index(name)] for name, value in conditions)
+        return all(value in _of_study(entry, sets)[name] for name, value in conditions)
 
     studies = tuple(study for study in plan.studies if meets(study))
     trials = [trial for trial in plan.trials if trial.searched is None and meets(trial)]
     if not studies and not trials:
         raise RaxalignError(f"--only {only}: no trial and no study is selected")
     return plan.only(iter(trials)), studies
+
+
+def _of_study(
+    entry: Study | Trial, sets: Mapping[tuple[str, ...], str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the texts that match what a study or a trial has, by the names of conditions; `sets`
+    are the names of the sets of languages.
+    """
+    named = sets.get(entry.languages, "")
+    return {
+        Axis.METHOD: (entry.method,),
+        LANGUAGE: entry.languages,
+        Axis.ENCODER: (entry.encoder,),
+        Axis.SENTENCES: (str(entry.sentences),),
+        **({Axis.LANGUAGES: (named,)} if named else {}),
+    }
 
 
 def select(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.ranks import Rank
-from raxalign.config.axes import Axis
-from raxalign.plan.names import cell_name
+from raxalign.plan.names import cell_name, name_without_set
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
@@ -146,8 +144,7 @@ def _base_name(entry: Compared, plan: Plan) -> str:
     assert base is not None
     if not base.set or base.set != entry.cell.set:
         return cell_name(base, plan)
-    params = {name: value for name, value in base.params.items() if name != Axis.LANGUAGES}
-    return f"{cell_name(replace(base, params=params), plan)} of the same set"
+    return f"{name_without_set(base, plan)} of the same set"
 
 
 def _table(entries: Sequence[Compared], plan: Plan, *, over_languages: bool) -> TextTable:

@@ -152,8 +152,8 @@ def _lines(
                 texts = (_text(value, unit) for value in values)
                 shown.append((*head, "any" if seed is None else str(seed), *texts))
         elif any(name in cell.values for name in names):
-            texts = ((_text(cell.values.get(name), unit), name[1]) for name in names)
-            shown.append((*head, *(marked(text, cell, lang) for text, lang in texts)))
+            own = [(name[1], _text(cell.values.get(name), unit)) for name in names]
+            shown.append((*head, *(marked(text, cell, lang) for lang, text in own)))
     return shown, list(reasons)
 
 

@@ -15,15 +15,13 @@ from raxalign.analysis.cells import (
     Cell,
     Name,
     Value,
-    cell_key,
     languages_of,
     tables_of,
 )
 from raxalign.catalog import catalog
-from raxalign.config.axes import Axis
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, undeclared
-from raxalign.plan.names import cell_name, ordered
+from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.values.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -395,19 +393,13 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
         if not there and len(same) == 1 and cell.sentences is None:
             there = same
         of_set = [other for other in there if other.set == cell.set]
-        # a baseline is of the same set, unless another one is named
+        # the own set has the baseline, unless another one is named
         there = of_set if of_set or wanted is None else there
         if there:
             of = {grids.get(cell.method), None}
             own = [other for other in there if grids.get(other.method) in of]
             found[id(cell)] = (own or there)[0]
     return found
-
-
-def _without_set(cell: Cell) -> str:
-    """Return the key of a cell without the set of languages that was aligned."""
-    params = {name: value for name, value in cell.params.items() if name != Axis.LANGUAGES}
-    return cell_key(cell.method, params, cell.encoder, cell.sentences)
 
 
 def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
@@ -429,7 +421,7 @@ def named_cells(cells: Sequence[Cell], plan: Plan, wanted: str, where: str) -> l
     whole = [cell for cell in cells if cell_name(cell, plan).casefold() == asked]
     found = whole or [cell for cell in cells if cell.method.casefold() == asked]
     names = list(dict.fromkeys(cell_name(cell, plan) for cell in found))
-    if len({_without_set(cell) for cell in found}) > 1:
+    if len({name_without_set(cell, plan) for cell in found}) > 1:
         raise RaxalignError(
             f"{where}: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )
