@@ -79,10 +79,21 @@ def grid(
     )
 
 
+# What came later stands in grids of its own, so that the keys of the others can stay as they were.
+LATER_METHODS = """
+  none: {}
+  leace: {}
+  sentence_shift: {}
+"""
+LATER_TASKS = """
+  sentence_retrieval: {}
+"""
 EACH, TOGETHER = "{each: [de, fr]}", "{together: [de, fr]}"
 GRIDS = {
     "each": grid(EACH, methods=METHODS, tasks=TASKS),
     "together": grid(TOGETHER, methods=METHODS, tasks=TASKS),
+    "later, each": grid(EACH, methods=LATER_METHODS, tasks=LATER_TASKS),
+    "later, together": grid(TOGETHER, methods=LATER_METHODS, tasks=LATER_TASKS),
     "refit": grid(EACH, tasks="\n  pos: {data: phrasebook, readout: refit}\n"),
     "static": grid(EACH, encoder="[static, {kind: static, vectors: 'vectors.{lang}'}]"),
     "phrasebook": grid(EACH, encoder="phrasebook"),
@@ -91,6 +102,7 @@ GRIDS = {
     ),
     "eflomal": grid(EACH, aligner="{aligner: eflomal, align_on: largest, one_to_one: false}"),
     "simalign": grid(EACH, aligner="{aligner: simalign, encoder: ./encoder, layer: 1}"),
+    "awesome_align": grid(EACH, aligner="{aligner: awesome_align, encoder: ./encoder, layer: 1}"),
     "links": grid(
         EACH,
         aligner="{aligner: links, path: 'links.{lang}'}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, final
 
 from pydantic import Field
@@ -9,12 +10,12 @@ from pydantic import Field
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.families.text import TextMethod, without_span
-from raxalign.methods.statistics.moments import text_moments
+from raxalign.methods.families.text import JointTextMethod, without_span
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+    from raxalign.methods.statistics.moments import TextMoments
     from raxalign.train.runtime import Runtime
 
 _RANK = (
@@ -24,7 +25,7 @@ _RANK = (
 
 
 @final
-class Lsar(TextMethod):
+class Lsar(JointTextMethod):
     """Take out of each vector its part in the subspace that tells languages apart, one subspace for
     all languages and the pivot.
 
@@ -40,7 +41,7 @@ class Lsar(TextMethod):
     reference = "Xie et al. 2022"
     papers = ("xie2022",)
 
-    class Params(TextMethod.Params):
+    class Params(JointTextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
         rank: int | None = Field(None, ge=1, description=_RANK)
@@ -51,31 +52,21 @@ class Lsar(TextMethod):
         """Return the encoder with one projection per layer, for every language. Raises
         `RaxalignError` for text without words, or too high a rank.
         """
-        from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-
-        languages, most = (*inputs.languages, inputs.pivot), len(inputs.languages)
-        rank = self.params.rank or most
-        if rank > most:
+        most = len(inputs.languages)
+        if self.params.rank is not None and self.params.rank > most:
             raise RaxalignError(
-                f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most"
-                f" {most} (give more languages together)"
+                f"lsar: rank {self.params.rank} is too much for the means of {most + 1} languages;"
+                f" at most {most} (give more languages together)"
             )
-        reading = self.word_reading(encoder, runtime)
-        found = [text_moments(reading, inputs, lang) for lang in languages]
-        transforms = []
-        for place, layer in enumerate(reading.layers):
-            basis_HR = language_subspace(
-                torch.stack([moments.means()[place] for moments in found], dim=1), rank
-            )
-            weight = without_span(basis_HR)
-            transforms += [
-                Transform(lang, layer, steps=(Affine(weight=weight),)) for lang in languages
-            ]
-        return AlignedEncoder(
-            encoder,
-            tuple(transforms),
-            notes={lang: {"words": m.count} for lang, m in zip(languages, found, strict=True)},
-        )
+        return super().align(encoder, inputs, runtime)
+
+    def joint_maps(self, found: Sequence[TextMoments]) -> Iterator[Affine]:
+        """Yield the projection of each layer."""
+        from raxalign.encoders.models.aligned import Affine
+
+        for means_HL in torch.stack([moments.means() for moments in found], dim=-1):
+            basis_HR = language_subspace(means_HL, self.params.rank or len(found) - 1)
+            yield Affine(weight=without_span(basis_HR))
 
 
 def language_subspace(means_HL: torch.Tensor, rank: int) -> torch.Tensor:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
-from raxalign.corpora.text.dataset import read_table
-from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.vectors import Pooling
-from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs, Needs
-from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams, Pairs
-from raxalign.methods.statistics.moments import CHUNK, Moments
+from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
+from raxalign.methods.statistics.moments import Moments
 from raxalign.methods.statistics.procrustes import rotations, support
+from raxalign.methods.statistics.sentence_means import sentence_pair_means
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -62,7 +58,8 @@ class SentenceRotation(MapMethod):
                 f"sentence_rotation: there are no sentence pairs for {lang}-{pivot}; look at its"
                 " corpus"
             )
-            pairs = self.moved_first(self._pairs(encoder, inputs, lang, layers))
+            found = sentence_pair_means(encoder, inputs, lang, layers, self.params.pooling)
+            pairs = self.moved_first(found)
             moments = Moments.of(encoder, layers, pairs, missing)
             steps = rotations(moments, moments.means() if center else None)
             crosses, centred = moments.crosses(center=center), moments.crosses(center=True)
@@ -71,40 +68,3 @@ class SentenceRotation(MapMethod):
             return readouts, {"sentences": moments.count, **rests}
 
         return fit
-
-    def _pairs(
-        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
-    ) -> Pairs:
-        """Yield the mean vectors of sentence pairs of the other language and of the pivot."""
-        table = read_table(inputs.bitext[lang])
-        sides = (sentence_chunks(table, side, CHUNK) for side in ("src", "tgt"))
-        for src, tgt in zip(*sides, strict=True):
-            src_BLH, src_B = sentence_means(encoder, src, lang, layers, self.params.pooling)
-            tgt_BLH, tgt_B = sentence_means(encoder, tgt, inputs.pivot, layers, self.params.pooling)
-            both_B = src_B & tgt_B
-            yield src_BLH[both_B], tgt_BLH[both_B]
-
-
-def sentence_means(
-    encoder: Encoder,
-    sentences: Sequence[Sequence[str]],
-    lang: str,
-    layers: tuple[int, ...],
-    pooling: Pooling,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the means (B, L, H), in float64, of the words of B sentences that the encoder reads,
-    and whether (B,) there is such a word.
-    """
-    words = encoder.words(sentences, lang, layers=layers, pooling=pooling)
-    offsets = torch.tensor(words.offsets, device=words.vectors_NLH.device)
-    rows_N = torch.repeat_interleave(
-        torch.arange(len(sentences), device=offsets.device), offsets.diff()
-    )
-    sums_BLH = torch.zeros(
-        len(sentences), len(layers), encoder.hidden_size, dtype=torch.float64, device=offsets.device
-    )
-    sums_BLH.index_add_(0, rows_N, words.vectors_NLH.double())  # absent words are zero
-    counts_B = torch.zeros(len(sentences), dtype=torch.int64, device=offsets.device).index_add_(
-        0, rows_N, words.present_N.long()
-    )
-    return sums_BLH / counts_B.clamp(min=1)[:, None, None], counts_B > 0

@@ -135,6 +135,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "znorm": ("znorm", {"layers": "1-2"}),
     "iterative_normalization": ("iterative_normalization", {"layers": "1-2", "rotate": True}),
     "lsar": ("lsar", {"layers": "1-2"}),
+    "leace": ("leace", {"layers": "1-2"}),
+    "sentence_shift": ("sentence_shift", {"layers": "1-2"}),
     "lir": ("lir", {"layers": "1-2", "rank": 2}),
 }
 

@@ -19,7 +19,6 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import collect_anchors
 from raxalign.methods.linear import least_squares
 from raxalign.methods.rotation import procrustes
-from raxalign.methods.sentence_rotation import sentence_means
 from raxalign.methods.statistics import moments as moments_module
 from raxalign.methods.statistics.moments import Moments, linked_vectors
 from raxalign.methods.statistics.procrustes import (
@@ -28,6 +27,7 @@ from raxalign.methods.statistics.procrustes import (
     numerical_rank,
     support,
 )
+from raxalign.methods.statistics.sentence_means import sentence_means
 from raxalign.pairing.schema import pairs_schema, read_pairs
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, fitted, method, normal, planted_inputs
@@ -203,6 +203,24 @@ def test_a_rotation_of_words_is_found_from_sentences_in_any_order_of_words(
     assert aligned.notes == {"de": {"sentences": 29, "dimensions": 4, "rank": [4]}}
 
 
+@DIRECTIONS
+def test_a_sentence_shift_is_the_mean_difference_of_sentences_that_is_computed_by_hand(
+    tmp_path, direction
+):
+    """Sentence means of de: (1, 0), (3, 2); of en: (5, 5), (7, 9). A pair with a side that is not
+    read counts for nothing.
+    """
+    tables = {
+        "de": torch.tensor([[0.0, 0], [2, 0], [3, 2]]),
+        "en": torch.tensor([[5.0, 5], [6, 8], [8, 10]]),
+    }
+    inputs = bitext(tmp_path, [["w0", "w1"], ["w2"], ["w2"]], [["w0"], ["w1", "w2"], ["?"]])
+    aligned = fitted("sentence_shift", tmp_path, tables, inputs, direction=direction)
+    moving, shift = ("de", [4.0, 6.0]) if direction == "to-pivot" else ("en", [-4.0, -6.0])
+    assert [(t.lang, t.steps[0].shift.tolist()) for t in aligned.transforms] == [(moving, shift)]
+    assert aligned.notes == {"de": {"sentences": 2}}
+
+
 def bitext(root, src, tgt):
     """Sentence pairs without a single link."""
     columns: Any = {"id": list(range(len(src))), "src": src, "tgt": tgt}
@@ -246,6 +264,8 @@ def test_no_pairs_at_all_is_an_error_that_names_the_languages(kind, options, tmp
         method(kind, **options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
     with pytest.raises(RaxalignError, match="no sentence pairs for de-en"):
         fitted("sentence_rotation", tmp_path, two(1), bitext(tmp_path, [], []))
+    with pytest.raises(RaxalignError, match="no sentence pairs for de-en"):
+        fitted("sentence_shift", tmp_path, two(1), bitext(tmp_path / "shift", [], []))
 
 
 def turn(degrees):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.aligned import Affine, Unit
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.leace import erasure
 from raxalign.methods.lir import without_directions
 from raxalign.methods.lsar import language_subspace
 from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
@@ -151,6 +153,47 @@ def test_exactly_the_planted_subspace_of_languages_is_removed(tmp_path):
     found = fitted("lsar", tmp_path, planted)
     for lang, table in planted.items():
         assert (applied(found.transforms, lang, table) - content).abs().max() < 1e-5
+
+
+def closed_form(tables):
+    """The map of Belrose et al. (2023, Theorem 4.3) in NumPy, as it is printed: on columns, by the
+    square root of the covariance and its pseudo-inverse, with one label column per language.
+    """
+    x = np.concatenate(list(tables.values())).T.astype(np.float64)
+    z = np.repeat(np.eye(len(tables)), [len(table) for table in tables.values()], axis=0).T
+    mean = x.mean(1, keepdims=True)
+    sigma = (x - mean) @ (x - mean).T / x.shape[1]
+    cross = (x - mean) @ (z - z.mean(1, keepdims=True)).T / x.shape[1]
+    values, vectors = np.linalg.eigh(sigma)
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    whiten = np.linalg.pinv(root, rcond=1e-6)
+    white = whiten @ cross
+    project = white @ np.linalg.pinv(white, rcond=1e-8)
+    return lambda table: (
+        (table.T - np.linalg.pinv(whiten, rcond=1e-6) @ project @ whiten @ (table.T - mean)).T
+    )
+
+
+def test_leace_is_the_printed_closed_form_and_leaves_all_languages_one_mean(tmp_path):
+    planted = {
+        lang: (normal(40, 6, seed=i) @ normal(6, 6, seed=i + 9) + 3 * normal(1, 6, seed=i)).float()
+        for i, lang in enumerate(("de", "fr", "en"))
+    }
+    found = fitted("leace", tmp_path, planted)
+    printed = closed_form({lang: table.numpy() for lang, table in planted.items()})
+    means = []
+    for lang, table in planted.items():
+        moved = applied(found.transforms, lang, table)
+        assert np.abs(moved.numpy() - printed(table.numpy().astype(np.float64))).max() < 1e-4
+        means.append(moved.mean(0))
+    assert (torch.stack(means) - means[0]).abs().max() < 1e-4
+
+
+def test_leace_leaves_directions_without_variance_and_equal_means_alone():
+    spread = torch.diag(exact(4, 1, 0))
+    erased = erasure(spread, exact([1, 0, 0], [-1, 0, 0]))
+    assert torch.allclose(erased, torch.diag(exact(0, 1, 1)), atol=1e-12)
+    assert torch.equal(erasure(spread, exact([0, 0, 0], [0, 0, 0])), torch.diag(exact(1, 1, 1)))
 
 
 @pytest.mark.parametrize(

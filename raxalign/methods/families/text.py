@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
@@ -86,6 +87,31 @@ class TextMethod(Method):
     def maps(self, moments: TextMoments) -> Iterable[Affine]:
         """Return the map of each layer by the moments of one language."""
         raise NotImplementedError(f"{type(self).__name__} has no map for each language by itself")
+
+
+class JointTextMethod(TextMethod):
+    """Maps the vectors of every language and the pivot by one map per layer, the same for all."""
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """Return the encoder with one map per layer, for every language. Raises `RaxalignError` for
+        text without words.
+        """
+        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
+
+        languages = (*inputs.languages, inputs.pivot)
+        reading = self.word_reading(encoder, runtime)
+        found = [text_moments(reading, inputs, lang, gram=self.gram) for lang in languages]
+        transforms = [
+            Transform(lang, layer, steps=(step,))
+            for layer, step in zip(reading.layers, self.joint_maps(found), strict=True)
+            for lang in languages
+        ]
+        notes = {lang: {"words": one.count} for lang, one in zip(languages, found, strict=True)}
+        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    @abstractmethod
+    def joint_maps(self, found: Sequence[TextMoments]) -> Iterable[Affine]:
+        """Return the map of each layer by the moments of all languages, the pivot's last."""
 
 
 def without_span(basis_HR: torch.Tensor) -> torch.Tensor:

@@ -8,20 +8,19 @@ are booleans of the same shape, and a similarity of ``-inf`` is never a link.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Ints, offsets_of
-from raxalign.config.params import LATER
-from raxalign.config.sources import EncoderName
-from raxalign.encoders.models.vectors import Layer, parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.aligners.base import AlignerInputs, Links
+from raxalign.pairing.similar.aligner import SimilarityAligner
 from raxalign.pairing.words import Words
-from raxalign.running import Spacing, spaced_out
+from raxalign.running import spaced_out
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -32,11 +31,6 @@ PASSES = 2
 """The passes of `itermax`."""
 Extraction = Literal["argmax", "itermax", "match"]
 _VECTOR_BYTES = 64 << 20  # of the vectors of one side that are held at a time, with padding
-_SPACING = (
-    "What divides the words of a sentence in the text that the encoder reads: the text itself, or"
-    " what the language writes between given words (`language`), or `blanks`, so that each word is"
-    " divided into pieces by itself, as in the program of the authors."
-)
 _METHOD = (
     "How links are found: words that are each other's most similar one (`argmax`), the same again"
     " for the words left over (`itermax`), or the matching with the largest sum (`match`)."
@@ -44,7 +38,7 @@ _METHOD = (
 
 
 @final
-class SimAlign(WordAligner):
+class SimAlign(SimilarityAligner):
     """Words are linked by the similarity of their vectors in a multilingual encoder. Nothing is
     trained, and a sentence pair's links depend on that pair alone.
 
@@ -60,18 +54,9 @@ class SimAlign(WordAligner):
     VERSION: ClassVar[int] = 1
     papers = ("jalilisabet2020",)
 
-    class Params(WordAligner.Params):
+    class Params(SimilarityAligner.Params):
         """The defaults are the paper's, for an encoder of 12 layers."""
 
-        encoder: EncoderName = Field(
-            description=(
-                "Encoder whose word vectors are compared: a folder, a hub name or a kind of"
-                " encoder."
-            )
-        )
-        layer: Layer = Field(
-            "8", description="Layer whose word vectors are compared: `last` or one number."
-        )
         method: Extraction = Field("argmax", description=_METHOD)
         distortion: float = Field(
             0.0,
@@ -82,22 +67,8 @@ class SimAlign(WordAligner):
                 " at all; the paper has 0.5)."
             ),
         )
-        spacing: Annotated[Spacing, LATER] = Field("language", description=_SPACING)
 
     params: Params
-
-    def encoder(self) -> str:
-        """Return the option `encoder`."""
-        return self.params.encoder
-
-    def check_encoder(self, n_layers: int | None) -> list[str]:
-        """Return a fault where the encoder does not have the layer."""
-        try:
-            if n_layers is not None:
-                parse_layers(self.params.layer, n_layers)
-        except RaxalignError as error:
-            return [f"layer: {self.params.encoder}: {error}; choose one of them"]
-        return []
 
     def align(
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs

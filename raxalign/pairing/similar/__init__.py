@@ -1,0 +1,1 @@
+"""What word aligners share that compare vectors of an encoder."""
