@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,15 @@ import pyarrow as pa
 
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, Score
+from raxalign.tasks.transfer.few_shot import after_shots, parted
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.outcome import means, select
+from raxalign.tasks.transfer.shots import FewShots
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.train.runtime import Runtime
 
 
 def evaluate(
@@ -25,18 +28,19 @@ def evaluate(
     aligned: AlignedEncoder,
     languages: Sequence[str],
     folder: Path,
-    unseen: Sequence[str] = (),
+    runtime: Runtime,
 ) -> Outcome:
     """Score all languages, the pivot first, on all splits that are given, by the weights that
     `train` left in `folder`; return the scores, their means over languages, and one prediction per
-    row. The `unseen` ones, which no method has aligned, choose no weights but their own. Raises
-    `DataError` where a file cannot be read, or was trained on.
+    row. Languages that no method has aligned choose no weights but their own. Where `shots` are
+    asked for, score all but the pivot again after training on them; the predictions then have the
+    columns `shots` and `draw`. Raises `DataError` where a file cannot be read, or was trained on.
     """
-    pivot, trained = head.pivot, Trained.read(folder)
+    pivot, trained, unseen = head.pivot, Trained.read(folder), head.inputs.unseen
     head.labels = trained.labels
     held_out = head.crossed_sets(languages, trained.fingerprints)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    tables, chosen = list[pa.Table](), dict[str, object]()
+    tables, chosen, left_out = list[pa.Table](), dict[str, object](), dict[str, int]()
     for model, spoken in _languages_of(trained.models, languages, pivot, unseen):
         scorer = _Scorer(head, aligned, model)
         own = [held for held in held_out if held.owner(pivot) in spoken]
@@ -45,14 +49,35 @@ def evaluate(
             values = scorer.score(held, points[held.label], tables)
             for metric, value in values.items():
                 found[held.label, metric, held.split].append(value)
-    # A pivot that moves differently for each language has the mean over its models.
+        for lang in spoken if head.params.shots[-1] else ():
+            if lang != pivot and (there := [held for held in own if held.label == lang]):
+                few = FewShots(head, scorer.view, lang, runtime)
+                left_out |= {lang: few.left_out} if few.left_out else {}
+                for name, value in scorer.score_few(few, there, points[lang], tables):
+                    found[name].append(value)
+    # A pivot that moves differently for each language has the mean over its models, and several
+    # draws of few examples have theirs.
     scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
     notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
     others = {held.label for held in held_out if {*held.langs} & {*unseen}}
-    scores += means(scores, labels, trained_on, unseen=others)
+    scores += _means(scores, labels, trained_on, others)
+    if left_out:
+        notes["not_drawn"] = left_out
     return Outcome(scores, pa.concat_tables(tables), notes)
+
+
+def _means(
+    scores: Sequence[Score], labels: Sequence[str], pivot: str, unseen: set[str]
+) -> list[Score]:
+    """Form the means over languages; after few examples over those that have some, which the pivot
+    has not.
+    """
+    few = [score for score in scores if parted(score.metric)[0]]
+    plain = [score for score in scores if not parted(score.metric)[0]]
+    others = [label for label in labels if label != pivot]
+    return means(plain, labels, pivot, unseen=unseen) + means(few, others, unseen=unseen)
 
 
 def _missing_splits(
@@ -90,8 +115,8 @@ class _Scorer:
 
     def __init__(self, head: Head, aligned: AlignedEncoder, trained: TrainedModel) -> None:
         self.head, self.trained, self.loaded = head, trained, -1
-        view = aligned if trained.toward is None else aligned.toward(trained.toward)
-        self.model = head.new_model(view, 0, training=False)
+        self.view = aligned if trained.toward is None else aligned.toward(trained.toward)
+        self.model = head.new_model(self.view, 0, training=False)
         self.inputs: dict[str, Any] = {}
         self.found: dict[tuple[str, int], Any] = {}
 
@@ -134,12 +159,31 @@ class _Scorer:
 
     def score(self, held: HeldOut, point: int, tables: list[pa.Table]) -> Mapping[str, float]:
         """Return the values of held-out rows by metric, and add one prediction per row."""
-        predicted, n = self.predictions(held, point), len(held.rows)
+        predicted = self.predictions(held, point)
+        tables.append(self._table(held, point, predicted, (0, 0)))
+        return self.head.measure(held, predicted)
+
+    def score_few(
+        self, few: FewShots, held_out: Sequence[HeldOut], point: int, tables: list[pa.Table]
+    ) -> Iterator[tuple[tuple[str, str, str], float]]:
+        """Yield the values of held-out rows of a language after training on few examples, with
+        their labels, metrics and splits, and add one prediction per row and draw.
+        """
+        for shots, draw, held, predicted in few.evaluate(self.trained.files[point], held_out):
+            tables.append(self._table(held, point, predicted, (shots, draw)))
+            for metric, value in self.head.measure(held, predicted).items():
+                yield (held.label, after_shots(shots, metric), held.split), value
+
+    def _table(self, held: HeldOut, point: int, predicted: Any, drawn: tuple[int, int]) -> pa.Table:
+        """One prediction per row; `drawn` are the number of shots and of the draw."""
+        n = len(held.rows)
         common = {
             "lang": pa.array([held.label] * n, pa.string()),
             "split": pa.array([held.split] * n, pa.string()),
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        tables.append(pa.table({**common, **self.head.columns(held, predicted)}))
-        return self.head.measure(held, predicted)
+        if self.head.params.shots[-1]:
+            names = zip(("shots", "draw"), drawn, strict=True)
+            common |= {name: pa.array([value] * n, pa.int64()) for name, value in names}
+        return pa.table({**common, **self.head.columns(held, predicted)})
