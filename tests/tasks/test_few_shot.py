@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
+from raxalign.errors import DataError
+from raxalign.measured import parted
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.few_shot import parted
+from raxalign.tasks.mlqa import Mlqa
+from raxalign.tasks.ner import Ner
 from raxalign.tasks.transfer.shots import drawn
+from raxalign.tasks.transfer.trained import mean_of_weights
+from raxalign.tasks.transfer.training import DevSets, TrainingRun, Tuning, fit_epochs, fit_steps
+from raxalign.tasks.xnli import Xnli
+from raxalign.train.chance import RUNS, mix
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_ner, word_nli, word_qa
 from tests.tasks.outcomes import trained
@@ -123,3 +133,166 @@ def test_examples_are_drawn_nested_and_from_the_labels_in_turn():
     assert np.bincount(strata[places[:13]]).tolist() == [5, 5, 3]  # the third label has no more
     assert drawn(strata, seed=4).tolist() != places.tolist()
     assert sorted(drawn(np.zeros(9, np.int64), seed=3).tolist()) == list(range(9))
+
+
+def test_the_mean_of_equal_weights_is_the_same_bits(bench, tmp_path):
+    (file,) = (bench.root / "tuned").glob("*.[0-9]*.safetensors")
+    for n in (2, 3, 7):
+        mean, own = load_file(mean_of_weights([file] * n, tmp_path / "mean")), load_file(file)
+        assert all(torch.equal(mean[name], own[name]) for name in own)
+
+
+def by_hand(task, plain, runs):
+    """The weights of a task's trainings in their folders, by the parts of the package."""
+    head, found = task.head(TaskInputs("en")), []
+    rows = head.training_rows("en")
+    head.labels = head.labels_of([rows])
+    for run in runs:
+        model = head.new_model(plain, 0)
+        tuning = Tuning(model, head.batches(model, {"en": rows}), DevSets(head, model, {}, {}))
+        fit = fit_steps if head.point == "step" else fit_epochs
+        (file,) = fit(tuning, head.settings(model), run)[0].values()
+        found.append(load_file(file))
+    return found
+
+
+def mean(found):
+    """The mean of weights, in NumPy."""
+    return {name: np.mean([w[name].double().numpy() for w in found], 0) for name in found[0]}
+
+
+def same(file_or_weights, expected):
+    return all(np.array_equal(file_or_weights[n], np.float32(expected[n])) for n in expected)
+
+
+def weights(folder):
+    (file,) = folder.glob("*.[0-9]*.safetensors")
+    return load_file(file)
+
+
+def test_last_is_the_mean_of_the_last_epochs(bench, tmp_path):
+    options = {"epochs": 2, "selection": "last"}
+    task = bench.task(**options, average="last 2")
+    trained(task, bench.plain, tmp_path / "mean")
+    trained(bench.task(**options), bench.plain, tmp_path / "plain")
+    (tmp_path / "keep").mkdir()
+    by_hand(task, bench.plain, [TrainingRun(Runtime(), task.name, tmp_path / "keep")])
+    epochs = [load_file(tmp_path / "keep" / f"averaged-{n}.safetensors") for n in (1, 2)]
+    assert same(epochs[1], weights(tmp_path / "plain"))
+    assert not same(epochs[0], epochs[1])
+    assert same(weights(tmp_path / "mean"), mean(epochs))
+
+
+def test_runs_is_the_mean_of_trainings_that_begin_with_one_head(bench, tmp_path):
+    task = bench.task(selection="last", average="runs 2")
+    outcome, _ = trained(task, bench.plain, tmp_path / "mean")
+    runs = []
+    for number, seed in enumerate((0, mix(0, 1, RUNS))):
+        (tmp_path / f"{number}").mkdir()
+        runs.append(TrainingRun(Runtime(seed=seed), f"run{number}", tmp_path / f"{number}"))
+    first, second = by_hand(bench.task(selection="last"), bench.plain, runs)
+    assert not same(first, second)
+    assert same(weights(tmp_path / "mean"), mean([first, second]))
+    assert outcome.notes["average"] == "runs 2"
+
+
+def test_a_training_with_a_mean_is_another_training(bench):
+    plain, some = bench.task(selection="last"), bench.task(selection="last", average="runs  2")
+    assert some.training() == {**plain.training(), "average": "runs 2"}
+    assert some.accepts == plain.accepts - {"static"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "told"),
+    [
+        (Xnli, {"shots": [31]}, "shots: 31 is more than the 30 training rows of a language"),
+        (Ner, {"shots": 9, "max_train": 8}, "raise `max_train`"),
+        (Xnli, {"shots": 9, "setting": "translate-train"}, "shots: need `setting: zero-shot`"),
+        (Mlqa, {"shots": 9, "setting": "g-xlt"}, "shots: need `setting: zero-shot`, not g-xlt"),
+        (Ner, {"shots": 9, "selection": "target-dev"}, "more than few examples"),
+        (Xnli, {"average": "last 2"}, "leaves nothing to `selection: pivot-dev`"),
+        (Mlqa, {"average": "runs 2", "selection": "mean-dev"}, "write `selection: last`"),
+        (Xnli, {"average": "last 5", "selection": "last"}, "last 5 is more than the 3 epochs"),
+        (Ner, {"average": "last 11", "selection": "last"}, "more than the 10 epochs"),
+        (
+            Ner,
+            {"average": "runs 2", "selection": "last", "tagger": "bilstm_crf"},
+            "a BiLSTM begins at random",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(kind, options, told):
+    (fault,) = kind(kind.Params(**PHRASEBOOK, **options)).check(("de",), "en")
+    assert told in fault
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"shots": [10, 10]}, "10 is there twice; write each number once"),
+        ({"shots": [-1]}, "greater than or equal to 0"),
+        ({"average": "runs"}, "write `last 3`, `runs 3` or `last 3 runs 3`"),
+        ({"average": "last 1"}, "write `last 3`"),
+    ],
+)
+def test_options_of_another_form_are_refused(options, told):
+    with pytest.raises(ValueError, match=told):
+        Xnli.Params(**options)
+
+
+def test_shots_need_a_training_file_of_each_language(bench):
+    one = {**bench.files, "train": bench.train("en")}
+    assert bench.task(shots=4).check(("de",), "en") == []
+    (fault,) = bench.toy.task(one, shots=4).check(("de",), "en")
+    assert "shots are drawn from one training file per language" in fault
+
+
+def test_more_shots_than_rows_are_refused_before_and_in_the_evaluation(bench):
+    task, told = bench.task(shots=900), "fewer than `shots: 900`"
+    faults = [str(f) for file in task.read_files(("de",), "en") for f in file.faults]
+    assert len(faults) == 1
+    assert told in faults[0]
+    with pytest.raises(DataError, match=told):
+        bench.evaluate(shots=900)
+
+
+def test_examples_that_are_evaluated_are_refused(bench, tmp_path):
+    toy = bench.toy
+    files = write_files(toy, tmp_path / "files")
+    for split in ("train", "test"):
+        toy.write(
+            tmp_path / "files" / files[split].rpartition("/")[2].replace("{lang}", "de"),
+            "de",
+            12,
+            3,
+        )
+    task, spoken = toy.task(files, shots=12, epochs=1), ("en", "de")
+    with pytest.raises(DataError, match="are training"):
+        task.evaluate(bench.plain, spoken, TaskInputs("en"), Runtime(), bench.root / "tuned")
+
+
+def test_examples_with_unknown_labels_are_not_drawn(tiny, tmp_path):
+    files = write_files(word_ner, tmp_path / "files")
+    word_ner.write(tmp_path / "files" / "train-de", "de", 10, 3, unknown=True)
+    plain = AlignedEncoder(tiny(word_ner.WORDS))
+    outcome, _ = trained(word_ner.task(files, shots=9, epochs=1), plain, tmp_path / "nine")
+    assert outcome.notes["not_drawn"] == {"de": 1}
+    with pytest.raises(DataError, match="has 9 sentences with labels that the pivot has too"):
+        trained(word_ner.task(files, shots=10, epochs=1), plain, tmp_path / "ten")
+
+
+def test_a_classifier_of_word_vectors_learns_from_few_examples(tmp_path):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(len(word_nli.WORDS), 16)).astype(np.float32)
+    spaces = {"en": vectors, "de": -vectors}
+    encoder = StaticEncoder(
+        {lang: VectorSpace(word_nli.WORDS, values) for lang, values in spaces.items()},
+        16,
+        Lookup("keep", "none"),
+    )
+    files = write_files(word_nli, tmp_path / "files")
+    head = {"hidden": 32, "learning_rate": 1e-2}
+    task = word_nli.task(files, shots=60, static_head=head, epochs=10, selection="last")
+    outcome, _ = trained(task, AlignedEncoder(encoder), tmp_path / "tuned")
+    found = {(s.lang, s.metric): s.value for s in outcome.scores if s.split == "test"}
+    assert found["de", "shots60_accuracy"] > 0.9 > 0.6 > found["de", "accuracy"]

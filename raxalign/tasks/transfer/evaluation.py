@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.errors import DataError
+from raxalign.measured import after_shots, parted
 from raxalign.tasks.base import Outcome, Score
-from raxalign.tasks.transfer.few_shot import after_shots, parted
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.outcome import means, select
 from raxalign.tasks.transfer.shots import FewShots
@@ -63,8 +63,8 @@ def evaluate(
     notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
     others = {held.label for held in held_out if {*held.langs} & {*unseen}}
     scores += _means(scores, labels, trained_on, others)
-    if left_out:
-        notes["not_drawn"] = left_out
+    notes |= {"not_drawn": left_out} if left_out else {}
+    notes |= {"average": head.params.average} if head.params.average else {}
     return Outcome(scores, pa.concat_tables(tables), notes)
 
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from raxalign.errors import DataError
 from raxalign.measured import Measured
+from raxalign.tasks.transfer.rows import TaskRows
 
 SHOT_OPTIONS = ("shots", "draws", "shot_epochs", "shot_learning_rate")
 """What evaluations read and the training on the pivot does not."""
 _NAME = "shots{k}_"
-_METRIC = re.compile(r"shots(\d+)_(.+)")
 
 
 def _listed(given: Any) -> Any:
@@ -84,7 +85,7 @@ class Average:
         """
         if text is None:
             return cls()
-        found = re.fullmatch(r"(?:last (\d+))?\s*(?:runs (\d+))?", text)
+        found = re.fullmatch(r"(?:last (\d+))? ?(?:runs (\d+))?", " ".join(text.split()))
         last, runs = (int(part or 1) for part in found.groups()) if found else (0, 0)
         if found is None or (last, runs) == (1, 1) or 0 in (last, runs):
             raise ValueError(f"{text!r}: write `last 3`, `runs 3` or `last 3 runs 3`")
@@ -143,15 +144,24 @@ def _shot_faults(options: Any, most: int) -> list[str]:
             f"shots: `selection: {options.selection}` reads whole development sets of the target"
             " languages, which is more than few examples; write `selection: pivot-dev` or `last`"
         )
-    rows, what = options.max_train, "max_train"
+    limits = {"max_train": options.max_train}
     if options.data == "phrasebook":
-        rows, what = min(rows or most, options.phrasebook.train), "phrasebook.train"
-    if rows is not None and most > rows:
-        found.append(
-            f"shots: {most} is more than the {rows} training rows of a language; ask for fewer"
-            f" shots, or raise `{what}`"
-        )
-    return found
+        limits["phrasebook.train"] = options.phrasebook.train
+    return found + [
+        f"shots: {most} is more than the {rows} training rows of a language; ask for fewer shots,"
+        f" or raise `{name}`"
+        for name, rows in limits.items()
+        if rows is not None and most > rows
+    ]
+
+
+def refuse_too_few(rows: TaskRows[Any], usable: int, shots: int) -> None:
+    """Raise `DataError` where fewer training rows of a language can be drawn than are asked for."""
+    if usable < shots:
+        less = " with labels that the pivot has too" if usable < len(rows) else ""
+        told = f"has {usable} {rows.noun}{less}, fewer than `shots: {shots}`"
+        remedy = "Ask for fewer shots, or name a training file with more"
+        raise DataError(rows.source, told, remedy=remedy)
 
 
 def with_shots(metrics: Sequence[Measured], main: str) -> tuple[Measured, ...]:
@@ -169,22 +179,3 @@ def with_shots(metrics: Sequence[Measured], main: str) -> tuple[Measured, ...]:
         for entry in own
     ]
     return (*own, *few)
-
-
-def after_shots(shots: int, metric: str) -> str:
-    """Return the name of a metric after a number of examples.
-
-    >>> after_shots(10, "accuracy"), after_shots(0, "accuracy")
-    ('shots10_accuracy', 'accuracy')
-    """
-    return f"shots{shots}_{metric}" if shots else metric
-
-
-def parted(metric: str) -> tuple[int, str]:
-    """Return what `after_shots` joined.
-
-    >>> parted("shots10_macro_f1"), parted("f1")
-    ((10, 'macro_f1'), (0, 'f1'))
-    """
-    found = _METRIC.fullmatch(metric)
-    return (int(found[1]), found[2]) if found else (0, metric)

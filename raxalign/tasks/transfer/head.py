@@ -15,7 +15,7 @@ from raxalign.arrays import Bools, Ints, ranges
 from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
 from raxalign.languages import spelled
-from raxalign.tasks.transfer.few_shot import Average
+from raxalign.tasks.transfer.few_shot import Average, refuse_too_few
 from raxalign.tasks.transfer.outcome import readers
 from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
 
@@ -236,6 +236,7 @@ class Head(ABC):
             used = found.first(self.params.max_train)
             known.append(used.fingerprints())
             self.check_trained(used)
+            refuse_too_few(used, len(used), 0 if lang == self.pivot else self.params.shots[-1])
             return self._reported(found, report)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raxalign.arrays import Ints
-from raxalign.errors import DataError
+from raxalign.tasks.transfer.few_shot import refuse_too_few
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.training import TrainingRun, Tuning
 from raxalign.train.chance import SHOTS, mix
@@ -37,12 +37,7 @@ class FewShots:
         found = head.check_trained(head.rows("train", lang))
         usable = np.flatnonzero(head.learnable(found))
         self.rows, self.left_out = found.at(usable), len(found) - len(usable)
-        most = self.params.shots[-1]
-        if len(usable) < most:
-            less = f" with a label that the pivot has too ({len(found)} in all)"
-            told = f"has {len(usable)} {found.noun}{less if self.left_out else ''}, fewer than"
-            remedy = "Ask for fewer shots, or name a training file with more"
-            raise DataError(found.source, f"{told} `shots: {most}`", remedy=remedy)
+        refuse_too_few(found, len(usable), self.params.shots[-1])
         self.model = head.new_model(aligned, runtime.seed)
 
     def evaluate(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
+from raxalign.measured import parted
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
-from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, Average, faults_of, parted
+from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, Average, faults_of
 from raxalign.tasks.transfer.outcome import Selection, kept
 from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
