@@ -46,13 +46,18 @@ def scores(x, y, measure, k):
     unit_x, unit_y = (torch.nn.functional.normalize(side, dim=1) for side in (x, y))
     if measure == "cosine":
         return unit_x @ unit_y.T, unit_x @ unit_y.T
-    if measure == "csls":
+    if measure == "inverted_softmax":  # T log p, with the temperature T
+        s = unit_x @ unit_y.T
+        return s - 0.05 * (s / 0.05).logsumexp(0), s - 0.05 * (s / 0.05).logsumexp(1)[:, None]
+    if measure in ("csls", "margin"):
         whole_x, whole_y = unit_x, unit_y
     else:
         whole_x, whole_y = x / x.norm(), y / y.norm()
     s = whole_x @ whole_y.T
     r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
     terms = r_x[:, None] + r_y[None]
+    if measure == "margin":
+        return 2 * s / terms.clamp(min=1e-6), 2 * s / terms.clamp(min=1e-6)
     return 2 * unit_x @ whole_y.T - terms, 2 * whole_x @ unit_y.T - terms
 
 
@@ -249,8 +254,8 @@ def test_scores_of_all_candidates_find_the_same_neighbours(measure):
     forward, backward = nearest_neighbors(x, y, measure=measure, k=3)
     for queries, candidates, found in ((x, y, forward), (y, x, backward)):
         sides = scaled(queries, candidates, measure)
-        penalties = sides.penalties(sides.candidates, 3)
-        assert torch.equal(scored(sides.queries, sides.candidates, penalties).argmax(1), found)
+        terms = sides.terms(sides.candidates, 3)
+        assert torch.equal(scored(sides.queries, sides.candidates, terms).argmax(1), found)
     pairs = mutual_nearest(x, y, measure=measure, k=3)
     assert pairs == [(i, j) for i, j in enumerate(forward.tolist()) if backward[j] == i]
     assert mutual_nearest(x[:0], y, measure=measure, k=3) == []

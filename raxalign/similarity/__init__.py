@@ -4,11 +4,13 @@ from raxalign.similarity.measures import (
     MEASURES,
     NEIGHBORS_ABOUT,
     Measure,
+    Terms,
     hubness,
     measure_about,
     mutual_nearest,
     scaled,
     scored,
+    softmax_terms,
     uses_neighbors,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
@@ -18,6 +20,7 @@ __all__ = [
     "MEASURES",
     "NEIGHBORS_ABOUT",
     "Measure",
+    "Terms",
     "Tiling",
     "hubness",
     "measure_about",
@@ -25,5 +28,6 @@ __all__ = [
     "nearest_neighbors",
     "scaled",
     "scored",
+    "softmax_terms",
     "uses_neighbors",
 ]

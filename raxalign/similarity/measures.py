@@ -6,15 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from raxalign.lazy import torch
 
-Measure = Literal["csls", "cosine", "dot", "euclidean", "released_cao"]
+Measure = Literal[
+    "csls", "cosine", "dot", "euclidean", "margin", "inverted_softmax", "released_cao"
+]
 """The names of the measures, as `measure:` of a task takes them."""
 
 Scaling = Literal["unit", "none", "centered", "released_cao"]
-Penalty = Literal["none", "hubness", "square"]
+Penalty = Literal["none", "hubness", "square", "margin", "softmax"]
+
+TEMPERATURE = 0.05
+"""Of the inverted softmax: its inverse is the factor β = 20 of Bogolin et al. (2022)."""
+_TINY = 1e-6
+"""The least sum of two neighbourhoods that a similarity is divided by, so that what has only
+neighbours at right angles has a score too.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,9 @@ class Definition:
     Of scalings `unit` divides each vector by its norm, `centered` takes the candidates' mean off
     both sides (which moves no distance and keeps rounding small), and `released_cao` divides
     queries by their norms and each whole side by its own. Of penalties p(y) `hubness` is the mean s
-    of y and its k nearest vectors of the other side, `square` is y's squared norm.
+    of y and its k nearest vectors of the other side, `square` is y's squared norm, and `softmax`
+    2 T log Σ exp(s(x', y) / T) over all queries x', with the temperature T. With `margin` nothing
+    is subtracted, but s(x, y) is divided by the mean of the hubness terms of x and y.
     """
 
     about: str
@@ -45,6 +56,18 @@ MEASURES: Mapping[Measure, Definition] = {
     "cosine": Definition("the cosine of the angle between two vectors", "unit"),
     "dot": Definition("the dot product", "none"),
     "euclidean": Definition("the smallest Euclidean distance", "centered", "square"),
+    "margin": Definition(
+        "the cosine divided by the mean of r(x) and r(y), the ratio margin (Artetxe and Schwenk"
+        " 2019, eq. 2 and 3)",
+        "unit",
+        "margin",
+    ),
+    "inverted_softmax": Definition(
+        "the probability of the query among all queries for the candidate, by the softmax of their"
+        f" cosines / {TEMPERATURE} (Smith et al. 2017, eq. 9)",
+        "unit",
+        "softmax",
+    ),
     "released_cao": Definition(
         "what the circulating script of Cao et al. (2020) computes under the name of CSLS: nearly a"
         " dot product, because it divides a matrix by the norm of the whole and the queries by"
@@ -58,13 +81,13 @@ MEASURES: Mapping[Measure, Definition] = {
 
 def uses_neighbors(measure: Measure) -> bool:
     """Return whether the option `k` changes what a measure finds."""
-    return MEASURES[measure].penalty == "hubness"
+    return MEASURES[measure].penalty in ("hubness", "margin")
 
 
+*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if uses_neighbors(name))
 NEIGHBORS_ABOUT = (
-    "Number of nearest vectors in a hubness term, of"
-    f" {' and '.join(f'`{name}`' for name in MEASURES if uses_neighbors(name))}; the"
-    " other measures have none."
+    f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
+    " measures have none."
 )
 """What the option `k` of a task is, in one sentence."""
 
@@ -92,6 +115,29 @@ def hubness(vectors: torch.Tensor, others: torch.Tensor, k: int) -> torch.Tensor
     )
 
 
+class Terms(NamedTuple):
+    """What is subtracted for each `candidate` (C,), if anything is; or with `queries` (Q,) the
+    hubness terms of both sides, by whose mean similarities are divided.
+    """
+
+    candidates: torch.Tensor | None
+    queries: torch.Tensor | None = None
+
+
+def softmax_terms(products_NQ: torch.Tensor) -> torch.Tensor:
+    """Return what the inverted softmax subtracts for N candidates, (N,), by their similarities to
+    all queries.
+    """
+    return 2 * TEMPERATURE * (products_NQ / TEMPERATURE).logsumexp(1)
+
+
+def margins(
+    products_QC: torch.Tensor, queries_Q: torch.Tensor, candidates_C: torch.Tensor
+) -> torch.Tensor:
+    """Return similarities over the mean of the hubness terms of both vectors, (Q, C)."""
+    return 2 * products_QC / (queries_Q[:, None] + candidates_C).clamp(min=_TINY)
+
+
 @dataclass(frozen=True)
 class Scaled:
     """The two sides as a measure multiplies them, `queries` (Q, H) and `candidates` (C, H), and the
@@ -103,11 +149,16 @@ class Scaled:
     candidates: torch.Tensor
     crowd: torch.Tensor
 
-    def penalties(self, candidates: torch.Tensor, k: int) -> torch.Tensor | None:
-        """Return what is subtracted for each of some scaled candidates (N,), if anything is."""
-        if self.definition.penalty == "hubness":
-            return hubness(candidates, self.crowd, k)
-        return candidates.square().sum(1) if self.definition.penalty == "square" else None
+    def terms(self, candidates: torch.Tensor, k: int) -> Terms:
+        """Return what scores of some scaled candidates (N, H) take besides products."""
+        penalty = self.definition.penalty
+        if penalty in ("hubness", "margin"):
+            around = hubness(self.queries, self.candidates, k) if penalty == "margin" else None
+            return Terms(hubness(candidates, self.crowd, k), around)
+        if penalty == "softmax":
+            blocks = torch.split(candidates, _ROWS)
+            return Terms(torch.cat([softmax_terms(block @ self.crowd.T) for block in blocks]))
+        return Terms(candidates.square().sum(1) if penalty == "square" else None)
 
 
 def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measure) -> Scaled:
@@ -131,13 +182,21 @@ def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measu
 
 
 def scored(
-    queries_QH: torch.Tensor, candidates_CH: torch.Tensor, penalties_C: torch.Tensor | None
+    queries_QH: torch.Tensor,
+    candidates_CH: torch.Tensor,
+    terms: Terms,
+    rows: slice | torch.Tensor = slice(None),
 ) -> torch.Tensor:
     """Return the scores (Q, C) of scaled vectors, larger for more similar ones and comparable
-    within a row: terms of the query alone are left out.
+    within a row: terms of the query alone are left out where they are subtracted. `rows` are those
+    of these queries among all of them.
     """
     products = queries_QH @ candidates_CH.T
-    return products if penalties_C is None else 2 * products - penalties_C
+    if terms.candidates is None:
+        return products
+    if terms.queries is not None:
+        return margins(products, terms.queries[rows], terms.candidates)
+    return 2 * products - terms.candidates
 
 
 def mutual_nearest(
@@ -150,11 +209,11 @@ def mutual_nearest(
     if not len(src_SH) or not len(tgt_TH):
         return []
     there = scaled(src_SH, tgt_TH, measure)
-    ahead_ST = scored(there.queries, there.candidates, there.penalties(there.candidates, k))
-    if there.definition.penalty == "none":
+    ahead_ST = scored(there.queries, there.candidates, there.terms(there.candidates, k))
+    if there.definition.penalty in ("none", "margin"):
         back_TS = ahead_ST.T
     else:
         here = scaled(tgt_TH, src_SH, measure)
-        back_TS = scored(here.queries, here.candidates, here.penalties(here.candidates, k))
+        back_TS = scored(here.queries, here.candidates, here.terms(here.candidates, k))
     ahead, back = ahead_ST.argmax(1).tolist(), back_TS.argmax(1).tolist()
     return [(i, j) for i, j in enumerate(ahead) if back[j] == i]

@@ -4,8 +4,9 @@ CSLS costs one matrix product and keeps no similarities. `first_pass.py` finds t
 every vector, and the largest similarity to each group of neighbouring candidates. When the hubness
 terms are known, a second pass compares the best of the nearest with a bound of what each group
 can score, and computes only groups again that can still win. Most queries have none. Where vectors
-crowd so closely that no bound excludes a group, this costs another product. On several threads of a
-CPU, lanes walk over blocks of their own (`worker_pool.py`).
+crowd so closely that no bound excludes a group, this costs another product. Scores that divide by
+terms of both sides have no such bound (`normalised.py`). On several threads of a CPU, lanes walk
+over blocks of their own (`worker_pool.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import partial
 from raxalign.lazy import torch
 from raxalign.similarity.first_pass import Nearest, nearest_both
 from raxalign.similarity.measures import MEASURES, Definition, Measure
+from raxalign.similarity.normalised import nearest_normalised
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin
 from raxalign.similarity.worker_pool import lanes_for, opened
 
@@ -57,6 +59,8 @@ def _search(
         center = target.mean(0)
         source, target = source - center, target - center
     x, y = (ScaledVectors.of(vectors, definition.scaling) for vectors in (source, target))
+    if definition.penalty in ("margin", "softmax"):
+        return nearest_normalised(x, y, definition.penalty, k, tiling)
     if definition.penalty == "hubness":
         # Vectors that are alike near to the other side's mean have hubness terms that are alike, so
         # that the bounds of groups of them are tight.

@@ -7,13 +7,13 @@ import math
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import PluginFault, name_of, outside, returned
 from raxalign.caveats import collecting, thin_support
+from raxalign.languages import labels_with
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
@@ -120,8 +120,7 @@ def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
     """Return the names in scores that are of languages which no method has aligned: of one, or of
     a pair that it is in.
     """
-    own, others = stage.unseen, (*stage.languages, str(stage.params["pivot"]))
-    names = {*own, *(f"{a}-{b}" for pair in product(own, others) for a, b in permutations(pair))}
+    names = labels_with(stage.unseen, (*stage.languages, str(stage.params["pivot"])))
     found = [
         lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names
     ]

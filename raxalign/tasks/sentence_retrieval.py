@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
@@ -13,7 +14,7 @@ from raxalign.config.sources import Source
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layers
 from raxalign.lazy import np, pa
-from raxalign.measured import count, share, standard_error
+from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -27,12 +28,22 @@ from raxalign.tasks.vectors.directions import (
 )
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.pairs import SentencePairs
+from raxalign.tasks.vectors.querybank import (
+    ABOUT,
+    QuerybankMeasure,
+    no_bank,
+    querybank_nearest,
+)
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
 
 if TYPE_CHECKING:
+    import torch
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.vectors.sentences import SentenceReading
+
+    Sides = tuple[torch.Tensor, torch.Tensor]
 
 Queries = Literal["both", "pivot", "other"]
 
@@ -71,6 +82,7 @@ _POOL = (
     "Which sentences are candidates: those of the other side (`bilingual`), or those of all"
     " languages of the trial and the pivot, the query's own language included (`mixed`)."
 )
+_OF_POOL = ("max_rank", "own_language", "pivot_language")
 _QUERIES = (
     "Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the `other`"
     " language."
@@ -88,8 +100,9 @@ class SentenceRetrieval(VectorTask):
 
     With `pool: mixed` candidates are the different sentences of all languages of the trial and the
     pivot, except the query itself. A sentence is then found when its nearest neighbour is a
-    translation of it, in whichever language. Two more metrics say in which languages the ten
-    nearest are. An encoder whose vectors say first of all which language a sentence is in may be
+    translation of it, in whichever language. More metrics say in which languages the ten nearest
+    are, and how many sentences one must look at to have seen all translations (Max@R, Hong et al.
+    2026). An encoder whose vectors say first of all which language a sentence is in may be
     good in pools of two languages, and find nothing in a mixed one. Such a grid names its languages
     `together`.
 
@@ -102,7 +115,11 @@ class SentenceRetrieval(VectorTask):
     """
 
     VERSION = 2
-    papers = ("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls")
+    papers = (
+        *("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls"),
+        *("measure=margin artetxe2019margin", "measure=inverted_softmax smith2017"),
+        *("measure=qb_norm bogolin2022", "pool=mixed hong2026"),
+    )
     profiles = _PROFILES
     metrics = (
         *with_directions(
@@ -113,6 +130,13 @@ class SentenceRetrieval(VectorTask):
             )
         ),
         count("accuracy_pairs", "Number of sentence pairs."),
+        Measured(
+            "max_rank",
+            "Rank of the last of a query's translations in a mixed pool, the mean over queries"
+            " (Max@R).",
+            better="lower",
+            range=(1, math.inf),
+        ),
         share(
             "own_language",
             "Share of the query's own language among the ten nearest sentences of a mixed pool.",
@@ -127,7 +151,7 @@ class SentenceRetrieval(VectorTask):
         standard_error("accuracy_stderr", "Standard error of the accuracy, by sentence pair."),
     )
     main_metric = "accuracy"
-    averaged = ("accuracy", "own_language", "pivot_language")
+    averaged = ("accuracy", *_OF_POOL)
     columns: ClassVar = {
         "direction": "string",
         **dict.fromkeys(("id", "unit", "found_id"), "int64"),
@@ -142,7 +166,9 @@ class SentenceRetrieval(VectorTask):
         layers: Layers | None = Field(None, description=frame.LAYERS)
         pooling: SentencePooling | Literal["own"] | None = Field(None, description=_POOLING)
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
-        measure: Measure | None = Field(None, description=frame.SENTENCE_MEASURE)
+        measure: Measure | QuerybankMeasure | None = Field(
+            None, description=frame.SENTENCE_MEASURE + ABOUT
+        )
         queries: Queries | None = Field(None, description=_QUERIES)
         data: Annotated[Literal["corpus"] | SentenceFiles, LATER] = Field(
             "corpus", description=_DATA
@@ -166,13 +192,14 @@ class SentenceRetrieval(VectorTask):
 
     def idle(self) -> set[str]:
         """Return `specials` too where there is no mean for them."""
-        with_mean = self.resolved()["pooling"] in ("mean", "weighted")
-        return super().idle() | (set() if with_mean else {"specials"})
+        given = self.resolved()
+        idle = set() if given["pooling"] in ("mean", "weighted") else {"specials"}
+        return idle | ({"k"} if given["measure"] == "qb_norm" else super().idle())
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of an accuracy, or of a share of languages: one part per direction."""
-        if metric not in ("own_language", "pivot_language"):
+        """Return the sample of an accuracy, or of what a mixed pool has: one part per direction."""
+        if metric not in _OF_POOL:
             return directed(rows, metric)
         if metric not in rows.column_names:
             return None
@@ -195,10 +222,14 @@ class SentenceRetrieval(VectorTask):
         return data.sources(lang, pivot) if isinstance(data, SentenceFiles) else {}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
-        """Report files of neither split."""
+        """Report files of neither split, and `qb_norm` without its bank."""
         data = self.params.data
-        if isinstance(data, SentenceFiles) and not data.splits():
+        if not isinstance(data, SentenceFiles):
+            return []
+        if not data.splits():
             return ["data has neither dev nor test: there is nothing to evaluate"]
+        if self.resolved()["measure"] == "qb_norm" and len(data.splits()) == 1:
+            return ["measure: qb_norm takes data.dev as its bank of queries: give dev and test"]
         return []
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
@@ -209,7 +240,7 @@ class SentenceRetrieval(VectorTask):
 
     def more_columns(self) -> Mapping[str, str]:
         """Return what is found in a mixed pool."""
-        of_pool = {"found_lang": "string", "own_language": "double", "pivot_language": "double"}
+        of_pool = {"found_lang": "string", **dict.fromkeys(_OF_POOL, "double")}
         return of_pool if self.params.pool == "mixed" else {}
 
     def _reading(self) -> SentenceReading:
@@ -248,10 +279,10 @@ class SentenceRetrieval(VectorTask):
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
-        """Retrieve on the dev and the test side."""
+        """Retrieve on the dev and the test side; with `qb_norm` on the test side alone."""
         from raxalign.tasks.vectors.sentences import sentence_vectors
 
-        params, how = self.resolved(), self._reading()
+        params, how, bank = self.resolved(), self._reading(), None
         for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (
                 sentence_vectors(aligned, sentences, code, how)
@@ -263,8 +294,11 @@ class SentenceRetrieval(VectorTask):
                 "unread_tgt": int((~tgt_read).sum()),
             }
             values, tables = {}, []
+            if params["measure"] == "qb_norm" and split == "dev":
+                bank = src, tgt
+                continue
             if len(pairs.ids):
-                nearest = nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+                nearest = self._nearest(lang, src, tgt, bank)
                 found = dict(zip(DIRECTIONS, (side.cpu().numpy() for side in nearest), strict=True))
                 asked = {way: found[way] for way in _SEARCHES[params["queries"]]}
                 tables = [
@@ -273,6 +307,17 @@ class SentenceRetrieval(VectorTask):
                 ]
                 values = _values(tables)
             yield split, frame.SplitResult(values, tables, {split: notes})
+
+    def _nearest(
+        self, lang: str, src: torch.Tensor, tgt: torch.Tensor, bank: Sides | None
+    ) -> Sides:
+        """Return the nearest sentence of the other side for every sentence of either side."""
+        params = self.resolved()
+        if params["measure"] != "qb_norm":
+            return nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+        if bank is None:
+            raise no_bank(lang)
+        return querybank_nearest(src, tgt, bank[0]), querybank_nearest(tgt, src, bank[1])
 
 
 def _predictions(
@@ -300,7 +345,7 @@ def _values(directions: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for found in directions:
         values[f"accuracy_{found['direction'][0]}"] = float(found["correct"].mean())
     values["accuracy_pairs"] = float(len(rows))
-    for name in ("own_language", "pivot_language"):
+    for name in _OF_POOL:
         of_ways = [found[name] for found in directions if name in found]
         asked = [shares for shares in of_ways if not np.isnan(shares).any()]
         values |= {name: float(np.mean([shares.mean() for shares in asked]))} if asked else {}

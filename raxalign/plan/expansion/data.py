@@ -91,9 +91,10 @@ class SharedStages:
         if corpus.pieces is not None:
             part["pieces"] = corpus.pieces.identity()
         inputs = {}
-        if grid.together and corpus.overlap != "keep":
+        if corpus.overlap != "keep":
             # one model must not train on the pivot sides that are held out of another language
-            others = [other for other in grid.languages if other != lang]
+            several = grid.languages if grid.together or grid.sets else ()
+            others = [other for other in (*several, *grid.outside) if other != lang]
             inputs = {f"heldout/{other}": self.heldout_bitext(other).key for other in others}
         inputs |= self._reads(pieces_encoder(grid))
         return self._bitext(lang, grid.corpora[lang], part, inputs)
@@ -240,12 +241,12 @@ class SharedStages:
         return self.memo[name]
 
     @_once
-    def text(self, lang: str, sentences: int) -> Stage:
+    def text(self, lang: str, sentences: int, among: tuple[str, ...] = ()) -> Stage:
         """Add the monolingual text of a language: its training side, or its side of another corpus.
-        The pivot's is joined over all languages.
+        The pivot's is joined over all languages, or those of a set (`among`).
         """
         grid, inputs = self.grid, {}
-        for other in grid.languages if lang == grid.pivot else (lang,):
+        for other in (among or grid.languages) if lang == grid.pivot else (lang,):
             own = self.training_bitext(other, sentences) if grid.text is None else None
             inputs[f"bitext/{other}"] = (own or self._whole_bitext(other)).key
         params: dict[str, Any] = {"lang": lang, "pivot": grid.pivot}

@@ -10,7 +10,7 @@ from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.names import in_columns, named
+from raxalign.report.cells.names import in_columns, marked, named, unaligned
 from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
 from raxalign.report.document import EMPTY, Entry, Line, Table
@@ -103,7 +103,7 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
         for label, cell in zip(line_labels(results, cells), cells, strict=True)
     )
     caption = " ".join(_caption(results, judge, cells, table))
-    caption += one_per_method(left_out) + untouched(results, task)
+    caption += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
     columns = tuple(in_columns(name[1], results.unseen) for name in names)
     return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, caption)
@@ -114,7 +114,8 @@ def _entry(judge: Judge, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
     if value is None:
         return EMPTY
     half = f"±{unit.show((around[1] - around[0]) / 2)}" if around else ""
-    return Entry(unit.show(value.mean), half, mark=judge.mark(cell, name))
+    shown = marked(unit.show(value.mean), cell, name[1])
+    return Entry(shown, half, mark=judge.mark(cell, name))
 
 
 def _caption(

@@ -126,6 +126,10 @@ class TransferTask(Task):
             return why, "write `selection: pivot-dev`, `mean-dev` or `last`"
         return super().refuses_unseen()
 
+    def ignores_unseen(self) -> bool:
+        """Return whether the pivot alone is trained on and chooses the weights."""
+        return self.selection() in ("pivot-dev", "last") and not self.translates()
+
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
         that readouts of other languages that were fitted before no longer fit. Translations are

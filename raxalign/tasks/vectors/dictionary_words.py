@@ -147,11 +147,12 @@ def best_gold_ranks(
     first = torch.full((len(candidates),), len(kind), device=kind.device).scatter_reduce_(
         0, kind, torch.arange(len(kind), device=kind.device), "amin"
     )
-    penalties = sides.penalties(candidates, k)
+    terms = sides.terms(candidates, k)
     gold_P2 = gold_P2[np.argsort(gold_P2[:, 0], kind="stable")]
     parts = []
     for start in range(0, len(queries_QH), ROWS):
-        scores = scored(sides.queries[start : start + ROWS], candidates, penalties)
+        some = slice(start, start + ROWS)
+        scores = scored(sides.queries[some], candidates, terms, some)
         here = slice(*np.searchsorted(gold_P2[:, 0], [start, start + len(scores)]))
         ranks = _ranked(scores, many, kind, gold_P2[here, 0] - start, gold_P2[here, 1])
         parts.append((*ranks, first[scores.argmax(1)].cpu().numpy()))
