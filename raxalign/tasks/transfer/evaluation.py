@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,48 +37,69 @@ def evaluate(
     asked for, score all but the pivot again after training on them; the predictions then have the
     columns `shots` and `draw`. Raises `DataError` where a file cannot be read, or was trained on.
     """
-    pivot, trained, unseen = head.pivot, Trained.read(folder), head.inputs.unseen
+    trained = Trained.read(folder)
     head.labels = trained.labels
     held_out = head.crossed_sets(languages, trained.fingerprints)
-    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    tables, chosen, left_out = list[pa.Table](), dict[str, object](), dict[str, int]()
-    for model, spoken in _languages_of(trained.models, languages, pivot, unseen):
+    found = _Found()
+    for model, spoken in _languages_of(trained.models, languages, head.pivot, head.inputs.unseen):
         scorer = _Scorer(head, aligned, model)
-        own = [held for held in held_out if held.owner(pivot) in spoken]
-        points, chosen[model.name] = scorer.choose(own, unseen)
-        for held in own:
-            values = scorer.score(held, points[held.label], tables)
-            for metric, value in values.items():
-                found[held.label, metric, held.split].append(value)
-        for lang in spoken if head.params.shots[-1] else ():
-            if lang != pivot and (there := [held for held in own if held.label == lang]):
-                few = FewShots(head, scorer.view, lang, runtime)
-                left_out |= {lang: few.left_out} if few.left_out else {}
-                for name, value in scorer.score_few(few, there, points[lang], tables):
-                    found[name].append(value)
-    # A pivot that moves differently for each language has the mean over its models, and several
-    # draws of few examples have theirs.
-    scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
+        found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken], runtime)
     labels = list(dict.fromkeys(held.label for held in held_out))
-    trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
-    notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
-    others = {held.label for held in held_out if {*held.langs} & {*unseen}}
-    scores += _means(scores, labels, trained_on, others)
-    notes |= {"not_drawn": left_out} if left_out else {}
+    notes = {**head.notes(held_out, found.chosen), **_missing_splits(head, held_out, labels)}
+    notes |= {"not_drawn": found.not_drawn} if found.not_drawn else {}
     notes |= {"average": head.params.average} if head.params.average else {}
-    return Outcome(scores, pa.concat_tables(tables), notes)
+    scores = found.scores()
+    return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
 
 
-def _means(
-    scores: Sequence[Score], labels: Sequence[str], pivot: str, unseen: set[str]
-) -> list[Score]:
+@dataclass
+class _Found:
+    """What all models of an evaluation found: values by label, metric and split, predictions, the
+    weights that were chosen, and how many rows of a language cannot be drawn as few examples.
+    """
+
+    values: dict[tuple[str, str, str], list[float]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    tables: list[pa.Table] = field(default_factory=list)
+    chosen: dict[str, object] = field(default_factory=dict)
+    not_drawn: dict[str, int] = field(default_factory=dict)
+
+    def add(self, scorer: _Scorer, held_out: Sequence[HeldOut], runtime: Runtime) -> None:
+        """Add what one model finds in its held-out rows, as it is and after few examples."""
+        head = scorer.head
+        points, self.chosen[scorer.trained.name] = scorer.choose(held_out, head.inputs.unseen)
+        for held in held_out:
+            values = scorer.score(held, points[held.label], self.tables)
+            for metric, value in values.items():
+                self.values[held.label, metric, held.split].append(value)
+        few = dict.fromkeys(held.label for held in held_out if held.label != head.pivot)
+        for lang in few if head.params.shots[-1] else ():
+            shots = FewShots(head, scorer.view, lang, runtime)
+            self.not_drawn |= {lang: shots.left_out} if shots.left_out else {}
+            there = [held for held in held_out if held.label == lang]
+            for name, value in scorer.score_few(shots, there, points[lang], self.tables):
+                self.values[name].append(value)
+
+    def scores(self) -> list[Score]:
+        """Return the scores: a pivot that moves differently for each language has the mean over its
+        models, and several draws of few examples have theirs.
+        """
+        return [Score(*name, float(np.mean(values))) for name, values in self.values.items()]
+
+
+def _means(scores: Sequence[Score], held_out: Sequence[HeldOut], head: Head) -> list[Score]:
     """Form the means over languages; after few examples over those that have some, which the pivot
     has not.
     """
-    few = [score for score in scores if parted(score.metric)[0]]
+    pivot, unseen = head.pivot, {*head.inputs.unseen}
+    labels = list(dict.fromkeys(held.label for held in held_out))
+    trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
+    others = {held.label for held in held_out if {*held.langs} & unseen}
     plain = [score for score in scores if not parted(score.metric)[0]]
-    others = [label for label in labels if label != pivot]
-    return means(plain, labels, pivot, unseen=unseen) + means(few, others, unseen=unseen)
+    few = [score for score in scores if parted(score.metric)[0]]
+    targets = [label for label in labels if label != trained_on]
+    return means(plain, labels, trained_on, unseen=others) + means(few, targets, unseen=others)
 
 
 def _missing_splits(

@@ -128,8 +128,8 @@ def faults_of(options: Any, *, tunes: bool) -> list[str]:
         )
     if average.runs > 1 and not tunes:
         found.append(
-            "average: runs are averaged where an encoder is fine-tuned; a BiLSTM begins at random,"
-            " and means of such weights are no model; write `tagger: linear`, or `last N`"
+            "average: runs are averaged where an encoder is fine-tuned, and a BiLSTM begins at"
+            " random; write `tagger: linear`, or `average: last N`"
         )
     most = options.shots[-1]
     return [*found, *(_shot_faults(options, most) if most else ())]
