@@ -38,9 +38,9 @@ Shots = Annotated[
     Field(
         description=(
             "Numbers of examples of each target language on which the model that the pivot's"
-            " training left is trained further, as `[10, 100]`; 0, the model as it is, is always"
-            " there. They are drawn at random from the language's training set, by the labels in"
-            " turn where each example has one label."
+            " training left is trained further, drawn at random from the language's training set,"
+            " by the labels in turn where each example has one; 0, the model as it is, is always"
+            " there."
         )
     ),
 ]
@@ -49,8 +49,8 @@ Draws = Annotated[
     Field(
         ge=1,
         description=(
-            "Draws of the examples per run; a result is their mean. Each run draws its own by its"
-            " seed, and fewer shots are the first of more."
+            "Draws of the examples of `shots` per run, whose mean is the result; each run draws its"
+            " own by its seed, and fewer shots are the first of more."
         ),
     ),
 ]
