@@ -366,8 +366,9 @@ class Work:
             return 2 * pairs * _passes(params.get("method"), pairs), _TRAINED + _FROZEN
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
-            rows, runs = _rows(task, "train"), Average.of(task.get("average")).runs  # type: ignore[union-attr]
-            return 2 * count * rows * runs * _passes(task, rows), _TRAINED
+            average = getattr(stage.plugin().params, "average", None)
+            rows = _rows(task, "train") * Average.of(average).runs
+            return 2 * count * rows * _passes(task, rows), _TRAINED
         if "trained" in stage.inputs:
             rows = _rows(task, "dev", "test")
             further = (count - 1) * _further(stage.plugin().params, rows)
