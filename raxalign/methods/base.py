@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.sources import Source
+from raxalign.measured import Motion
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -179,6 +180,14 @@ class Method(ABC):
         name layers that the encoder does not have.
         """
         return Acts(stream_from=0)
+
+    def motion(self) -> Motion:
+        """Return how readouts move the vectors of one language together: in any way, unless a
+        method knows better.
+
+        Values that such a motion leaves as they are, are not results of the method.
+        """
+        return "any"
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""

@@ -9,6 +9,7 @@ from raxalign.sample import Sample, of_column
 from raxalign.tasks.answers.metrics import MEASURED, METRICS
 from raxalign.tasks.answers.params import SpanParams
 from raxalign.tasks.base import SharedRows
+from raxalign.tasks.transfer.few_shot import with_shots
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -46,7 +47,7 @@ class Mlqa(TransferTask):
 
     VERSION = 3
     papers = ("lewis2020", "rajpurkar2016", "data=xquad artetxe2020")
-    metrics = MEASURED
+    metrics = with_shots(MEASURED, "f1")
     main_metric = "f1"
     row_options = (*TransferTask.row_options, "hub")
     not_of_training = TransferTask.not_of_training | {"rules"}
@@ -90,7 +91,7 @@ class Mlqa(TransferTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """Return the set that is evaluated, and the training set."""
-        names = ("hub", "train") if self.trains_on(lang, pivot) else ("hub",)
+        names = ("hub", "train") if self.reads_training(lang, pivot) else ("hub",)
         return {name: self.params.hub.at(name, lang, pivot, self.names) for name in names}
 
     def head(self, inputs: TaskInputs) -> SpanHead:

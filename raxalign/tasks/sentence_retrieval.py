@@ -18,6 +18,7 @@ from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.directions import (
     DIRECTIONS,
@@ -35,8 +36,11 @@ from raxalign.tasks.vectors.querybank import (
     querybank_nearest,
 )
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
+from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
 
     from raxalign.corpora.readers.inspection import FileRead
@@ -75,9 +79,14 @@ _POOLING = (
 )
 _SPECIALS = "Whether special pieces are part of the mean."
 _DATA = (
-    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`, or files of"
-    " the task's own, which may be of languages that the grid does not align."
+    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`; or, also in"
+    " languages that the grid does not align, a set of the hub (`tatoeba` as in XTREME, `flores`:"
+    " FLORES+, `ntrex`: NTREX-128) or files of the task's own."
 )
+_DATASET = (
+    "Another name of the set on the hub, or a local copy of its repository (none: the set's own)."
+)
+_CODES = "Codes of the set for languages, by language, where they differ from its own list."
 _POOL = (
     "Which sentences are candidates: those of the other side (`bilingual`), or those of all"
     " languages of the trial and the pivot, the query's own language included (`mixed`)."
@@ -170,9 +179,12 @@ class SentenceRetrieval(VectorTask):
             None, description=frame.SENTENCE_MEASURE + ABOUT
         )
         queries: Queries | None = Field(None, description=_QUERIES)
-        data: Annotated[Literal["corpus"] | SentenceFiles, LATER] = Field(
+        data: Annotated[Literal["corpus"] | SetName | SentenceFiles, LATER] = Field(
             "corpus", description=_DATA
         )
+        dataset: Annotated[str | None, LATER] = Field(None, description=_DATASET)
+        revision: Annotated[str, LATER] = Field("main", description=REVISION.description)
+        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
         pool: Annotated[Literal["bilingual", "mixed"], LATER] = Field(
             "bilingual", description=_POOL
         )
@@ -193,7 +205,9 @@ class SentenceRetrieval(VectorTask):
     def idle(self) -> set[str]:
         """Return `specials` too where there is no mean for them."""
         given = self.resolved()
-        idle = set() if given["pooling"] in ("mean", "weighted") else {"specials"}
+        idle = {"dataset", "revision"}  # their identity is that of what is read
+        idle |= set() if given["pooling"] in ("mean", "weighted") else {"specials"}
+        idle |= set() if self._set else {"codes"}
         return idle | ({"k"} if given["measure"] == "qb_norm" else super().idle())
 
     @classmethod
@@ -208,8 +222,19 @@ class SentenceRetrieval(VectorTask):
         ones = np.ones(int(asked.sum()))
         return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
 
+    @property
+    def _set(self) -> SentencesOfHub | None:
+        """The set of the hub, where the pairs are from one."""
+        params = self.params
+        if params.data == "corpus" or isinstance(params.data, SentenceFiles):
+            return None
+        return SentencesOfHub(params.data, params.dataset, params.revision, params.codes)
+
     def _pairs(self, lang: str, inputs: TaskInputs) -> Iterator[tuple[str, SentencePairs]]:
         """Yield each split with its sentence pairs."""
+        if self._set:
+            yield from self._set.read(lang, inputs.pivot, inputs.digests, inputs.downloads)
+            return
         if isinstance(self.params.data, SentenceFiles):
             yield from self.params.data.read(lang, inputs.pivot, inputs.files)
             return
@@ -217,18 +242,28 @@ class SentenceRetrieval(VectorTask):
             yield split, SentencePairs.read(folder)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the task's own files of a language and the pivot, where it has some."""
-        data = self.params.data
-        return data.sources(lang, pivot) if isinstance(data, SentenceFiles) else {}
+        """Return the task's own files of a language and the pivot, or its set of the hub."""
+        data = self._set or self.params.data
+        return {} if isinstance(data, str) else data.sources(lang, pivot)
 
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
-        """Report files of neither split, and `qb_norm` without its bank."""
-        data = self.params.data
-        if not isinstance(data, SentenceFiles):
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the commits of the set of the hub."""
+        return self._set.fetch(lang, pivot) if self._set else {}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report languages that a set lacks, files of neither split, and `qb_norm` without its
+        bank.
+        """
+        data, known = self.params.data, self._set
+        if data == "corpus":
             return []
-        if not data.splits():
+        if known and (faults := known.faults(languages, pivot)):
+            return faults
+        splits = set(known.known.splits) if known else set()
+        splits |= set(data.splits()) if isinstance(data, SentenceFiles) else set()
+        if not splits:
             return ["data has neither dev nor test: there is nothing to evaluate"]
-        if self.resolved()["measure"] == "qb_norm" and len(data.splits()) == 1:
+        if self.resolved()["measure"] == "qb_norm" and len(splits) == 1:
             return ["measure: qb_norm takes data.dev as its bank of queries: give dev and test"]
         return []
 

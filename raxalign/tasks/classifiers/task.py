@@ -9,6 +9,7 @@ from raxalign.corpora.readers.codes import hub_code
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
+from raxalign.tasks.transfer.few_shot import with_shots
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -61,6 +62,7 @@ class ClassificationTask(TransferTask):
             cls.guessing = 1 / len(cls.labels)
         if "metrics" not in vars(cls):
             cls.metrics = MEASURED if cls.main_metric == "macro_f1" else MEASURED[:1]
+        cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
         """Make n examples of a language and split: by default those that the phrasebook has for a
