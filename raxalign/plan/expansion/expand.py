@@ -157,7 +157,13 @@ def expand(
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
-    plan = expansion.plan()
+    return _with_text(grid, expansion.plan())
+
+
+def _with_text(grid: Grid, plan: Plan) -> Plan:
+    """Return a plan whose corpora have all languages that are read, as far as is known; raises
+    `GridError` with the others.
+    """
     if faults := list(corpus_faults(grid, plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
