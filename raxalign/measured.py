@@ -13,6 +13,10 @@ from typing import Literal, get_args
 Better = Literal["higher", "lower", "neither"]
 Role = Literal["score", "part", "count", "error"]
 Unit = Literal["share", "count", "number"]
+Motion = Literal["any", "rigid", "rotation"]
+"""How the vectors of a language are moved together: in any way, without a change of their distances
+(`rigid`), or besides without a shift (`rotation`), so that their lengths and angles stay too.
+"""
 
 FEW = 30
 """Pairs: an accuracy over fewer is an accident of the data."""
@@ -38,6 +42,8 @@ class Measured:
         unit: `share` is from 0 to 1 and shown in percent, `count` is a whole number from 0 on,
             `number` is shown as it is.
         range: the smallest and the largest value that there can be (None: those of the unit).
+        unmoved: the motion of each language's vectors that leaves the metric as it is, where it is
+            one of representations alone: `rigid` includes rotations (`any`: there is none).
     """
 
     name: str
@@ -46,6 +52,7 @@ class Measured:
     role: Role = "score"
     unit: Unit = "number"
     range: tuple[float, float] | None = None
+    unmoved: Motion = "any"
 
     def __post_init__(self) -> None:
         """Refuse what no reader of a declaration knows. Raises ValueError."""
@@ -73,6 +80,15 @@ class Measured:
     def scale(self) -> int:
         """What values and differences are multiplied by where they are shown: 100 for shares."""
         return 100 if self.unit == "share" else 1
+
+    def stays(self, motion: Motion) -> bool:
+        """Return whether the metric is the same after each language has been moved so.
+
+        >>> Measured("cka", "Similarity.", unmoved="rigid").stays("rotation")
+        True
+        """
+        kinds = get_args(Motion)
+        return self.unmoved != "any" and kinds.index(motion) >= kinds.index(self.unmoved)
 
     @property
     def declared(self) -> bool:
