@@ -37,7 +37,7 @@ _RULES = "How answers are compared: by SQuAD's rules, or by MLQA's for each lang
 
 
 @final
-class Spans(SpanTask):
+class SpanAnswers(SpanTask):
     """Transfer of a reader that answers questions by spans of a context, on data in SQuAD's format
     that a grid file names. No plug-in is needed.
 

@@ -17,7 +17,7 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification import Classification
 from raxalign.tasks.classifiers.presets import PRESETS as LABELLED
 from raxalign.tasks.spans import PRESETS as ASKED
-from raxalign.tasks.spans import Spans
+from raxalign.tasks.spans import SpanAnswers
 from raxalign.tasks.taggers.presets import PRESETS as TAGGED
 from raxalign.tasks.tagging import Tagging
 from raxalign.tasks.vectors.sentence_sets import SETS
@@ -174,14 +174,14 @@ def test_plain_tags_are_scored_by_the_accuracy_of_words():
 
 
 def test_xquad_names_its_sets_and_rules(tmp_path):
-    task = Spans(Spans.Params.model_validate({"preset": "xquad"}))
+    task = SpanAnswers(SpanAnswers.Params.model_validate({"preset": "xquad"}))
     assert task.params.rules == "squad"
     assert [source.name for source in task.sources("el", "en").values()] == [
         "hub:google/xquad/xquad.el@main"
     ]
     given = {"dataset": "google/xquad", "config": "xquad.{lang}", "dev": None}
     given |= {"test": "validation", "revision": "main"}
-    named = Spans(Spans.Params.model_validate({"hub": given, "rules": "squad"}))
+    named = SpanAnswers(SpanAnswers.Params.model_validate({"hub": given, "rules": "squad"}))
     assert named.canonical() == task.canonical()
 
 
