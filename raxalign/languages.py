@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
@@ -213,6 +214,17 @@ def pair_of(label: str, languages: Iterable[str]) -> tuple[str, str] | None:
         ),
         None,
     )
+
+
+def labels_with(some: Iterable[str], others: Iterable[str]) -> set[str]:
+    """Return the labels that `some` languages have: their own, and those of a pair with any.
+
+    >>> sorted(labels_with(["sw"], ["de"]))
+    ['de-sw', 'sw', 'sw-de', 'sw-sw']
+    """
+    some = list(some)
+    pairs = product(some, dict.fromkeys([*some, *others]))
+    return {*some, *(f"{a}-{b}" for pair in pairs for a, b in (pair, pair[::-1]))}
 
 
 def respelled(label: str, languages: Iterable[str]) -> str:

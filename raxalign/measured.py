@@ -13,10 +13,15 @@ from typing import Literal, get_args
 Better = Literal["higher", "lower", "neither"]
 Role = Literal["score", "part", "count", "error"]
 Unit = Literal["share", "count", "number"]
+Motion = Literal["any", "rigid", "rotation"]
+"""How the vectors of a language are moved together: in any way, without a change of their distances
+(`rigid`), or besides without a shift (`rotation`), so that their lengths and angles stay too.
+"""
 
 FEW = 30
 """Pairs: an accuracy over fewer is an accident of the data."""
 _SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1"}
+_AFTER_SHOTS = re.compile(r"shots(\d+)_(.+)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = r"-?[0-9.]+(?:e[-+]?[0-9]+)?"
 _ROUNDING = 1e-9  # a mean of ones may be that much above 1
@@ -37,6 +42,8 @@ class Measured:
         unit: `share` is from 0 to 1 and shown in percent, `count` is a whole number from 0 on,
             `number` is shown as it is.
         range: the smallest and the largest value that there can be (None: those of the unit).
+        unmoved: the motion of each language's vectors that leaves the metric as it is, where it is
+            one of representations alone: `rigid` includes rotations (`any`: there is none).
     """
 
     name: str
@@ -45,6 +52,7 @@ class Measured:
     role: Role = "score"
     unit: Unit = "number"
     range: tuple[float, float] | None = None
+    unmoved: Motion = "any"
 
     def __post_init__(self) -> None:
         """Refuse what no reader of a declaration knows. Raises ValueError."""
@@ -72,6 +80,15 @@ class Measured:
     def scale(self) -> int:
         """What values and differences are multiplied by where they are shown: 100 for shares."""
         return 100 if self.unit == "share" else 1
+
+    def stays(self, motion: Motion) -> bool:
+        """Return whether the metric is the same after each language has been moved so.
+
+        >>> Measured("cka", "Similarity.", unmoved="rigid").stays("rotation")
+        True
+        """
+        kinds = get_args(Motion)
+        return self.unmoved != "any" and kinds.index(motion) >= kinds.index(self.unmoved)
 
     @property
     def declared(self) -> bool:
@@ -139,10 +156,32 @@ def undeclared(metric: str) -> Measured:
     return Measured(metric, "", "neither")
 
 
+def after_shots(shots: int, metric: str) -> str:
+    """Return the name of a metric of a model that was trained further on so many examples of the
+    language.
+
+    >>> after_shots(10, "accuracy"), after_shots(0, "accuracy")
+    ('shots10_accuracy', 'accuracy')
+    """
+    return f"shots{shots}_{metric}" if shots else metric
+
+
+def parted(metric: str) -> tuple[int, str]:
+    """Return what `after_shots` joined.
+
+    >>> parted("shots10_macro_f1"), parted("f1")
+    ((10, 'macro_f1'), (0, 'f1'))
+    """
+    found = _AFTER_SHOTS.fullmatch(metric)
+    return (int(found[1]), found[2]) if found else (0, metric)
+
+
 def spoken(metric: str) -> str:
     """Return a metric as a reader writes it.
 
-    >>> spoken("contextual_accuracy"), spoken("mrr"), spoken("bleu1_sacrebleu")
-    ('contextual accuracy', 'MRR', 'BLEU-1 sacrebleu')
+    >>> spoken("contextual_accuracy"), spoken("mrr"), spoken("shots10_f1")
+    ('contextual accuracy', 'MRR', 'F1 after 10 shots')
     """
-    return " ".join(_SPOKEN.get(part, part) for part in metric.split("_"))
+    shots, own = parted(metric)
+    words = " ".join(_SPOKEN.get(part, part) for part in own.split("_"))
+    return f"{words} after {shots} shot{'s'[: shots != 1]}" if shots else words

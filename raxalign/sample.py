@@ -300,12 +300,21 @@ def numbered(values: Array) -> Array:
 
 
 def _models(table: pa.Table) -> Array:
-    """Return the part of each row: the pivot may be scored by one model per language, and its value
-    is then the mean over models.
+    """Return the part of each row: the pivot may be scored by one model per language, and a
+    language by one model per draw of few examples. A value is then the mean over models.
     """
-    if "toward" not in table.column_names:
+    named = [table[name].to_pylist() for name in ("toward", "draw") if name in table.column_names]
+    if not named:
         return np.zeros(len(table), dtype=np.int64)
-    return np.array([entry or "" for entry in table["toward"].to_pylist()])
+    return np.array(["/".join(str(e or "") for e in entry) for entry in zip(*named, strict=True)])
+
+
+def unadapted(table: pa.Table) -> pa.Table:
+    """Return the predictions of models that were not trained further on few examples."""
+    import pyarrow.compute as pc
+
+    few = "shots" in table.column_names
+    return table.filter(pc.equal(table["shots"], 0)) if few else table
 
 
 def column(table: pa.Table, name: str) -> Array:

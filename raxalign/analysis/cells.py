@@ -11,13 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from raxalign.config.axes import Axis
 from raxalign.measured import Declared
 
 Name = tuple[str, str, str, str]
 """(task, lang, metric, split)"""
 
 
-MEANS = ("avg", "avg_zero_shot", "avg_unseen")
+ALL_TARGETS = "avg_all"
+"""The mean over all languages but the pivot, aligned or not, by which sets of languages compare."""
+MEANS = ("avg", "avg_zero_shot", "avg_unseen", ALL_TARGETS)
 SUGGESTED, CONFIRMED = "suggested", "confirmed"
 """What rows of a search have under ``searched``: a trial that it suggested, or one that runs a
 chosen point again with a fresh seed.
@@ -61,6 +64,11 @@ class Cell:
         """What its rows and its trials have in common."""
         return cell_key(self.method, self.params, self.encoder, self.sentences)
 
+    @property
+    def set(self) -> str:
+        """The name of the set of languages that was aligned; empty in a grid without sets."""
+        return str(self.params.get(Axis.LANGUAGES, ""))
+
 
 def over_runs(values: Sequence[float]) -> Value:
     """Mean and standard deviation (with n - 1) of the values of several runs.
@@ -85,6 +93,8 @@ def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
         for t, lang, m, s in cell.by_seed
         if (t, m, s) == (task, metric, split) and lang not in MEANS
     ]
+    if mean == ALL_TARGETS:
+        return [lang for lang in found if lang not in (pivot, f"{pivot}-{pivot}")]
     found = [lang for lang in found if (lang in cell.unseen) == (mean == "avg_unseen")]
     return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
@@ -98,6 +108,14 @@ def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
             return (task, lang, metric, split)
     only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
     return only[0] if len(only) == 1 else None
+
+
+def compared_mean(cell: Cell, task: str, metric: str, split: str) -> Name | None:
+    """Return the name of the mean by which cells are chosen among others: over all languages where
+    the grid has several sets of them, whose other means are over different ones.
+    """
+    every = (task, ALL_TARGETS, metric, split)
+    return every if every in cell.values else mean_name(cell, task, metric, split)
 
 
 def tables_of(names: Iterable[Name], measured: Declared) -> list[tuple[str, str, str]]:
@@ -146,7 +164,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
         found[name][row["seed"]][row["evaluation"]] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
     unseen = frozenset(row["lang"] for row in group if row.get("unseen"))
-    _average(by_seed, pivot, measured, unseen)
+    _average(by_seed, pivot, measured, unseen, several=Axis.LANGUAGES in first["params"])
     return Cell(
         method=first["method"],
         params=first["params"],
@@ -174,10 +192,16 @@ def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
 
 
 def _average(
-    by_seed: dict[Name, dict[Any, float]], pivot: str, measured: Declared, unseen: frozenset[str]
+    by_seed: dict[Name, dict[Any, float]],
+    pivot: str,
+    measured: Declared,
+    unseen: frozenset[str],
+    *,
+    several: bool,
 ) -> None:
     """Set the means over languages, seed by seed: ``avg`` over all, ``avg_zero_shot`` without the
-    pivot where that was evaluated too, and ``avg_unseen`` over those that neither counts.
+    pivot where that was evaluated too, and ``avg_unseen`` over those that neither counts. Where the
+    grid has `several` sets of languages, ``avg_all`` is over all of them without the pivot.
     """
     families: dict[tuple[str, str, str], dict[str, dict[Any, float]]] = defaultdict(dict)
     for (task, lang, metric, split), seeds in by_seed.items():
@@ -188,6 +212,11 @@ def _average(
         others = [seeds for lang, seeds in every.items() if lang in unseen]
         if others:
             by_seed[task, "avg_unseen", metric, split] = _means(others)
+        targets = [
+            seeds for lang, seeds in every.items() if lang not in (pivot, f"{pivot}-{pivot}")
+        ]
+        if several and len(targets) > 1:
+            by_seed[task, ALL_TARGETS, metric, split] = _means(targets)
         langs = {lang: seeds for lang, seeds in every.items() if lang not in unseen}
         if len(langs) > 1:
             by_seed[task, "avg", metric, split] = _means(list(langs.values()))

@@ -17,7 +17,7 @@ from raxalign.config.search import Search
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)
-_MEANS = ("avg", "avg_zero_shot", "avg_unseen")
+_MEANS = ("avg", "avg_zero_shot", "avg_unseen")  # not avg_all, which no evaluation has
 
 
 def read_exclude(
@@ -67,7 +67,7 @@ def _entry(
     choices |= {
         Axis.METHOD: names,
         LANGUAGE: list(grid.languages),
-        Axis.LANGUAGES: list(grid.languages),
+        Axis.LANGUAGES: list(grid.sets or grid.languages),
         Axis.SENTENCES: list(grid.sentences),
         Axis.SEED: list(grid.seeds),
         Axis.ENCODER: list(encoders),
@@ -119,6 +119,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
             return choice
     if choices:
         noun = with_article(name if name in _COMMON else f"value of {name}")
+        noun = "in `languages`" if name == Axis.LANGUAGES else noun
         listed = [str(one).lower() if isinstance(one, bool) else str(one) for one in choices]
         remedy = suggestion(node.text, listed, listed="it has")
         faults.add(node, f"{node.shown()} is not {noun} of this grid", remedy)
@@ -196,6 +197,11 @@ def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
         for name in (claim.first, claim.second):
             if methods and name.split()[0] not in methods:
                 faults.add(item, f"unknown method {name!r}", suggestion(name, methods))
+            for word in name.split()[1:]:
+                axis, _, value = word.partition("=")
+                if grid.sets and axis == Axis.LANGUAGES and value not in grid.sets:
+                    told = f"unknown set of languages {value!r}"
+                    faults.add(item, told, suggestion(value, grid.sets))
         if claim.over_languages and claim.lang is not None:
             faults.add(item, "is about one language and over languages", "leave one of them out")
         if claim.task not in tasks:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from raxalign.catalog import PluginFile
 from raxalign.config._points import SearchedMethod
+from raxalign.config.axes import Axis
 from raxalign.config.claims import Claim
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
@@ -163,8 +164,10 @@ class TaskSpec:
 class Grid:
     """A grid file that was read and found good.
 
-    `together`: one model for all `languages`, otherwise one trial per language. `corpora` are those
-    of the languages, and `corpus` is what they share; monolingual `text` is that of the bitext's
+    `together`: one model for all `languages`, otherwise one trial per language, or one per set
+    where there are `sets` of languages by name. `outside` are languages that no method aligns, of
+    tasks that read the corpus. `corpora` are those of all these languages, and `corpus` is what
+    they share; monolingual `text` is that of the bitext's
     training sides (None) or of a corpus. `exclude` are the points that are left out: a point for
     which all entries of one mapping hold (an entry's value may be a list of values). `run` is never
     part of a key. `plugins` are files outside the package that the grid names; what they make
@@ -193,4 +196,18 @@ class Grid:
     run: RunConfig = field(default_factory=RunConfig)
     search: Search | None = None
     claims: tuple[Claim, ...] = ()
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    outside: tuple[str, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The languages of one trial each."""
+        if self.sets:
+            return tuple(self.sets.values())
+        return (self.languages,) if self.together else tuple((lang,) for lang in self.languages)
+
+    def set_of(self, languages: tuple[str, ...]) -> dict[str, str]:
+        """Return the name of the set of these languages as a param; nothing without sets."""
+        name = next((name for name, found in self.sets.items() if found == languages), None)
+        return {} if name is None else {Axis.LANGUAGES.value: name}

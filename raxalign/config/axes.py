@@ -26,7 +26,9 @@ class Axis(StrEnum):
 
 
 LANGUAGE = "language"
-"""Another name of `Axis.LANGUAGES`, for grids with one language per trial."""
+"""Another name of `Axis.LANGUAGES`, for grids with one language per trial; where a grid has sets,
+`Axis.LANGUAGES` is the name of one, and this a language in it.
+"""
 
 
 def named(path: Path) -> dict[str, tuple[str, ...]]:
@@ -37,11 +39,16 @@ def named(path: Path) -> dict[str, tuple[str, ...]]:
     """
     grid = read(path, Faults())[0].plain()
     languages, methods = grid.get("languages"), grid.get("methods")
-    groups = languages.values() if isinstance(languages, Mapping) else [languages]
+    groups = list(languages.values()) if isinstance(languages, Mapping) else [languages]
+    sets = languages.get("sets") if isinstance(languages, Mapping) else None
+    groups += sets.values() if isinstance(sets, Mapping) else []
     found = {
         "task": _texts(grid.get("tasks")),
         Axis.METHOD.value: _texts(methods),
-        LANGUAGE: tuple(lang for group in groups for lang in _texts(group)),
+        LANGUAGE: tuple(
+            dict.fromkeys(lang for group in groups if group is not sets for lang in _texts(group))
+        ),
+        **({Axis.LANGUAGES.value: _texts(sets)} if isinstance(sets, Mapping) else {}),
         Axis.SENTENCES.value: _texts(grid.get("sentences")),
         Axis.SEED.value: _texts(grid.get("seeds")),
         Axis.ENCODER.value: _texts(grid.get("encoder")),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from raxalign.catalog import PluginFault, PluginFile, open_file, visible
+from raxalign.catalog import PluginFault, PluginFile, catalog, open_file, visible
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._plugins import (
     check_name,
@@ -64,7 +64,7 @@ __all__ = [
 REQUIRED = {
     "name": "the experiment's name in MLflow",
     "encoder": "a hub name, a folder, or {kind: scratch, ...}",
-    "languages": "{together: [...]} or {each: [...]}",
+    "languages": "{together: [...]}, {each: [...]} or {sets: {name: [...]}}",
     "corpus": "{source: moses, path: ...}",
     "sentences": "training sentence pairs per language, one number or a list",
     "methods": "{name: {param: value}}",
@@ -163,7 +163,8 @@ def _read(
     axes = _axes(top, faults)
     corpora, settings = dict[str, CorpusSpec](), CorpusSettings()
     if "corpus" in top:
-        corpora, settings = read_corpora(top["corpus"], axes["languages"], faults)
+        every = (*axes["languages"], *axes["outside"]) if axes["languages"] else ()
+        corpora, settings = read_corpora(top["corpus"], every, faults)
     run = (validate(RunConfig, top["run"], faults) if "run" in top else None) or RunConfig()
     if run.storage:
         storage = storage_root(run.storage, path.parent.resolve())
@@ -195,31 +196,34 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
     """
     before, search = len(faults), "search" in top
     pivot = (check_language(top["pivot"], faults) or "") if "pivot" in top else "en"
-    together, languages = False, tuple[str, ...]()
+    grouped = Grouped(False, ())
     if "languages" in top:
-        together, languages = read_languages(top["languages"], pivot, faults)
+        grouped = read_languages(top["languages"], pivot, faults)
     if len(faults) > before:  # what refers to them is not checked
-        languages = ()
+        grouped = Grouped(False, ())
+    languages = grouped.languages
+    tasks = read_tasks(top["tasks"], languages, pivot, faults) if "tasks" in top else ()
     numbers = {
         name: read_numbers(top[name], faults, least=least) if name in top else ()
         for name, least in (("sentences", 1), ("seeds", 0))
     }
     return {
         "pivot": pivot,
-        "together": together,
+        "together": grouped.together,
         "languages": languages,
+        "sets": grouped.sets,
+        "outside": corpus_languages(tasks),
         "encoders": read_encoders(top["encoder"], faults) if "encoder" in top else (),
         "sentences": numbers["sentences"],
         "seeds": numbers["seeds"] or (0,),
         "methods": read_methods(top["methods"], faults, search=search) if "methods" in top else (),
-        "tasks": read_tasks(top["tasks"], languages, pivot, faults) if "tasks" in top else (),
+        "tasks": tasks,
     }
 
 
 def _refuse_many(grid: Grid, top: Mapping[str, Node], faults: Faults) -> None:
     """Add a fault where a grid has more points than can be planned."""
-    axes: list[Sized] = [grid.encoders, grid.sentences, grid.seeds]
-    axes += [] if grid.together else [grid.languages]
+    axes: list[Sized] = [grid.encoders, grid.sentences, grid.seeds, grid.groups]
     points = math.prod(map(len, axes)) * sum(len(spec.points) for spec in grid.methods)
     if points > MOST_POINTS:
         remedy = f"a grid may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
@@ -246,26 +250,47 @@ def check_language(node: Node, faults: Faults) -> str | None:
     return None
 
 
-def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[str, ...]]:
-    """Read (together, languages) from ``{together: [...]}`` or ``{each: [...]}``."""
+class Grouped(NamedTuple):
+    """The languages of a grid: whether all are aligned together, all of them, and sets by name."""
+
+    together: bool
+    languages: tuple[str, ...]
+    sets: Mapping[str, tuple[str, ...]] = {}
+
+
+_GROUPS = ("together", "each", "sets")
+
+
+def read_languages(node: Node, pivot: str, faults: Faults) -> Grouped:
+    """Read ``{together: [...]}``, ``{each: [...]}`` or ``{sets: {name: [...]}}``."""
     remedy = (
-        "write {together: [...]} for one model of all, or {each: [...]} for one trial per language"
+        "write {together: [...]} for one model of all, {each: [...]} for one trial per language,"
+        " or {sets: {name: [...], ...}} for one model per set"
     )
+    none = Grouped(False, ())
     if not isinstance(node.value, dict):
         faults.add(node, f"{node.shown()} does not say how the languages are grouped", remedy)
-        return False, ()
+        return none
     for name, entry in node.value.items():
-        if name not in {"together", "each"}:
-            faults.add(entry, "unknown key", suggestion(name, ["together", "each"]))
-    groups = [name for name in ("together", "each") if name in node.value]
+        if name not in _GROUPS:
+            faults.add(entry, "unknown key", suggestion(name, _GROUPS))
+    groups = [name for name in _GROUPS if name in node.value]
     if len(groups) != 1:
-        told = "both `together` and `each`" if groups else "neither `together` nor `each`"
-        faults.add(node, told, remedy)
-        return False, ()
+        both = "both" if len(groups) == 2 else "all of"
+        told = f"{both} {' and '.join(f'`{name}`' for name in groups)}"
+        faults.add(node, told if groups else "none of `together`, `each` and `sets`", remedy)
+        return none
     group = node.value[groups[0]]
+    if groups[0] == "sets":
+        return _sets(group, pivot, faults)
+    return Grouped(groups[0] == "together", _codes(group, pivot, faults))
+
+
+def _codes(group: Node, pivot: str, faults: Faults) -> tuple[str, ...]:
+    """Read a list of different languages, none of them the pivot."""
     if group.value is None or (isinstance(group.value, list) and not group.value):
         faults.add(group, "no language is named", "for example [de, fr]")
-        return False, ()
+        return ()
     codes: list[str] = []
     for item in group.items():
         code = check_language(item, faults)
@@ -281,7 +306,48 @@ def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[
             faults.add(item, f"{code!r} is given twice", "keep one")
         else:
             faults.add(item, f"{code!r} and {other!r} are the same language", "keep one")
-    return groups[0] == "together", tuple(codes)
+    return tuple(codes)
+
+
+def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
+    """Read sets of languages by their names; the grid's languages are those of any set, in the
+    order in which they come first.
+    """
+    if not isinstance(node.value, dict) or not node.value:
+        told = f"{node.shown()} is not a mapping of sets" if node.value else "no set is named"
+        faults.add(node, told, "for example {germanic: [de, nl], diverse: [de, tr, zh]}")
+        return Grouped(False, ())
+    sets: dict[str, tuple[str, ...]] = {}
+    union: list[str] = []
+    for name, entry in node.value.items():
+        codes = _codes(entry, pivot, faults)
+        check_name(entry, name, faults)
+        for code in codes:
+            other = spelled(code, union)
+            if other not in (None, code):
+                told = f"{code!r} and {other!r} are the same language"
+                faults.add(entry, told, "write it alike in all sets")
+            union += [code] if other is None else []
+        same = next((n for n, found in sets.items() if codes and {*found} == {*codes}), None)
+        if same is not None:
+            faults.add(entry, f"has the same languages as the set {same}", "keep one of them")
+        sets[name] = codes
+    for name, entry in node.value.items():
+        same = spelled(name, [pivot, *union]) if is_code(name) else None
+        if same is not None and sets[name] != (same,):
+            told = f"a set is called {name!r}, which is a language of the grid"
+            faults.add(entry, told, f"rename it: only the set [{name}] may have this name")
+    return Grouped(False, tuple(union), sets)
+
+
+def corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
+    """Return the languages that no method aligns of tasks that read the grid's corpus."""
+    reading = [
+        spec
+        for spec in tasks
+        if spec.unseen and catalog("tasks")[spec.kind](spec.params).reads_corpus()
+    ]
+    return tuple(dict.fromkeys(lang for spec in reading for lang in spec.unseen))
 
 
 _MANY = 20  # numbers that a remedy lists

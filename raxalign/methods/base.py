@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.sources import Source
+from raxalign.measured import Motion
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -107,6 +108,10 @@ class Method(ABC):
     """
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
+    fits_alone: ClassVar[bool] = False
+    """Whether each language has readouts of its own, which depend on no other language, so that
+    those of several are what `align` makes for one at a time.
+    """
     per_language: ClassVar[tuple[str, ...]] = ()
     """Numeric params whose value can be chosen for each language, because a language's results
     depend on no other language's value.
@@ -175,6 +180,14 @@ class Method(ABC):
         name layers that the encoder does not have.
         """
         return Acts(stream_from=0)
+
+    def motion(self) -> Motion:
+        """Return how readouts move the vectors of one language together: in any way, unless a
+        method knows better.
+
+        Values that such a motion leaves as they are, are not results of the method.
+        """
+        return "any"
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, final
 
+from raxalign.measured import Motion
 from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class Centering(TextMethod):
         """The means are over the words of the sentences that are read."""
 
     params: Params
+
+    def motion(self) -> Motion:
+        """Return a shift."""
+        return "rigid"
 
     def maps(self, moments: TextMoments) -> Iterable[Affine]:
         """Return the shift of each layer."""

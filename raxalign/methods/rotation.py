@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.measured import Motion
 from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import (
     Fitting,
@@ -119,6 +120,12 @@ class Rotation(WordMapMethod):
     def effect(self) -> Effect:
         """Readouts; of the pivot too where it is normalised, or where it is what moves."""
         return Effect(pivot=super().effect().pivot or self.params.normalize != "none")
+
+    def motion(self) -> Motion:
+        """Return a rotation, with a shift where centroids are mapped; none where lengths change."""
+        if self.params.normalize != "none":
+            return "any"
+        return "rigid" if self.params.center else "rotation"
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
         """Return what fits the rotations of a language; the pivot's centroids are found once."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
+from raxalign.measured import Motion
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
 from raxalign.methods.statistics.moments import Moments
@@ -48,6 +49,10 @@ class SentenceRotation(MapMethod):
     def needs(self) -> Needs:
         """Sentence pairs."""
         return Needs(bitext=True)
+
+    def motion(self) -> Motion:
+        """Return a rotation, with a shift where centroids are mapped."""
+        return "rigid" if self.params.center else "rotation"
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
         """Return what fits the rotations of one language."""

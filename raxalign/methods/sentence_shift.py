@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
+from raxalign.measured import Motion
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
 from raxalign.methods.statistics.sentence_means import sentence_pair_means
@@ -44,6 +45,10 @@ class SentenceShift(MapMethod):
     def needs(self) -> Needs:
         """Sentence pairs."""
         return Needs(bitext=True)
+
+    def motion(self) -> Motion:
+        """Return a shift."""
+        return "rigid"
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
         """Return what fits the shifts of one language."""

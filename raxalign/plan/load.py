@@ -255,7 +255,7 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
     found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
-    for lang in grid.languages:
+    for lang in (*grid.languages, *grid.outside):
         specs = [grid.corpora[lang], *([grid.text] if grid.text else [])]
         found += [
             catalog("corpora")[spec.kind](spec.params).fetch(lang, grid.pivot, downloads)
@@ -297,13 +297,12 @@ def choose(
         )
     if limit is not None:
         raise RaxalignError("--limit: a search is limited by its own budget (`search.budget`)")
-    known = [Axis.METHOD, LANGUAGE, Axis.ENCODER, Axis.SENTENCES]
+    sets = {trial.languages: str(trial.params.get(Axis.LANGUAGES, "")) for trial in plan.trials}
+    known = list(_of_study(plan.studies[0], sets))
     conditions = list(_conditions(only, known, " in a grid with a search"))
 
     def meets(entry: Study | Trial) -> bool:
-        sentences = (str(entry.sentences),)
-        values = (entry.method,), entry.languages, (entry.encoder,), sentences
-        return all(value in values[known.index(name)] for name, value in conditions)
+        return all(value in _of_study(entry, sets)[name] for name, value in conditions)
 
     studies = tuple(study for study in plan.studies if meets(study))
     trials = [trial for trial in plan.trials if trial.searched is None and meets(trial)]
@@ -312,13 +311,29 @@ def choose(
     return plan.only(iter(trials)), studies
 
 
+def _of_study(
+    entry: Study | Trial, sets: Mapping[tuple[str, ...], str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the texts that match what a study or a trial has, by the names of conditions; `sets`
+    are the names of the sets of languages.
+    """
+    named = sets.get(entry.languages, "")
+    return {
+        Axis.METHOD: (entry.method,),
+        LANGUAGE: entry.languages,
+        Axis.ENCODER: (entry.encoder,),
+        Axis.SENTENCES: (str(entry.sentences),),
+        **({Axis.LANGUAGES: (named,)} if named else {}),
+    }
+
+
 def select(
     plan: Plan, *, only: str | None = None, shard: str | None = None, limit: int | None = None
 ) -> Plan:
     """Return a part of a plan without searches, as `choose` does."""
     part = Shard.parse(shard) if shard is not None else None
     params = {name for trial in plan.trials for name in trial.params}
-    known = sorted({*Axis, LANGUAGE, _KIND, *params} - {Axis.LANGUAGES})
+    known = sorted(({*Axis, LANGUAGE, _KIND} - {Axis.LANGUAGES}) | params)
     trials = list(plan.trials)
     for name, value in _conditions(only, known):
         texts = [_matching(trial, name) for trial in plan.trials]

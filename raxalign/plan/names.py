@@ -5,9 +5,11 @@ defaults are filled in, and options that other values make idle are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.config.axes import Axis
 
 if TYPE_CHECKING:
     from raxalign.analysis.cells import Cell
@@ -28,6 +30,24 @@ def cell_name(cell: Cell, plan: Plan) -> str:
     params = varying(plan, cell.method, cell.params)
     axes = (f"{axis}={plain(value)}" for axis, value in params.items())
     return " ".join([cell.method, *axes, *searched_mark(cell, plan)])
+
+
+def name_without_set(cell: Cell, plan: Plan) -> str:
+    """Return the name of a cell without the set of languages that was aligned."""
+    params = {name: value for name, value in cell.params.items() if name != Axis.LANGUAGES}
+    return cell_name(replace(cell, params=params), plan)
+
+
+def base_names(pairs: Iterable[tuple[Cell, Cell]], plan: Plan) -> list[str]:
+    """Return the different names of baselines, each given after what is compared with it; without
+    the set of languages where both always have the same one.
+    """
+    found = list(pairs)
+    if all(base.set and base.set == cell.set for cell, base in found):
+        names = [f"{name_without_set(base, plan)} of the same set" for _, base in found]
+    else:
+        names = [cell_name(base, plan) for _, base in found]
+    return list(dict.fromkeys(names))
 
 
 def searched_mark(cell: Cell, plan: Plan) -> list[str]:

@@ -202,6 +202,19 @@ class Plan:
             not stage.shares and stage.plugin().effect().weights for stage in aligned
         )
 
+    def leaves(self, trial: Trial, *, unseen: bool) -> bool:
+        """Check whether a trial's method changes nothing of the representations of a language: it
+        changes nothing at all, or the language is `unseen` and the method has readouts of other
+        languages alone.
+        """
+        stages = [self.stages[key] for key in self.aligned(trial)]
+        if not stages or any(stage.catalogue is None for stage in stages):
+            return False
+        known = catalog("methods")
+        effects = [stage.plugin().effect() for stage in stages]
+        readouts = not any(found.weights or found.inside or found.pivot for found in effects)
+        return all(known[stage.maker].is_baseline for stage in stages) or (unseen and readouts)
+
     def aligned(self, trial: Trial) -> list[str]:
         """Return the keys of the stages that a trial's method makes: its aligned encoder where an
         evaluation reads it, and the readouts that are fitted again after a task's training.

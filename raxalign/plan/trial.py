@@ -29,7 +29,9 @@ class Point:
     seed: int | None
 
     def values(self) -> dict[str, Any]:
-        """Return the name of an axis or param -> its value; `languages` are left out."""
+        """Return the name of an axis or param -> its value; `languages` are left out where they
+        are not a set that has a name, which is among the params.
+        """
         return {
             **self.params,
             Axis.METHOD: self.method,
@@ -40,12 +42,12 @@ class Point:
 
     def meets(self, conditions: Mapping[str, Any]) -> bool:
         """Check whether all conditions of an entry of `exclude` hold: a name -> a value or a list
-        of values. Languages meet one that names all of them.
+        of values. Languages meet one that names all of them, a set one that names it.
         """
         values = self.values()
         return all(
             set(_listed(wanted)) >= set(self.languages)
-            if name in {LANGUAGE, Axis.LANGUAGES}
+            if name in {LANGUAGE, Axis.LANGUAGES} - values.keys()
             else name in values and values[name] in _listed(wanted)
             for name, wanted in conditions.items()
         )

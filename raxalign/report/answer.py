@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import MEANS, Cell, mean_name
+from raxalign.analysis.cells import MEANS, Cell, compared_mean, mean_name
 from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
-from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.comparisons import LEFT, Compared, baseline_cells, comparisons
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
@@ -77,7 +77,7 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
         return "No results yet."
     tables = compared_tables(compared, results)
     if not tables:
-        return _uncompared(results)
+        return _uncompared(results, left=any(f.untested == LEFT for f in compared))
     system, how = leader(results, compared, tables[0])
     main, *others = (_tally(compared, results, system, table) for table in tables)
     assert main.whole is not None or main.languages, "the leader is compared in the main table"
@@ -91,6 +91,9 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     unseen = _tally(compared, results, system, tables[0], unseen=True)
     if unseen.languages and unseen.languages != main.languages:
         clauses.append(_on_unseen(unseen, results.unit(*tables[0][:2])))
+    left = [f.name[1] for f in compared if f.cell is system and f.untested == LEFT]
+    if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
+        clauses.append(f"it leaves what was not aligned as it is ({', '.join(alone)})")
     return "; ".join([_main(name, main, results.unit(*main.table[:2])), *clauses]) + "."
 
 
@@ -105,12 +108,16 @@ def stored_answer(plan: Plan, ledger: Ledger) -> str:
 
 def compared_tables(compared: Sequence[Compared], results: Results) -> list[TableKey]:
     """Return the table that stands for each task (`Results.leading`), where it has comparisons."""
-    there = {
-        table_of(found.name)
-        for found in compared
-        if found.baseline is not None and found.baseline is not found.cell
-    }
-    return [table for table in results.leading_tables() if table in there]
+    there: dict[TableKey, set[str]] = {}
+    for found in compared:
+        if found.baseline is not None and found.baseline is not found.cell:
+            there.setdefault(table_of(found.name), set()).add(found.name[1])
+    alone = {results.plan.pivot}  # of a task for other languages, which are left as they are
+    return [
+        table
+        for table in results.leading_tables()
+        if there.get(table) and not (there[table] == alone and results.transferred(table))
+    ]
 
 
 def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> tuple[Cell, str]:
@@ -131,7 +138,7 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
     gains = {
         id(found.cell): (found.difference or 0.0) * found.measured.sign
         for found in compared
-        if found.name == mean_name(found.cell, *table)
+        if found.name == compared_mean(found.cell, *table)
     }
     best = max(measured, key=lambda cell: gains.get(id(cell), -math.inf))
     return best, f"the best of {len(cells)} on {split} itself, which is optimistic"
@@ -279,8 +286,10 @@ def _others(tallies: Sequence[LanguageTally]) -> list[str]:
     return clauses
 
 
-def _uncompared(results: Results) -> str:
-    """What is said where nothing is compared, and why."""
+def _uncompared(results: Results, *, left: bool) -> str:
+    """What is said where nothing is compared, and why; `left` is whether methods leave some of the
+    languages as they are.
+    """
     if not results.leading_tables():
         return "Every result is over too few pairs for a conclusion."
     bases = baseline_cells(results.cells, results.plan)
@@ -291,6 +300,8 @@ def _uncompared(results: Results) -> str:
         why = f"the grid has no method besides its baseline {bases[0].method}"
     elif not bases:
         why = "the grid has no baseline (a method of kind none)"
+    elif left:
+        why = "no method changes anything of the languages that the tasks are for"
     else:
         why = "no task of the grid has values of a method and of its baseline that compete"
     return f"Nothing is compared: {why}."

@@ -286,6 +286,8 @@ def _shown(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {_shown(entry)}" for name, entry in options) + "}"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

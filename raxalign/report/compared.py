@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.ranks import Rank
-from raxalign.plan.names import cell_name
+from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
@@ -128,7 +128,7 @@ def as_text(
 def _against(entries: Sequence[Compared], plan: Plan) -> str:
     """What a table is compared with, as the end of its heading."""
     measured = entries[0].measured
-    bases = dict.fromkeys(cell_name(e.baseline, plan) for e in entries if e.baseline)
+    bases = base_names([(e.cell, e.baseline) for e in entries if e.baseline], plan)
     if not measured.declared:
         return f": {UNDECLARED}"
     if measured.better == "neither":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.report.cells.choice import best_on_dev
 from raxalign.report.cells.results import Results
+from raxalign.sample import unadapted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +66,7 @@ class StoredPredictions:
             if keep:
                 self._kept[key] = table
             if table is not None and columns | {"lang", "split"} <= set(table.column_names):
+                table = unadapted(table)
                 test = pc.equal(table["split"], "test")
                 for lang in langs:
                     tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), test))

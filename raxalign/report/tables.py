@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
 from raxalign.plan.names import cell_name, ordered
+from raxalign.report.cells.names import marked, unaligned
 from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import (
     UNTOUCHED,
@@ -112,6 +113,7 @@ def blocks(
         lines, reasons = _lines(plan, every, names, unit, per_seed=per_seed)
         notes = [*([note] if note else []), *reasons, *_uneven_means(plan, every, names)]
         notes += [] if measured.declared else [UNDECLARED]
+        notes += [note.strip()] if (note := unaligned(every)) else []
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
         runs = frozenset(value.n for value in values if value.sd is not None and not per_seed)
         title += heading_of(measured)
@@ -150,7 +152,8 @@ def _lines(
                 texts = (_text(value, unit) for value in values)
                 shown.append((*head, "any" if seed is None else str(seed), *texts))
         elif any(name in cell.values for name in names):
-            shown.append((*head, *(_text(cell.values.get(name), unit) for name in names)))
+            own = [(name[1], _text(cell.values.get(name), unit)) for name in names]
+            shown.append((*head, *(marked(text, cell, lang) for lang, text in own)))
     return shown, list(reasons)
 
 

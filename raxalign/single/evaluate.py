@@ -152,14 +152,15 @@ def _plan(
     stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
     # what other tasks ask for may not suit the encoder
-    wanted = replace(grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks))
+    chosen, together = [s for s in grid.tasks if s.name in tasks], grid.together or bool(grid.sets)
+    wanted = replace(grid, tasks=tuple(chosen), sets={}, together=together)
     method: Any = _Given(records, grid.pivot)
     head = kind.has_head(identity.locked) is not False
     given = TrialInputs(GIVEN, method, {}, start, kind.family, languages, 0, 0, head)
     stages, label = TaskStages(wanted, shared), kind.label()
     trials = [
         trial
-        for group in ([languages] if grid.together else [(lang,) for lang in languages])
+        for group in replace(wanted, languages=languages).groups
         for seed in (grid.seeds if request.seed is None else (request.seed,))
         if (trial := _trial(stages, replace(given, languages=group, seed=seed), aligned, label))
         and trial.evaluations

@@ -216,7 +216,12 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     }
 
 
-_ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot", "avg_unseen": "mean, unseen"}
+_ROLES = {
+    "avg": "mean",
+    "avg_zero_shot": "mean without the pivot",
+    "avg_unseen": "mean, unseen",
+    "avg_all": "mean, all",
+}
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ import math
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import PluginFault, name_of, outside, returned
 from raxalign.caveats import collecting, thin_support
+from raxalign.languages import labels_with
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
@@ -99,9 +99,11 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         **_unseen(stage, outcome),
         "notes": {
             **outcome.notes,
-            **_training_caveats(workshop, stage, thin_support(task, outcome.notes)),
+            **_joined(
+                _training_caveats(workshop, stage, thin_support(task, outcome.notes)),
+                found.notes(),
+            ),
             **_left_out(workshop, stage),
-            **found.notes(),
             "links": _links_digests(workshop, stage),
         },
         "seconds": time.monotonic() - start,
@@ -120,8 +122,7 @@ def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
     """Return the names in scores that are of languages which no method has aligned: of one, or of
     a pair that it is in.
     """
-    own, others = stage.unseen, (*stage.languages, str(stage.params["pivot"]))
-    names = {*own, *(f"{a}-{b}" for pair in product(own, others) for a, b in permutations(pair))}
+    names = labels_with(stage.unseen, (*stage.languages, str(stage.params["pivot"])))
     found = [
         lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names
     ]
@@ -219,6 +220,15 @@ def _training_caveats(
         "thin_support": thin,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _joined(of_trainings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the caveats of trainings and those of the evaluation, which may train further."""
+    found = {**of_trainings, **own}
+    for name in of_trainings.keys() & own.keys():
+        if isinstance(own[name], Mapping):
+            found[name] = {**of_trainings[name], **own[name]}
+    return found
 
 
 def _left_out(workshop: Workshop, stage: Stage) -> dict[str, Any]:

@@ -164,8 +164,8 @@ class Task(ABC):
     """Every metric that an evaluation reports, the main one included: tables, tests and choices go
     by what is declared. An evaluation that reports a value outside a metric's limits fails.
     """
-    main_metric: ClassVar[str]
-    guessing: ClassVar[float | None] = None
+    main_metric: str
+    guessing: float | None = None
     """The main metric of a guesser: 1 over the number of labels of a classifier. None where there
     is no such level.
     """
@@ -253,11 +253,18 @@ class Task(ABC):
         """Return why languages that no method aligns cannot be evaluated, and what to do; None
         where they can.
         """
-        needs = self.needs()
-        if needs.heldout or needs.bitext or needs.seen or needs.text:
-            remedy = "name them in the grid's `languages`, or choose a task with data of its own"
-            return "the task reads the grid's corpus", remedy
         return None
+
+    def reads_corpus(self) -> bool:
+        """Return whether `evaluate` reads the grid's corpus."""
+        needs = self.needs()
+        return needs.heldout or needs.bitext or needs.seen or needs.text
+
+    def ignores_unseen(self) -> bool:
+        """Return whether the values of an encoder that no method has changed are the same whichever
+        of the languages are called unseen: where these choose nothing and train nothing.
+        """
+        return self.training() is None
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Return messages on faults that depend on the languages, such as a training path with

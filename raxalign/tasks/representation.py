@@ -1,19 +1,26 @@
-"""The geometry of a space: language identity, anisotropy, and where words lie."""
+"""The geometry of a space: language identity, anisotropy, how near translations are, and where
+words lie.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, final
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints
+from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
-from raxalign.measured import Measured, Role, share
-from raxalign.sample import Array
+from raxalign.errors import RaxalignError
+from raxalign.lazy import pa
+from raxalign.measured import Better, Measured, Motion, share
+from raxalign.sample import Array, Sample, column, summed, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.geometry import (
@@ -25,7 +32,18 @@ from raxalign.tasks.vectors.geometry import (
     points,
     probe_accuracy,
 )
-from raxalign.tasks.vectors.pairs import LinkedWords, SideWords, read_linked_words
+from raxalign.tasks.vectors.pair_measures import (
+    OF_PAIRS,
+    PairMeasures,
+    linear_cka,
+    unbiased_cka,
+)
+from raxalign.tasks.vectors.pairs import (
+    LinkedWords,
+    SentencePairs,
+    SideWords,
+    read_linked_words,
+)
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -44,40 +62,142 @@ _OCCURRENCES = "Number of linked pairs that are placed, evenly spread over the t
 _TYPES = "Number of pairs of word types that are placed, the ones linked most often."
 _DRAW = "Seed of the probe's halves and of t-SNE."
 
+_MEASURES = (
+    "What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of translations"
+    " `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`."
+)
+_SENTENCE_POOLING = (
+    "What the vector of a sentence is with `unit: sentences`: the mean of its `words`, or of its"
+    " pieces the `mean`, a mean in which piece i weighs i (`weighted`, as in MEXA), the first"
+    " (`cls`) or the `last` one (as in MEXA), special pieces included."
+)
+_K = "Number of nearest neighbours of `margin` and `hubness`."
+_MAX_PAIRS = (
+    "Number of linked pairs, evenly spread over the text, that measures of pairs are over with"
+    " `unit: words` (none: all)."
+)
+_COSINE = (-1.0, 1.0)
 
-def _cosine(name: str, about: str, role: Role = "score") -> Measured:
-    return Measured(name, about, "neither", role, range=(-1.0, 1.0))
+
+def _number(
+    name: str,
+    about: str,
+    better: Better = "neither",
+    limits: tuple[float, float] | None = None,
+    unmoved: Motion = "any",
+) -> Measured:
+    return Measured(name, about, better, range=limits, unmoved=unmoved)
+
+
+_MEASURED = (
+    share("language_probe", _PROBE, "neither"),
+    _number(
+        "anisotropy",
+        "Mean cosine of different vectors of the language.",
+        limits=_COSINE,
+        unmoved="rotation",
+    ),
+    _number(
+        "anisotropy_pivot",
+        "Mean cosine of different vectors of the pivot.",
+        limits=_COSINE,
+        unmoved="rotation",
+    ),
+    share(
+        "mexa",
+        "Share of pairs that are nearer to each other, by the cosine, than either is to any other"
+        " translation.",
+    ),
+    share(
+        "retrieval",
+        "Share of vectors whose nearest neighbour by the cosine is their translation, the mean of"
+        " both directions.",
+    ),
+    _number(
+        "margin",
+        "Mean cosine of pairs less that of both with their nearest neighbours.",
+        "higher",
+        (-2.0, 2.0),
+    ),
+    _number(
+        "hubness",
+        "Skewness of how often a vector is among the nearest neighbours of translations, the mean"
+        " of both directions.",
+        "neither",
+    ),
+    _number(
+        "cka",
+        "Linear CKA: how alike the distances among the vectors of both languages are (0 to 1).",
+        "neither",
+        (0.0, 1.0),
+        "rigid",
+    ),
+    _number(
+        "cka_unbiased",
+        "Linear CKA without the bias that few vectors for their width give it.",
+        "neither",
+        _COSINE,
+        "rigid",
+    ),
+)
+_ORDER = tuple(entry.name for entry in _MEASURED if entry.name != "anisotropy_pivot")
+_DEFAULT = ("language_probe", "anisotropy")
+_LAYER = re.compile(r"(?:layer(\d+)_)?(\w+)")
+
+
+def _at_layers() -> tuple[Measured, ...]:
+    """The declarations of all metrics at one layer."""
+    return tuple(
+        replace(
+            entry,
+            name=f"layer{{l}}_{entry.name}",
+            about=f"{entry.about[:-1]}, at one layer.",
+            role="part",
+        )
+        for entry in _MEASURED
+    )
 
 
 @final
 class Representation(VectorTask):
-    """Language identity and anisotropy of every layer, and a projection of words, over the held-out
-    test side of the grid's own corpus.
+    """Measures of every layer from one pass, and a projection of words, over the held-out test side
+    of the grid's own corpus.
 
-    The probe is trained on half of the sentences and tested on the other half; an accuracy of one
-    half is chance, so that no language can be seen. Metrics of the highest layer are also given
-    without the name of the layer. None of these has a better direction.
+    By default `measures` are language identity and anisotropy. The probe is trained on half of the
+    sentences and tested on the other half; an accuracy of one half is chance, so that no language
+    can be seen. Metrics of the highest layer are also given without
+    the name of the layer.
 
-    Predictions are points of a plane. Occurrences of linked words at the highest layer have the
-    `kind` occurrence, as in Cao et al. (2020, Figure 1). The word types most often linked have the
-    `kind` type and are placed by the mean of their vectors at the lowest layer, as in Figure 2 of
-    WEAM; stop words and tokens that are not words are left out.
+    Measures of pairs compare linked words (`unit: words`), or sentences and their translations
+    (`unit: sentences`). `mexa` is that of Kargaran et al. with `unit: sentences`,
+    `sentence_pooling: weighted` or `last`, and `max_sentences: 100`. Equal cosines are not larger
+    than each other: a vector that occurs twice, as words do at layer 0, is found by `retrieval`,
+    and does not count for `mexa`. `margin` is the difference of Artetxe and Schwenk (`distance`),
+    which has a value wherever means are. `cka` is biased upwards where there are fewer vectors than
+    ten times their width; `cka_unbiased` is not. Larger values are better of `mexa`, `retrieval`
+    and `margin` alone.
 
-    Reference: Ethayarajh (2019) for anisotropy.
+    Predictions have a `kind`. With `pair` they are the values of a pair of translations at a layer,
+    of which intervals and tests are made. Other ones are points of a plane. Occurrences of linked
+    words at the highest layer have the `kind` occurrence, as in Cao et al. (2020, Figure 1). The
+    word types most often linked have the `kind` type and are placed by the mean of their vectors at
+    the lowest layer, as in Figure 2 of WEAM; stop words and tokens that are not words are left out.
+
+    Reference: Ethayarajh (2019) for anisotropy; Kargaran et al. (2024, MEXA), Kornblith et al.
+    (2019, CKA), Nguyen et al. (2021, its unbiased form), Artetxe and Schwenk (2019, margin),
+    Radovanović et al. (2010, hubness).
     """
 
     VERSION = 1
-    papers = ("ethayarajh2019",)
-    metrics = (
-        share("language_probe", _PROBE, "neither"),
-        _cosine("anisotropy", "Mean cosine of different vectors of the language."),
-        _cosine("anisotropy_pivot", "Mean cosine of different vectors of the pivot."),
-        share("layer{l}_language_probe", "The probe at one layer.", "neither", "part"),
-        _cosine("layer{l}_{anisotropy|anisotropy_pivot}", "The cosine at one layer.", "part"),
+    papers = (
+        *("ethayarajh2019", "measures=mexa kargaran2024", "measures=cka kornblith2019"),
+        *("measures=cka_unbiased nguyen2021cka", "measures=margin artetxe2019margin"),
+        "measures=hubness radovanovic2010",
     )
+    metrics = (*_MEASURED, *_at_layers())
     main_metric = "language_probe"
     columns = PLANE
-    predicts = frozenset()  # rows are points of a drawing: no metric over them
+    predicts = frozenset()  # rows are of several layers, or points: no metric over all of them
 
     class Params(Task.Params):
         """One evaluation examines all layers."""
@@ -90,6 +210,12 @@ class Representation(VectorTask):
         occurrences: int = Field(100, ge=0, description=_OCCURRENCES)
         types: int = Field(20, ge=0, description=_TYPES)
         draw: int = Field(0, ge=0, description=_DRAW)
+        measures: Annotated[tuple[str, ...], LATER] = Field(_DEFAULT, description=_MEASURES)
+        sentence_pooling: Annotated[Literal["words", "mean", "weighted", "cls", "last"], LATER] = (
+            Field("words", description=_SENTENCE_POOLING)
+        )
+        k: Annotated[int, LATER] = Field(10, ge=1, description=_K)
+        max_pairs: Annotated[int | None, LATER] = Field(2_000, ge=2, description=_MAX_PAIRS)
 
         @field_validator("layers")
         @classmethod
@@ -98,11 +224,39 @@ class Representation(VectorTask):
                 layer_ends(layers)
             return layers
 
+        @field_validator("measures", mode="before")
+        @classmethod
+        def _known(cls, measures: object) -> object:
+            given = [measures] if isinstance(measures, str) else measures
+            if not isinstance(given, (list, tuple)):
+                return measures
+            unknown = [name for name in given if name not in _ORDER]
+            if unknown or not given:
+                what = f"{unknown[0]!r} is not a measure" if unknown else "names no measure"
+                raise ValueError(f"{what}; there are {', '.join(_ORDER)}")
+            return tuple(name for name in _ORDER if name in given)
+
+        @model_validator(mode="after")
+        def _reads_once(self) -> Representation.Params:
+            if self.sentence_pooling == "words":
+                return self
+            if self.unit == "words":
+                raise ValueError(
+                    f"`sentence_pooling: {self.sentence_pooling}` is for `unit: sentences`"
+                )
+            if self.projection != "none":
+                raise ValueError(
+                    f"`sentence_pooling: {self.sentence_pooling}` reads no words that could be"
+                    " placed; write `projection: none`"
+                )
+            return self
+
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Return held-out word pairs."""
-        return TaskNeeds(heldout=True)
+        """Return held-out word pairs; sentence pairs alone where no words are read."""
+        whole = self.params.sentence_pooling != "words"
+        return TaskNeeds(bitext=True) if whole else TaskNeeds(heldout=True)
 
     def reads(self, n_layers: int) -> Reads:
         """Return `layers`."""
@@ -113,14 +267,60 @@ class Representation(VectorTask):
         return parse_layers(f"0-{n_layers}" if layers == "all" else layers, n_layers)
 
     def idle(self) -> set[str]:
-        """Return the numbers of points where none are placed."""
-        return {"occurrences", "types"} if self.params.projection == "none" else set()
+        """Return the numbers of points where none are placed, and what no measure reads."""
+        params = self.params
+        found = {"occurrences", "types"} if params.projection == "none" else set()
+        if not {"margin", "hubness"} & set(params.measures):
+            found |= {"k"}
+        if params.unit == "sentences" or params.measures == _DEFAULT:
+            found |= {"max_pairs"}
+        return found | ({"pooling"} if params.sentence_pooling != "words" else set())
+
+    def more_columns(self) -> Mapping[str, str]:
+        """Return the values of pairs."""
+        of_pairs = [name for name in OF_PAIRS if name in self.params.measures]
+        return {"unit": "int64", **dict.fromkeys(of_pairs, "double")} if of_pairs else {}
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """Return the sample of a measure of pairs at a layer, without its name at the highest."""
+        import pyarrow.compute as pc
+
+        found = _LAYER.fullmatch(metric)
+        if found is None or found[2] not in OF_PAIRS or found[2] not in rows.column_names:
+            return None
+        pairs = rows.filter(pc.equal(rows["kind"], "pair"))
+        layer = int(found[1]) if found[1] else pc.max(pairs["layer"]).as_py()
+        here = pairs.filter(pc.equal(pairs["layer"], layer))
+        gains = column(here, found[2])
+        ones = np.ones(len(gains))
+        return summed(units_of(here), np.zeros(len(gains)), gains, ones) if len(gains) else None
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Examine the test side."""
-        params, layers = self.params, self._layers(aligned.n_layers)
+        layers = self._layers(aligned.n_layers)
+        if self.params.sentence_pooling != "words":
+            read, notes = self._whole_sentences(aligned, lang, inputs, layers)
+            values, columns = self._measured(read, layers)
+            yield "test", frame.SplitResult(values, columns, notes)
+            return
+        linked = self._linked(aligned, lang, inputs, layers)
+        words = {
+            f"words_{name}": int(side.sum())
+            for name, side in zip(("src", "tgt"), linked.read, strict=True)
+        }
+        notes = {"sentences": len(linked.pairs.ids), **words}
+        values, columns = self._measured(self._sides(linked), layers)
+        tables = [*self._points(linked, layers, inputs.pivot), *columns]
+        yield "test", frame.SplitResult(values, tables, notes)
+
+    def _linked(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
+    ) -> LinkedVectors:
+        """The words of the test side and their vectors."""
+        params = self.params
         pairs = read_linked_words(inputs.heldout[lang] / "data")
         if params.max_sentences is not None:
             pairs = _first(pairs, params.max_sentences)
@@ -130,51 +330,159 @@ class Representation(VectorTask):
             )
             for side, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
         ]
-        linked = LinkedVectors(
+        return LinkedVectors(
             pairs,
             [side.vectors_NLH.float().cpu().numpy() for side in read],
             [side.present_N.cpu().numpy().astype(np.bool_) for side in read],
         )
-        tables = []
-        if params.projection != "none":
-            both, how, seed = linked.both_read(), params.projection, params.draw
-            of_types = frequent_types(both, params.types, inputs.pivot)
-            tables = [
-                points("occurrence", layers[-1], occurrences(both, params.occurrences), how, seed),
-                points("type", layers[0], of_types, how, seed),
-            ]
-        words = {
-            f"words_{name}": int(side.sum())
-            for name, side in zip(("src", "tgt"), linked.read, strict=True)
-        }
-        values = dict(self._metrics(linked, layers))
-        yield "test", frame.SplitResult(values, tables, {"sentences": len(pairs.ids), **words})
 
-    def _metrics(
-        self, linked: LinkedVectors, layers: tuple[int, ...]
-    ) -> Iterator[tuple[str, float]]:
+    def _points(
+        self, linked: LinkedVectors, layers: tuple[int, ...], pivot: str
+    ) -> Iterator[dict[str, Any]]:
+        """The words that are placed, with nothing in the columns of pairs."""
+        params = self.params
+        if params.projection == "none":
+            return
+        both, how, seed = linked.both_read(), params.projection, params.draw
+        of_types = frequent_types(both, params.types, pivot)
+        for table in (
+            points("occurrence", layers[-1], occurrences(both, params.occurrences), how, seed),
+            points("type", layers[0], of_types, how, seed),
+        ):
+            nothing = pa.nulls(len(table["word"]))
+            yield {**table, **dict.fromkeys(self.more_columns(), nothing)}
+
+    def _sides(self, linked: LinkedVectors) -> _Sides:
+        """The words or the sentences that are measured, and which of them are pairs."""
+        pairs, both = linked.pairs, linked.both_read().pairs
         sides = [
             (vectors_NLH[read_N], words.row[read_N])
             for vectors_NLH, read_N, (words, _) in zip(
-                linked.vectors, linked.read, linked.pairs.sides(), strict=True
+                linked.vectors, linked.read, pairs.sides(), strict=True
             )
         ]
         if self.params.unit == "sentences":
             sides = [_sentence_means(vectors, rows) for vectors, rows in sides]
+            return _Sides.of_sentences(sides, pairs.ids, pairs.tgt.sentences)
         (one, one_rows), (other, other_rows) = sides
+        most = len(both) if self.params.max_pairs is None else self.params.max_pairs
+        spread = np.linspace(0, len(both) - 1, min(most, len(both))) if len(both) else np.zeros(0)
+        chosen = np.unique(spread.astype(np.int64))
+        numbers = [np.cumsum(read_N) - 1 for read_N in linked.read]
+        places = (numbers[0][both.src_word[chosen]], numbers[1][both.tgt_word[chosen]])
+        units = np.array([unit(words) for words in pairs.tgt.sentences], np.int64)
+        row, position = both.row[chosen], pairs.src.position[both.src_word[chosen]]
+        return _Sides(
+            (one, other), (one_rows, other_rows), places, pairs.ids[row], units[row], position
+        )
+
+    def _whole_sentences(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
+    ) -> tuple[_Sides, dict[str, object]]:
+        """The sentences of the test side by their pieces, and notes."""
+        from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
+
+        pooling = self.params.sentence_pooling
+        assert pooling != "words"
+        if aligned.encoder.family != "transformer":
+            raise RaxalignError(
+                f"representation: `sentence_pooling: {pooling}` requires a transformer encoder;"
+                " static vectors have `words`"
+            )
+        pairs = SentencePairs.read(inputs.bitext[lang] / "data").first(self.params.max_sentences)
+        how = SentenceReading("last", pooling, specials=True)
+        groups = [[layer] for layer in layers]
+        sides = []
+        for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot)):
+            vectors_SLH, read = layered_vectors(aligned, sentences, code, how, groups)
+            sides.append((vectors_SLH.float().cpu().numpy()[read], np.flatnonzero(read)))
+        return _Sides.of_sentences(sides, pairs.ids, pairs.tgt), {"sentences": len(pairs.ids)}
+
+    def _measured(
+        self, sides: _Sides, layers: tuple[int, ...]
+    ) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        """The values by metric, and the table of pairs of each layer."""
+        values: dict[str, float] = {}
+        tables = []
         for place, layer in enumerate(layers):
-            found = {
-                "language_probe": probe_accuracy(
-                    one[:, place], other[:, place], one_rows, other_rows, self.params.draw
-                ),
-                "anisotropy": anisotropy(one[:, place]),
-                "anisotropy_pivot": anisotropy(other[:, place]),
-            }
+            found, of_pairs = self._at_layer(sides, place)
             for name, value in found.items():
                 if value is not None:
-                    yield f"layer{layer}_{name}", value
+                    values[f"layer{layer}_{name}"] = value
                     if layer == layers[-1]:
-                        yield name, value
+                        values[name] = value
+            if of_pairs:
+                tables.append(sides.table(layer, of_pairs))
+        return values, tables
+
+    def _at_layer(
+        self, sides: _Sides, place: int
+    ) -> tuple[dict[str, float | None], dict[str, Array]]:
+        """The values at one of the layers (None: there is none), and those of each pair."""
+        params, found, of_pairs = self.params, dict[str, float | None](), dict[str, Array]()
+        one, other = (vectors[:, place] for vectors in sides.vectors)
+        if "language_probe" in params.measures:
+            found["language_probe"] = probe_accuracy(one, other, *sides.rows, params.draw)
+        if "anisotropy" in params.measures:
+            found |= {"anisotropy": anisotropy(one), "anisotropy_pivot": anisotropy(other)}
+        src, tgt = (side[numbers] for side, numbers in zip((one, other), sides.pairs, strict=True))
+        if set(params.measures) <= set(_DEFAULT) or len(src) < 2:
+            return found, of_pairs
+        pairs = PairMeasures.of(src, tgt, params.k)
+        for name in params.measures:
+            if name in OF_PAIRS:
+                of_pairs[name] = OF_PAIRS[name](pairs)
+                found[name] = float(of_pairs[name].mean())
+            elif name in _OF_SPACES:
+                found[name] = _OF_SPACES[name](src, tgt)
+        if "hubness" in params.measures:
+            found["hubness"] = pairs.hubness()
+        return found, of_pairs
+
+
+_OF_SPACES = {"cka": linear_cka, "cka_unbiased": unbiased_cka}
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """What is measured: the `vectors` (N, L, H) of a language and the pivot, and the sentence of
+    each in `rows`. Pair p joins the vectors numbered ``pairs[0][p]`` and ``pairs[1][p]``, and has
+    the `ids` of its sentence, the `units` that tests count and the `positions` of its source word.
+    """
+
+    vectors: tuple[Array, Array]
+    rows: tuple[Ints, Ints]
+    pairs: tuple[Ints, Ints]
+    ids: Ints
+    units: Ints
+    positions: Ints
+
+    @classmethod
+    def of_sentences(
+        cls, sides: Sequence[tuple[Array, Ints]], ids: Ints, pivot: Sequence[Sequence[str]]
+    ) -> _Sides:
+        """Return vectors of sentences (numbered in the second place), of which those that both
+        sides have are pairs.
+        """
+        (one, one_rows), (other, other_rows) = sides
+        rows, src, tgt = np.intersect1d(one_rows, other_rows, return_indices=True)
+        units = np.array([unit(pivot[row]) for row in rows.tolist()], np.int64)
+        nowhere = np.full(len(rows), -1, np.int64)
+        return cls((one, other), (one_rows, other_rows), (src, tgt), ids[rows], units, nowhere)
+
+    def table(self, layer: int, values: Mapping[str, Array]) -> dict[str, Any]:
+        """Return the predictions of pairs at a layer, with nothing in the columns of points."""
+        n = len(self.ids)
+        return {
+            **dict.fromkeys(PLANE, pa.nulls(n)),
+            "kind": ["pair"] * n,
+            "layer": np.full(n, layer),
+            "pair": np.arange(n),
+            "id": self.ids,
+            "position": self.positions,
+            "unit": self.units,
+            **values,
+        }
 
 
 def _first(pairs: LinkedWords, most: int) -> LinkedWords:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
@@ -13,10 +14,11 @@ from raxalign.config.sources import Source
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layers
 from raxalign.lazy import np, pa
-from raxalign.measured import count, share, standard_error
+from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.directions import (
     DIRECTIONS,
@@ -27,12 +29,25 @@ from raxalign.tasks.vectors.directions import (
 )
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.pairs import SentencePairs
+from raxalign.tasks.vectors.querybank import (
+    ABOUT,
+    QuerybankMeasure,
+    no_bank,
+    querybank_nearest,
+)
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
+from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.vectors.sentences import SentenceReading
+
+    Sides = tuple[torch.Tensor, torch.Tensor]
 
 Queries = Literal["both", "pivot", "other"]
 
@@ -64,13 +79,19 @@ _POOLING = (
 )
 _SPECIALS = "Whether special pieces are part of the mean."
 _DATA = (
-    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`, or files of"
-    " the task's own, which may be of languages that the grid does not align."
+    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`; or, also in"
+    " languages that the grid does not align, a set of the hub (`tatoeba` as in XTREME, `flores`:"
+    " FLORES+, `ntrex`: NTREX-128) or files of the task's own."
 )
+_DATASET = (
+    "Another name of the set on the hub, or a local copy of its repository (none: the set's own)."
+)
+_CODES = "Codes of the set for languages, by language, where they differ from its own list."
 _POOL = (
     "Which sentences are candidates: those of the other side (`bilingual`), or those of all"
     " languages of the trial and the pivot, the query's own language included (`mixed`)."
 )
+_OF_POOL = ("max_rank", "own_language", "pivot_language")
 _QUERIES = (
     "Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the `other`"
     " language."
@@ -88,8 +109,9 @@ class SentenceRetrieval(VectorTask):
 
     With `pool: mixed` candidates are the different sentences of all languages of the trial and the
     pivot, except the query itself. A sentence is then found when its nearest neighbour is a
-    translation of it, in whichever language. Two more metrics say in which languages the ten
-    nearest are. An encoder whose vectors say first of all which language a sentence is in may be
+    translation of it, in whichever language. More metrics say in which languages the ten nearest
+    are, and how many sentences one must look at to have seen all translations (Max@R, Hong et al.
+    2026). An encoder whose vectors say first of all which language a sentence is in may be
     good in pools of two languages, and find nothing in a mixed one. Such a grid names its languages
     `together`.
 
@@ -102,7 +124,11 @@ class SentenceRetrieval(VectorTask):
     """
 
     VERSION = 2
-    papers = ("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls")
+    papers = (
+        *("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls"),
+        *("measure=margin artetxe2019margin", "measure=inverted_softmax smith2017"),
+        *("measure=qb_norm bogolin2022", "pool=mixed hong2026"),
+    )
     profiles = _PROFILES
     metrics = (
         *with_directions(
@@ -113,6 +139,13 @@ class SentenceRetrieval(VectorTask):
             )
         ),
         count("accuracy_pairs", "Number of sentence pairs."),
+        Measured(
+            "max_rank",
+            "Rank of the last of a query's translations in a mixed pool, the mean over queries"
+            " (Max@R).",
+            better="lower",
+            range=(1, math.inf),
+        ),
         share(
             "own_language",
             "Share of the query's own language among the ten nearest sentences of a mixed pool.",
@@ -127,7 +160,7 @@ class SentenceRetrieval(VectorTask):
         standard_error("accuracy_stderr", "Standard error of the accuracy, by sentence pair."),
     )
     main_metric = "accuracy"
-    averaged = ("accuracy", "own_language", "pivot_language")
+    averaged = ("accuracy", *_OF_POOL)
     columns: ClassVar = {
         "direction": "string",
         **dict.fromkeys(("id", "unit", "found_id"), "int64"),
@@ -142,11 +175,16 @@ class SentenceRetrieval(VectorTask):
         layers: Layers | None = Field(None, description=frame.LAYERS)
         pooling: SentencePooling | Literal["own"] | None = Field(None, description=_POOLING)
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
-        measure: Measure | None = Field(None, description=frame.SENTENCE_MEASURE)
+        measure: Measure | QuerybankMeasure | None = Field(
+            None, description=frame.SENTENCE_MEASURE + ABOUT
+        )
         queries: Queries | None = Field(None, description=_QUERIES)
-        data: Annotated[Literal["corpus"] | SentenceFiles, LATER] = Field(
+        data: Annotated[Literal["corpus"] | SetName | SentenceFiles, LATER] = Field(
             "corpus", description=_DATA
         )
+        dataset: Annotated[str | None, LATER] = Field(None, description=_DATASET)
+        revision: Annotated[str, LATER] = Field("main", description=REVISION.description)
+        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
         pool: Annotated[Literal["bilingual", "mixed"], LATER] = Field(
             "bilingual", description=_POOL
         )
@@ -166,13 +204,16 @@ class SentenceRetrieval(VectorTask):
 
     def idle(self) -> set[str]:
         """Return `specials` too where there is no mean for them."""
-        with_mean = self.resolved()["pooling"] in ("mean", "weighted")
-        return super().idle() | (set() if with_mean else {"specials"})
+        given = self.resolved()
+        idle = {"dataset", "revision"}  # their identity is that of what is read
+        idle |= set() if given["pooling"] in ("mean", "weighted") else {"specials"}
+        idle |= set() if self._set else {"codes"}
+        return idle | ({"k"} if given["measure"] == "qb_norm" else super().idle())
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of an accuracy, or of a share of languages: one part per direction."""
-        if metric not in ("own_language", "pivot_language"):
+        """Return the sample of an accuracy, or of what a mixed pool has: one part per direction."""
+        if metric not in _OF_POOL:
             return directed(rows, metric)
         if metric not in rows.column_names:
             return None
@@ -181,8 +222,19 @@ class SentenceRetrieval(VectorTask):
         ones = np.ones(int(asked.sum()))
         return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
 
+    @property
+    def _set(self) -> SentencesOfHub | None:
+        """The set of the hub, where the pairs are from one."""
+        params = self.params
+        if params.data == "corpus" or isinstance(params.data, SentenceFiles):
+            return None
+        return SentencesOfHub(params.data, params.dataset, params.revision, params.codes)
+
     def _pairs(self, lang: str, inputs: TaskInputs) -> Iterator[tuple[str, SentencePairs]]:
         """Yield each split with its sentence pairs."""
+        if self._set:
+            yield from self._set.read(lang, inputs.pivot, inputs.digests, inputs.downloads)
+            return
         if isinstance(self.params.data, SentenceFiles):
             yield from self.params.data.read(lang, inputs.pivot, inputs.files)
             return
@@ -190,15 +242,29 @@ class SentenceRetrieval(VectorTask):
             yield split, SentencePairs.read(folder)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the task's own files of a language and the pivot, where it has some."""
-        data = self.params.data
-        return data.sources(lang, pivot) if isinstance(data, SentenceFiles) else {}
+        """Return the task's own files of a language and the pivot, or its set of the hub."""
+        data = self._set or self.params.data
+        return {} if isinstance(data, str) else data.sources(lang, pivot)
 
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
-        """Report files of neither split."""
-        data = self.params.data
-        if isinstance(data, SentenceFiles) and not data.splits():
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the commits of the set of the hub."""
+        return self._set.fetch(lang, pivot) if self._set else {}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report languages that a set lacks, files of neither split, and `qb_norm` without its
+        bank.
+        """
+        data, known = self.params.data, self._set
+        if data == "corpus":
+            return []
+        if known and (faults := known.faults(languages, pivot)):
+            return faults
+        splits = set(known.known.splits) if known else set()
+        splits |= set(data.splits()) if isinstance(data, SentenceFiles) else set()
+        if not splits:
             return ["data has neither dev nor test: there is nothing to evaluate"]
+        if self.resolved()["measure"] == "qb_norm" and len(splits) == 1:
+            return ["measure: qb_norm takes data.dev as its bank of queries: give dev and test"]
         return []
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
@@ -209,7 +275,7 @@ class SentenceRetrieval(VectorTask):
 
     def more_columns(self) -> Mapping[str, str]:
         """Return what is found in a mixed pool."""
-        of_pool = {"found_lang": "string", "own_language": "double", "pivot_language": "double"}
+        of_pool = {"found_lang": "string", **dict.fromkeys(_OF_POOL, "double")}
         return of_pool if self.params.pool == "mixed" else {}
 
     def _reading(self) -> SentenceReading:
@@ -248,10 +314,10 @@ class SentenceRetrieval(VectorTask):
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
-        """Retrieve on the dev and the test side."""
+        """Retrieve on the dev and the test side; with `qb_norm` on the test side alone."""
         from raxalign.tasks.vectors.sentences import sentence_vectors
 
-        params, how = self.resolved(), self._reading()
+        params, how, bank = self.resolved(), self._reading(), None
         for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (
                 sentence_vectors(aligned, sentences, code, how)
@@ -263,8 +329,11 @@ class SentenceRetrieval(VectorTask):
                 "unread_tgt": int((~tgt_read).sum()),
             }
             values, tables = {}, []
+            if params["measure"] == "qb_norm" and split == "dev":
+                bank = src, tgt
+                continue
             if len(pairs.ids):
-                nearest = nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+                nearest = self._nearest(lang, src, tgt, bank)
                 found = dict(zip(DIRECTIONS, (side.cpu().numpy() for side in nearest), strict=True))
                 asked = {way: found[way] for way in _SEARCHES[params["queries"]]}
                 tables = [
@@ -273,6 +342,17 @@ class SentenceRetrieval(VectorTask):
                 ]
                 values = _values(tables)
             yield split, frame.SplitResult(values, tables, {split: notes})
+
+    def _nearest(
+        self, lang: str, src: torch.Tensor, tgt: torch.Tensor, bank: Sides | None
+    ) -> Sides:
+        """Return the nearest sentence of the other side for every sentence of either side."""
+        params = self.resolved()
+        if params["measure"] != "qb_norm":
+            return nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+        if bank is None:
+            raise no_bank(lang)
+        return querybank_nearest(src, tgt, bank[0]), querybank_nearest(tgt, src, bank[1])
 
 
 def _predictions(
@@ -300,7 +380,7 @@ def _values(directions: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for found in directions:
         values[f"accuracy_{found['direction'][0]}"] = float(found["correct"].mean())
     values["accuracy_pairs"] = float(len(rows))
-    for name in ("own_language", "pivot_language"):
+    for name in _OF_POOL:
         of_ways = [found[name] for found in directions if name in found]
         asked = [shares for shares in of_ways if not np.isnan(shares).any()]
         values |= {name: float(np.mean([shares.mean() for shares in asked]))} if asked else {}

@@ -14,6 +14,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
+from raxalign.languages import labels_with
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.classifiers.scheme import XNLI
@@ -211,7 +212,9 @@ class TokenTranslation(Task):
             shared = len(pieces & vocabularies[inputs.pivot, split])
             scores.append(Score(lang, "vocabulary_count", split, float(len(pieces))))
             scores.append(Score(lang, "shared_count", split, float(shared)))
-        scores += means(scores, metrics=("convert_rate", "bleu1", "bleu1_sacrebleu"))
+        unseen = labels_with(inputs.unseen, (*languages, inputs.pivot))
+        averaged = ("convert_rate", "bleu1", "bleu1_sacrebleu")
+        scores += means(scores, metrics=averaged, unseen=unseen)
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
     def _sweeps(

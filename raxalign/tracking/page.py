@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from raxalign.analysis.cells import MEANS, Name, tables_of
+from raxalign.analysis.cells import ALL_TARGETS, Name, tables_of
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import metric_name
@@ -25,6 +25,7 @@ _BEGUN = "attributes.start_time"
 _VIEWS = "mlflow.sharedViewState."
 VIEW = _VIEWS + CELLS
 LIST = "#/experiments?workflowType=machine_learning"
+_PREFERRED = (ALL_TARGETS, "avg_zero_shot", "avg", "avg_unseen")
 _LONGEST = 4900  # characters of a tag; MLflow takes 5,000
 _COLUMNS = 24
 _WIDE, _NARROW = 260, 120  # pixels: the name of a metric is not cut
@@ -108,7 +109,7 @@ def _leading(plan: Plan, names: Collection[Name]) -> list[Name]:
         main = plan.main_metric(task)
         _, metric, split = next((entry for entry in of_task if entry[1] == main), of_task[0])
         langs = [name[1] for name in names if (name[0], *name[2:]) == (task, metric, split)]
-        lang = next((mean for mean in reversed(MEANS) if mean in langs), langs[0])
+        lang = next((mean for mean in _PREFERRED if mean in langs), langs[0])
         found.append((task, lang, metric, split))
     return found
 

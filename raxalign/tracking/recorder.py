@@ -248,7 +248,7 @@ class Recorder:
         records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(there)))
         metrics, tags, mark = dict[str, float](), dict[str, str](), ""
         if records and run.tags.get(_RESULTS) != (mark := runs.results_mark(self._plan, records)):
-            metrics = runs.trial_metrics(trial, records)
+            metrics = runs.trial_metrics(self._plan, trial, records)
             tags = {_RESULTS: mark, **runs.provenance_tags(records.values())}
         points, marks = self._curves(trial, run)
         if error:

@@ -53,13 +53,14 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
     """Describe the run of a trial."""
     params = _axes(plan, trial.method, trial.params, trial.encoder)
     name = _name(params)
-    params[Axis.LANGUAGES] = " ".join(trial.languages)
+    of_set = str(trial.params.get(Axis.LANGUAGES, ""))
+    params[Axis.LANGUAGES] = of_set or " ".join(trial.languages)
     if trial.sentences is not None:
         params[Axis.SENTENCES] = str(trial.sentences)
         name += f" sentences={trial.sentences}" if len(plan.sizes) > 1 else ""
     if trial.seed is not None:
         params[Axis.SEED] = str(trial.seed)
-    each = len(trial.languages) < len(plan.languages) - 1
+    each = not of_set and len(trial.languages) < len(plan.languages) - 1
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
     tags = {
@@ -67,6 +68,8 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
         "raxalign.trial_key": trial.key,
         **{f"raxalign.{name}": value for name, value in commit().items()},
     }
+    if of_set:
+        tags["raxalign.languages"] = " ".join(trial.languages)
     if trial.untouched:
         tags["raxalign.untouched"] = " ".join(trial.untouched)
     if trial.searched is not None:
@@ -103,11 +106,13 @@ def has_cell(trial: Trial) -> bool:
     return trial.searched is None or trial.searched.confirmed
 
 
-def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def trial_metrics(
+    plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+) -> dict[str, float]:
     """Return metric name -> value, of the evaluations that have a record."""
     return {
         metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"]
-        for row in trial_rows(trial, records)
+        for row in trial_rows(trial, records, plan.pivot)
     }
 
 

@@ -36,6 +36,14 @@ place of the seed.
 ADAPTERS: Final = 6
 """Low-rank adapters before their training: ``mix(seed, ADAPTERS)``."""
 
+SHOTS: Final = 7
+"""Examples of a target language, and the training on them: ``mix(seed, draw, SHOTS)``."""
+
+RUNS: Final = 8
+"""A further run whose weights are averaged with the first: ``mix(seed, run, RUNS)`` takes the
+place of the seed.
+"""
+
 MASKING: Final = 0
 """The use of a global batch's chance for its masks."""
 

@@ -130,6 +130,8 @@ def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched: Ope
         tags = trial_run(searched.plan, trial).tags
         assert tags["raxalign.study"] == trial.searched.study
         assert tags["raxalign.study_trial"] == str(trial.searched.number)
-        names = trial_metrics(trial, ledger.read_many(list(trial.evaluations.values())))
+        names = trial_metrics(
+            searched.plan, trial, ledger.read_many(list(trial.evaluations.values()))
+        )
         tested = {name for name in names if "/dev_" not in name}
         assert bool(tested) == trial.searched.confirmed

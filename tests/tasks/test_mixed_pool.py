@@ -63,11 +63,17 @@ def by_numpy(spaces, lang, measure, k):
         scores = alike / ((around + around[:, None]) / 2)
     elif measure == "inverted_softmax":
         scores = alike - 0.05 * np.log(np.exp(alike / 0.05).sum(1))
-    nearest = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)[:, :10]
+    order = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)
+    nearest, places = order[:, :10], np.argsort(order, axis=1)
+    ranks = [
+        1 + places[i, (meaning == i) & (scores[own] > -np.inf)].max()
+        for i, own in enumerate(np.flatnonzero(spoken == list(spaces).index(lang)))
+    ]
     own = spoken[nearest] == list(spaces).index(lang)
     right = meaning[nearest[:, 0]] == np.arange(COUNT)
     return {
         "accuracy": right.mean(),
+        "max_rank": np.mean(ranks),
         "own_language": own.mean(),
         "pivot_language": (spoken[nearest] == 2).mean(),
     }
@@ -83,8 +89,8 @@ def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path, measure, apart):
         found, to_pivot = values(outcome, f"{lang}-en"), by_numpy(spaces, lang, measure, 5)
         assert found["accuracy_to_pivot"] == pytest.approx(to_pivot["accuracy"])
         assert found["accuracy_from_pivot"] == pytest.approx(from_pivot["accuracy"])
-        both = (to_pivot["own_language"] + from_pivot["own_language"]) / 2
-        assert found["own_language"] == pytest.approx(both)
+        for name in ("own_language", "max_rank"):
+            assert found[name] == pytest.approx((to_pivot[name] + from_pivot[name]) / 2)
         assert found["pivot_language"] == pytest.approx(to_pivot["pivot_language"])
         assert outcome.notes[f"{lang}-en"]["test"]["pool"] == {"de": 30, "fr": 30, "en": 30}
 
@@ -94,6 +100,7 @@ def test_languages_that_lie_apart_find_nothing_but_themselves(tmp_path):
     for number, table in enumerate(spaces.values()):
         table[:, 0] = 1000 * number  # one coordinate says which language it is, the others what
     mixed = values(run(tmp_path / "mixed", spaces, measure="euclidean"), "avg")
+    assert mixed.pop("max_rank") > COUNT, "all sentences of its own language come first"
     assert mixed == {"accuracy": 0.0, "own_language": 1.0, "pivot_language": 0.0}
     alone = values(run(tmp_path / "two", spaces, measure="euclidean", pool="bilingual"), "avg")
     assert alone["accuracy"] > 0.5, "in a pool of two languages the same vectors are good"
@@ -137,19 +144,20 @@ def test_every_measure_finds_ten_others(measure, k):
     from raxalign.tasks.vectors.mixed_pool import LanguageSentences, Pool
     from raxalign.tasks.vectors.pairs import SentencePairs
 
-    side = [[f"w{i}"] for i in range(12)]
-    pairs = SentencePairs(np.arange(12), side, side)
+    side = [[f"w{i}"] for i in range(6)]
+    pairs = SentencePairs(np.arange(6), side, side)
     vectors = torch.randn(12, 4, generator=torch.Generator().manual_seed(k))
     own = LanguageSentences.of([(side, pairs)])
-    pool = Pool({"de": own}, vectors, np.ones(12, dtype=bool), "en", measure, k)
-    nearest = pool._nearest(np.arange(12))
+    pool = Pool({"de": own, "en": own}, vectors, np.ones(12, dtype=bool), "en", measure, k)
+    nearest, last = pool._ranked(np.arange(12), "de")
     assert nearest.shape == (12, 10)
     assert all(i not in row and len(set(row)) == 10 for i, row in enumerate(nearest.tolist()))
+    assert ((last >= 1) & (last <= 11)).all()
 
 
 def test_its_shares_are_samples_and_the_old_pool_has_the_old_key(tmp_path):
     outcome = run(tmp_path, planted(5, 1.0))
-    for metric in ("accuracy", "own_language", "pivot_language"):
+    for metric in ("accuracy", "max_rank", "own_language", "pivot_language"):
         name = ("de-en", metric, "test")
         sample = SentenceRetrieval.samples(outcome.predictions, [name])[name]
         assert sample.value == pytest.approx(values(outcome, "de-en")[metric])

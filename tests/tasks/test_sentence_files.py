@@ -89,7 +89,7 @@ def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own
         "avg_unseen": False,
     }
     (record,) = {
-        key: opened.storage.ledger.read(key) for key in opened.plan.trials[0].evaluations.values()
+        key: opened.storage.ledger.read(key) for key in opened.plan.trials[1].evaluations.values()
     }.values()
     assert record["unseen"] == ["fr-en"]
     assert record["notes"]["fr-en"]["test"]["pool"] == {"de": 3, "fr": 3, "en": 3}

@@ -20,7 +20,7 @@ from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
-from raxalign.plan.expansion.data import SharedStages
+from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
@@ -145,18 +145,32 @@ def expand(
     if faults := list(encoder_faults(grid, identity.locked)):
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
-    for encoder, spec in product(grid.encoders, grid.methods):
+    groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
+    for encoder, group, spec in product(grid.encoders, groups, grid.methods):
         if spec.searched is not None:
-            expansion.search(encoder, spec, suggested)
+            expansion.search(encoder, spec, group, suggested)
         else:
-            expansion.add(encoder, spec)
+            expansion.add(encoder, spec, group)
     if expansion.meeting.faults:
         raise GridError(grid.path, list(expansion.meeting.faults))
     if not allow_missing:
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
-    return expansion.plan()
+    return _with_text(grid, expansion.plan())
+
+
+def _with_text(grid: Grid, plan: Plan) -> Plan:
+    """Return a plan whose corpora have all languages that are read, as far as is known; raises
+    `GridError` with the others.
+    """
+    if faults := list(corpus_faults(grid, plan.stages.values())):
+        raise GridError(grid.path, faults)
+    return plan
+
+
+_Groups = tuple[tuple[str, ...], ...]
+"""The languages of one trial each."""
 
 
 @dataclass
@@ -186,23 +200,27 @@ class _Expansion:
         heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
-    def add(self, encoder: EncoderSpec, spec: MethodSpec) -> None:
-        """Add the trials of a method, unless equal ones are there."""
+    def add(self, encoder: EncoderSpec, spec: MethodSpec, groups: _Groups) -> None:
+        """Add the trials of a method, each for the languages of a group, unless equal ones are
+        there.
+        """
+        at = list(product(groups, self.grid.sentences, self.grid.seeds))
         for params in spec.points:
-            for trial in self.trials_of(encoder, spec, params):
+            for trial in self.trials_of(encoder, spec, params, at):
                 self.trials.setdefault(trial.key, trial)
 
     def search(
         self,
         encoder: EncoderSpec,
         spec: MethodSpec,
+        groups: _Groups,
         suggested: Callable[[Study], Iterable[Suggestion]],
     ) -> None:
         """Add the studies of a method whose params are searched, and the trials that they have
         suggested: languages x sentences.
         """
         assert spec.searched is not None
-        for languages, sentences in product(self._groups(), self.grid.sentences):
+        for languages, sentences in product(groups, self.grid.sentences):
             at = [(languages, sentences, self.grid.seeds[0])]
             for corner in self.trials_of(encoder, spec, spec.points[0], at):
                 study = study_of(self.grid, spec, corner, sentences)
@@ -230,30 +248,25 @@ class _Expansion:
             if there is None or (confirmed and there.searched and not there.searched.confirmed):
                 self.trials[trial.key] = replace(trial, searched=origin)
 
-    def _groups(self) -> list[tuple[str, ...]]:
-        """The languages of one trial each."""
-        return [self.grid.languages] if self.grid.together else [(x,) for x in self.grid.languages]
-
     def trials_of(
         self,
         encoder: EncoderSpec,
         spec: MethodSpec,
         params: BaseParams,
-        points: Iterable[tuple[tuple[str, ...], int, int]] | None = None,
+        points: Iterable[tuple[tuple[str, ...], int, int]],
     ) -> Iterator[Trial]:
         """Yield the trials of one value of a method's params, at the given (languages, sentences,
-        seed) or at all of the grid.
+        seed).
         """
-        grid, name, head = self.grid, spec.name, self.heads[encoder.label]
+        name, head = spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
         returned(method, "needs", method.needs(), Needs)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
-        if points is None:
-            points = product(self._groups(), grid.sentences, grid.seeds)
         untouched: Mapping[str, Untouched] | None = None
         for languages, sentences, seed in points:
-            point = Point(name, shown, encoder.label, languages, sentences, seed)
+            params_of = {**shown, **self.grid.set_of(languages)}
+            point = Point(name, params_of, encoder.label, languages, sentences, seed)
             if not self._is_kept(point, method, family):
                 continue
             if untouched is None:
@@ -333,7 +346,10 @@ class _Expansion:
             points=self.counts.points.total(),
             trials=tuple(self.trials.values()),
             stages={key: stage for key, stage in stages.items() if key in wanted},
-            axes={spec.name: _axes(spec) for spec in grid.methods},
+            axes={
+                spec.name: (*_axes(spec), *([Axis.LANGUAGES.value] if len(grid.sets) > 1 else []))
+                for spec in grid.methods
+            },
             merged=(*self.counts.told(grid, self.trials.values()), *self._without_head()),
             unresolved=tuple(identity.unresolved),
             warnings=tuple(self.tasks.warnings),

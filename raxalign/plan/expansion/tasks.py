@@ -19,7 +19,7 @@ from raxalign.plan.expansion.data import (
     prepared_rows,
 )
 from raxalign.plan.metrics import faults as metric_faults
-from raxalign.plan.stage import Stage
+from raxalign.plan.stage import FIT, Stage
 from raxalign.tasks.base import TaskNeeds
 
 if TYPE_CHECKING:
@@ -66,15 +66,18 @@ class TaskStages:
         for name, wrong in metric_faults(task, spec.metrics):
             where = f"metrics.{name}"
             yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
+        asked = (*_narrowed(spec, self.grid.languages), *spec.unseen)
         yield from (
-            Fault(spec.line_of(fault), key, fault)
-            for fault in task.check(
-                (*_narrowed(spec, self.grid.languages), *spec.unseen), self.grid.pivot
-            )
+            Fault(spec.line_of(fault), key, fault) for fault in task.check(asked, self.grid.pivot)
         )
-        if spec.unseen and (refused := task.refuses_unseen()) is not None:
+        lacking = [name for name, own in self.grid.sets.items() if {*asked} - {*own}]
+        refused = task.refuses_unseen() if spec.unseen or lacking else None
+        if refused is not None:
             why, remedy = refused
             told = f"{', '.join(spec.unseen)}: not among the grid's languages, and {why}"
+            if not spec.unseen:
+                rest = ", ".join(lang for lang in asked if lang not in self.grid.sets[lacking[0]])
+                told = f"the set {lacking[0]} leaves {rest} unaligned, and {why}"
             yield Fault(spec.line_of("languages"), f"{key}.languages", told, remedy)
         unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
         if unseen_in is not None and unseen_in < largest:
@@ -109,7 +112,7 @@ class TaskStages:
             if (
                 alignment.family in task.accepts
                 and (alignment.head or not task.needs().head)
-                and (chosen or spec.unseen)
+                and (chosen or self._evaluated(spec, alignment))
                 and (named is None or spec.name in named)
             ):
                 asked = replace(alignment, languages=chosen or alignment.languages)
@@ -124,10 +127,16 @@ class TaskStages:
         """Add the evaluation of one task, in the languages of `alignment`; return it, and why
         outdated readouts are kept (empty where none are).
         """
-        why = ""
-        own = (*_narrowed(spec, alignment.languages), *spec.unseen)
-        covered = task.languages(own, self.grid.pivot)
-        inputs = {"aligned": aligned.key, **self._read(task.needs(), alignment.languages)}
+        why, pivot = "", self.grid.pivot
+        own = self._evaluated(spec, alignment)
+        unseen = [lang for lang in own if lang not in alignment.languages]
+        methods = catalog("methods")
+        base = alignment.kind in methods and methods[alignment.kind].is_baseline
+        if unseen and base and task.ignores_unseen():
+            # what no method changes has one result, whichever of the languages are aligned
+            aligned, unseen = replace(alignment, languages=own).stage(self.shared), []
+        covered = task.languages(own, pivot)
+        inputs = {"aligned": aligned.key, **self._read(task.needs(), own)}
         if task.training() is not None:
             trained = self._trained(spec, task, alignment, aligned)
             inputs["trained"] = trained.key
@@ -138,10 +147,17 @@ class TaskStages:
                 task = refit.keeping
         params: dict[str, Any] = {"task": task.canonical()}
         params |= {"seed": alignment.seed} if task.has_chance() else {}
-        params |= {"unseen": list(spec.unseen)} if spec.unseen else {}
+        params |= {"unseen": unseen} if unseen else {}
         made = self._stage("evaluation", spec.kind, task, covered, aligned)
         made = replace(made, params={**made.params, **params}, inputs=inputs)
         return self.shared.add(made), why
+
+    def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
+        """Return the languages, aligned or not, in which a task is evaluated: with sets those of
+        all of them, in one order.
+        """
+        chosen = self.grid.languages if self.grid.sets else alignment.languages
+        return (*_narrowed(spec, chosen), *spec.unseen)
 
     def _stage(
         self, kind: str, maker: str, task: Task, languages: tuple[str, ...], aligned: Stage
@@ -242,13 +258,18 @@ class TaskStages:
             return aligned, why
         method = alignment.method.reading(refit.pooling)
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
-        fitted = replace(
-            aligned,
-            params=params,
-            inputs={**aligned.inputs, "encoder": trained.key},
-            options=method.params.model_dump_json(by_alias=True),
-        )
-        return self.shared.add(fitted), ""
+        options = method.params.model_dump_json(by_alias=True)
+
+        def again(stage: Stage) -> Stage:
+            fits = {
+                name: again(self.shared.stages[key]).key for name, key in stage.prepared.items()
+            }
+            inputs = {**stage.inputs, "encoder": trained.key}
+            own = {**params, "languages": stage.params["languages"]}
+            made = replace(stage, params=own, inputs=inputs, options=options, prepared=fits)
+            return self.shared.add(made)
+
+        return again(aligned), ""
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""
@@ -311,7 +332,7 @@ class TrialInputs:
             found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}
-        prepared: dict[str, str] = {}
+        prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
             prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
         params: dict[str, Any] = {
@@ -340,6 +361,7 @@ class TrialInputs:
     def _inputs(self, shared: SharedStages) -> dict[str, str]:
         """Add the stages that `align` reads; return their keys by the names of the inputs."""
         needs, inputs = self.method.needs(), {"encoder": self.start.key}
+        among = self.languages if shared.grid.sets else ()
         for lang in self.languages:
             if needs.links:
                 inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
@@ -349,10 +371,21 @@ class TrialInputs:
                 inputs[f"dev/{lang}"] = shared.dev(lang, self.sentences, links=needs.links).key
         if needs.text:
             inputs |= {
-                f"text/{lang}": shared.text(lang, self.sentences).key
+                f"text/{lang}": shared.text(lang, self.sentences, among).key
                 for lang in (*self.languages, shared.grid.pivot)
             }
         return inputs
+
+    def _shared_fits(self, shared: SharedStages) -> dict[str, str]:
+        """Add the fits of those languages that are in several sets, where a method fits each by
+        itself; return their keys.
+        """
+        several = len(self.languages) > 1 and self.method.fits_alone
+        return {
+            f"{FIT}{lang}": replace(self, languages=(lang,)).stage(shared).key
+            for lang in (self.languages if several else ())
+            if sum(lang in own for own in shared.grid.sets.values()) > 1
+        }
 
     def reads_training(self, shared: SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""

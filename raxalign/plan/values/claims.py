@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from raxalign.analysis.cells import Cell, cells, mean_name
+from raxalign.analysis.cells import ALL_TARGETS, Cell, cells, mean_name
 from raxalign.config.lock import Lock
 from raxalign.plan.values.comparisons import Compared, comparisons, named_cells
 from raxalign.plan.values.results import rows
@@ -152,6 +152,12 @@ def _tests(
     both = list({id(cell): cell for cell in (*firsts, *seconds)}.values())
     for entry in comparisons(both, plan, ledger, baseline=claim.second, tables=[table]):
         wanted = mean_name(entry.cell, *table) if claim.lang is None else None
+        if (
+            wanted is not None
+            and entry.baseline is not None
+            and entry.baseline.set != entry.cell.set
+        ):
+            wanted = (table[0], ALL_TARGETS, *table[1:])  # the mean over the same languages
         lang = entry.name[1].removesuffix(f"-{plan.pivot}")
         asked = entry.name == wanted if claim.lang is None else claim.lang in (entry.name[1], lang)
         if asked and entry.baseline is not None and any(entry.cell is one for one in firsts):

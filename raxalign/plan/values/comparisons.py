@@ -10,11 +10,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
+from raxalign.analysis.cells import (
+    MEANS,
+    Cell,
+    Name,
+    Value,
+    languages_of,
+    tables_of,
+)
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.measured import Measured, undeclared
-from raxalign.plan.names import cell_name, ordered
+from raxalign.measured import Measured, parted, undeclared
+from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.values.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -33,6 +40,8 @@ ONE_BY_ONE = (
 ALL = "all"
 NO_PREDICTIONS = "no predictions"
 OTHER_LANGUAGES = "other languages"
+LEFT = "not aligned, and left as it is"
+"""Why a value of a language is not compared that readouts were not fitted for."""
 _NEUTRAL = undeclared("")
 
 
@@ -276,11 +285,21 @@ class _Task:
         found = self._with_interval(found, own)
         if base is None:
             return found
+        if self._leaves(cell, name) and self._leaves(base, name) and _alike(cell, base, name):
+            return replace(found, baseline=None, verdict=None, untested=LEFT)
         other = self.kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
         found = self._tested(found, base, own, other)
         return self._over_languages(found, runs, self.kept[id(base)])
+
+    def _leaves(self, cell: Cell, name: Name) -> bool:
+        """Whether the method of a cell changes nothing of a language, or of those of a mean."""
+        trial = next(
+            (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key), None
+        )
+        unseen = name[1] in cell.unseen or name[1] == "avg_unseen"
+        return trial is not None and self.plan.leaves(trial, unseen=unseen)
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
@@ -290,7 +309,7 @@ class _Task:
         reason = ONE_EXAMPLE if own.testable else ONE_RUN
         found = replace(found, interval=around, untested="" if around else reason)
         main = self.plan.main_metric(found.name[0])
-        if self.guessing is None or found.name[2] != main:
+        if self.guessing is None or parted(found.name[2])[1] != main:
             return found
         widest = around or interval(own, examples_alone=True)
         at_chance = widest is not None and widest.holds(self.guessing)
@@ -323,6 +342,11 @@ class _Task:
         parts = [(task, lang, metric, split) for lang in langs]
         own, other = [runs[part] for part in parts], [others[part] for part in parts]
         return replace(found, over_languages=over_languages(other, own, paired=test.paired))
+
+
+def _alike(cell: Cell, base: Cell, name: Name) -> bool:
+    """Whether two cells have the very same values, run by run."""
+    return bool(cell.by_seed.get(name)) and cell.by_seed.get(name) == base.by_seed.get(name)
 
 
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
@@ -368,6 +392,9 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
         there = [other for other in same if other.sentences in (None, cell.sentences)]
         if not there and len(same) == 1 and cell.sentences is None:
             there = same
+        of_set = [other for other in there if other.set == cell.set]
+        # the own set has the baseline, unless another one is named
+        there = of_set if of_set or wanted is None else there
         if there:
             of = {grids.get(cell.method), None}
             own = [other for other in there if grids.get(other.method) in of]
@@ -394,7 +421,7 @@ def named_cells(cells: Sequence[Cell], plan: Plan, wanted: str, where: str) -> l
     whole = [cell for cell in cells if cell_name(cell, plan).casefold() == asked]
     found = whole or [cell for cell in cells if cell.method.casefold() == asked]
     names = list(dict.fromkeys(cell_name(cell, plan) for cell in found))
-    if len(names) > 1:
+    if len({name_without_set(cell, plan) for cell in found}) > 1:
         raise RaxalignError(
             f"{where}: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
 from raxalign.errors import DamagedArtifact, RaxalignError
+from raxalign.languages import labels_with
 from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
 
@@ -99,11 +100,13 @@ def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[s
     return [
         {**row, "outdated": trial.outdated_in(row["task"], row["lang"], plan.pivot)}
         for trial in plan.trials
-        for row in trial_rows(trial, records)
+        for row in trial_rows(trial, records, plan.pivot)
     ]
 
 
-def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def trial_rows(
+    trial: Trial, records: Mapping[str, Mapping[str, Any]], pivot: str
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of one trial, from those of its evaluations that have a record.
 
     A trial that a search suggested has no test values: it is not chosen by them, and they are not
@@ -115,9 +118,9 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
     params, languages = dict(trial.params), list(trial.languages)  # all rows share them
     for task, key in trial.evaluations.items():
         record = records.get(key)
-        unseen = record.get("unseen", ()) if record else ()
         added = record.get("added", {}).get(task, ()) if record else ()
-        for score in (*record["scores"], *added) if record else ():
+        scores, unseen = _of_trial(trial, record, added, pivot) if record else ((), ())
+        for score in scores:
             if hidden and score["split"] != "dev":
                 continue
             yield {
@@ -140,6 +143,30 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
             }
 
 
+def _of_trial(
+    trial: Trial, record: Mapping[str, Any], added: Sequence[Mapping[str, Any]], pivot: str
+) -> tuple[Sequence[Mapping[str, Any]], Collection[str]]:
+    """Return the scores of an evaluation as a trial has them, and which of their languages the
+    trial has not aligned: trials that align others may share an evaluation, and then have means of
+    their own.
+    """
+    from raxalign.tasks.base import Score
+    from raxalign.tasks.transfer.outcome import means
+
+    scores, stored = (*record["scores"], *added), record.get("unseen", ())
+    languages = record.get("languages", ())
+    outside = [lang for lang in languages if lang not in (*trial.languages, pivot)]
+    labels = labels_with(outside, (*languages, pivot))
+    unseen = [lang for lang in dict.fromkeys(s["lang"] for s in scores) if lang in labels]
+    if not outside or {*unseen} == {*stored}:
+        return scores, stored
+    single = [score for score in scores if score["lang"] not in MEANS]
+    averaged = {score["metric"] for score in scores if score["lang"] in MEANS}
+    home = next((s["lang"] for s in single if s["lang"] in (f"{pivot}-{pivot}", pivot)), None)
+    made = means([Score(**score) for score in single], None, home, averaged, unseen)
+    return (*single, *map(vars, made)), unseen
+
+
 def metric_name(task: str, lang: str, metric: str, split: str) -> str:
     """Write ``task/lang/metric``. Values on a dev set are marked, so that they are not mistaken for
     test results.
@@ -159,7 +186,7 @@ class DevScores:
         records = with_added(self._plan, self._ledger, self._ledger.read_many(there))
         return {
             f"{row['task']}/{row['lang']}/{row['metric']}": float(row["value"])
-            for row in trial_rows(trial, records)
+            for row in trial_rows(trial, records, self._plan.pivot)
             if row["split"] == "dev"
         }
 
@@ -198,7 +225,7 @@ def dev_mean(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]])
     enough pairs, by the task's main metric where that has them. None where no task has any.
     `records` are those of its evaluations, by key.
     """
-    rows = [row for row in trial_rows(trial, records) if row["split"] == "dev"]
+    rows = [row for row in trial_rows(trial, records, plan.pivot) if row["split"] == "dev"]
     for task in trial.evaluations:
         values: dict[str, dict[str, float]] = {}
         for row in rows:

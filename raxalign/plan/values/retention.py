@@ -165,7 +165,7 @@ def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     better, as the mean over the aligned languages, turned round where lower ones are.
     """
     by_task: dict[str, dict[str, dict[str, float]]] = {}
-    for row in trial_rows(trial, records):
+    for row in trial_rows(trial, records, plan.pivot):
         measured = plan.measured(row["task"], row["metric"])
         chooses = row["split"] == "dev" and measured.role == "score" and measured.sign
         if chooses and row["lang"] not in MEANS and not row.get("unseen"):

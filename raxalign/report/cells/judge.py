@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
 from raxalign.plan.values.comparisons import (
+    LEFT,
     NO_PREDICTIONS,
     ONE_BY_ONE,
     OTHER_LANGUAGES,
@@ -83,6 +84,10 @@ def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
     based = found.baseline is not None
     if found.interval is None and found.untested and (based or found.untested != NO_PREDICTIONS):
         yield f"No interval and no test: {why}"
+    if found.untested == LEFT:
+        yield "Not aligned, and left as it is by the method: this is the value of the baseline."
+    elif found.cell.set and found.name[1] in found.cell.unseen:
+        yield "Not aligned: the language is not in the set."
     if found.interval is not None and found.untested in _WHY:
         yield f"No test: for the baseline, {why}"
     if found.verdict == "not after correction":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,24 @@ def in_columns(lang: str, unseen: Container[str] = ()) -> str:
         "avg": "mean",
         "avg_zero_shot": "mean, zero-shot",
         "avg_unseen": "mean, unseen",
+        "avg_all": "mean, all",
     }.get(lang, lang)
+
+
+UNALIGNED = "°"
+
+
+def marked(text: str, cell: Cell, lang: str) -> str:
+    """Return a number with a mark where the set of languages that was aligned leaves out its
+    language.
+    """
+    return text + UNALIGNED if cell.set and lang in cell.unseen else text
+
+
+def unaligned(cells: Iterable[Cell]) -> str:
+    """Return what a caption says of the mark; nothing without sets."""
+    found = any(cell.set and cell.unseen for cell in cells)
+    return f" {UNALIGNED}: the language is not in the set that was aligned." if found else ""
 
 
 def capitalized(text: str) -> str:

@@ -69,8 +69,14 @@ class Results:
 
     @cached_property
     def unseen(self) -> frozenset[str]:
-        """The languages that no method has aligned, as names have them."""
-        return frozenset[str]().union(*(cell.unseen for cell in self.cells))
+        """The languages that no method has aligned, as names have them; with sets those that are
+        in none.
+        """
+        cells_ = [cell for cell in self.cells if cell.values]
+        every = frozenset[str]().union(*(cell.unseen for cell in cells_))
+        return every.difference(
+            *({name[1] for name in cell.values} - cell.unseen for cell in cells_ if cell.set)
+        )
 
     @cached_property
     def names(self) -> tuple[Name, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.measured import spoken
+from raxalign.plan.names import base_names
 from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.names import in_columns, named
+from raxalign.report.cells.names import in_columns, marked, named, unaligned
 from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
 from raxalign.report.document import EMPTY, Entry, Line, Table
@@ -40,7 +41,9 @@ def shown_lines(
         answered = [leader(results, compared, tables[0])[0]] if tables else []
         chosen = {id(cell) for cell in (*best.values(), *answered)}
         kept = [cell for cell in there if id(cell) in chosen]
-    return sorted(kept, key=lambda cell: id(cell) not in bases), len(there) - len(kept)
+    sets = list(dict.fromkeys(cell.set for cell in there))
+    kept = sorted(kept, key=lambda cell: (sets.index(cell.set), id(cell) not in bases))
+    return kept, len(there) - len(kept)
 
 
 def one_per_method(left_out: int) -> str:
@@ -103,7 +106,7 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
         for label, cell in zip(line_labels(results, cells), cells, strict=True)
     )
     caption = " ".join(_caption(results, judge, cells, table))
-    caption += one_per_method(left_out) + untouched(results, task)
+    caption += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
     columns = tuple(in_columns(name[1], results.unseen) for name in names)
     return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, caption)
@@ -114,7 +117,8 @@ def _entry(judge: Judge, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
     if value is None:
         return EMPTY
     half = f"±{unit.show((around[1] - around[0]) / 2)}" if around else ""
-    return Entry(unit.show(value.mean), half, mark=judge.mark(cell, name))
+    shown = marked(unit.show(value.mean), cell, name[1])
+    return Entry(shown, half, mark=judge.mark(cell, name))
 
 
 def _caption(
@@ -136,7 +140,8 @@ def _caption(
         yield "±: half the width of the 95 % interval over runs and examples."
     if around < len(own):
         yield "No ±: a single run of what depends on its seed, or no stored predictions."
-    bases = dict.fromkeys(named(found.baseline, results.plan) for found in shown if found.baseline)
+    pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
+    bases = base_names(pairs, results.plan)
     if bases:
         yield (
             f"▲ (and bold): significantly better than the baseline ({', '.join(bases)}), ▼: worse,"

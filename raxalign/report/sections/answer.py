@@ -8,7 +8,7 @@ from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import Compared
 from raxalign.report.answer import answer, compared_tables
-from raxalign.report.cells.names import in_columns, named, under
+from raxalign.report.cells.names import in_columns, marked, named, unaligned, under
 from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Entry, Headline, Line, Share, Table
@@ -56,7 +56,8 @@ class AnswerSection(Section):
         caption = (
             f"Values{' in percent' if measured.unit == 'share' else ''}, each with its difference"
             " to the baseline and the 95 % interval of the difference."
-            f"{LOWER if measured.better == 'lower' else ''}{one_per_method(left_out)}"
+            f"{LOWER if measured.better == 'lower' else ''}{unaligned(cells)}"
+            f"{one_per_method(left_out)}"
         )
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
         columns = tuple(in_columns(name[1], results.unseen) for name in names)
@@ -67,7 +68,7 @@ class AnswerSection(Section):
         judge, value = self.material.judge, cell.values.get(name)
         if value is None:
             return Entry("–", state="empty")
-        shown, found = unit.show(value.mean), judge.of(cell, name)
+        shown, found = marked(unit.show(value.mean), cell, name[1]), judge.of(cell, name)
         if found is None or found.baseline is None or found.baseline is cell:
             base = any(cell is base for base in judge.baselines)
             spread = judge.shown(cell, name, unit)

@@ -25,7 +25,12 @@ from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
 
 _FEW = 3  # trials below which a search has no figures
-_MEANS = {"avg": "mean", "avg_zero_shot": "zero-shot mean", "avg_unseen": "mean, unseen"}
+_MEANS = {
+    "avg": "mean",
+    "avg_zero_shot": "zero-shot mean",
+    "avg_unseen": "mean, unseen",
+    "avg_all": "mean, all",
+}
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
     " is run again with fresh seeds: only those runs' test values are shown, here and in the other"

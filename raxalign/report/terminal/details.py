@@ -383,7 +383,7 @@ class _Details:
 
         plan, found = self.plan, list[dict[str, Any]]()
         # a suggested trial has dev values alone, and a mark that would keep it out of cells
-        rows = [{**row, "searched": None} for row in trial_rows(trial, records)]
+        rows = [{**row, "searched": None} for row in trial_rows(trial, records, plan.pivot)]
         for cell in cells(rows, plan.pivot, plan.measured):
             runs = Predictions(plan, self.storage.ledger).runs(cell, cell.values)
             for name, value in cell.values.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Bools, Ints, offsets_of
 from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.encoders.models.static import StaticEncoder
@@ -71,6 +71,14 @@ class LabelHead(Head):
 
     read_prepared = staticmethod(read_examples)
     write_prepared = staticmethod(write_examples)
+
+    def learnable(self, rows: Examples) -> Bools:
+        """Return which examples have a label that the classifier knows."""
+        return np.asarray(self.strata(rows) < len(self.labels))
+
+    def strata(self, rows: Examples) -> Ints:
+        """Return the numbers of the labels."""
+        return rows.numbers(self.labels)
 
     def choosing(self, languages: Sequence[str]) -> Sequence[str]:
         """Return those of the languages whose development sets choose the weights."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
+from raxalign.tasks.transfer.few_shot import with_shots
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -28,15 +30,15 @@ class ClassificationTask(TransferTask):
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer", "static"})
     one_language_files: ClassVar[bool] = False
 
-    columns: ClassVar[Columns]
+    columns: Columns
     """The names of the columns of files and data sets."""
-    labels: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
     """All labels in their order; data may have their numbers from 0 instead. Without them the
     labels are those of the training data.
     """
-    aliases: ClassVar[Mapping[str, str]] = {}
+    aliases: Mapping[str, str] = MappingProxyType({})
     """Other spellings of labels, spelling -> label."""
-    main_metric: ClassVar[str] = "accuracy"
+    main_metric: str = "accuracy"
     """`accuracy`, or `macro_f1`, which is then scored too; it chooses the epoch."""
     repeats: ClassVar[bool] = False
     """Whether honest data has the same texts in training and evaluation, as short requests are: up
@@ -61,6 +63,7 @@ class ClassificationTask(TransferTask):
             cls.guessing = 1 / len(cls.labels)
         if "metrics" not in vars(cls):
             cls.metrics = MEASURED if cls.main_metric == "macro_f1" else MEASURED[:1]
+        cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
         """Make n examples of a language and split: by default those that the phrasebook has for a

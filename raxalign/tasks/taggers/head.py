@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from raxalign.arrays import Bools
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.tasks.taggers.models import Placed, Tagger, make_tagger
 from raxalign.tasks.taggers.reading import read_hub, read_tagged
@@ -70,14 +71,18 @@ class TagHead(Head):
         found = {tag for sentences in rows for tag in sentences.tags()}
         return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
 
+    def learnable(self, rows: TaggedSentences) -> Bools:
+        """Return which sentences have only tags that the tagger knows."""
+        return np.array([{*row.tags} <= {*self.labels} for row in rows.rows], bool)
+
     def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Return the languages whose development sets choose the weights."""
         return self.choosing(languages)
 
     def batches(self, model: Tagger, given: Mapping[str, TaggedSentences]) -> SentenceBatches:
         """Return the training sentences as the tagger reads them."""
-        rows = given[self.pivot]
-        placed = model.placed(rows.piece_rows(model.encoder, self.pivot))
+        ((lang, rows),) = given.items()
+        placed = model.placed(rows.piece_rows(model.encoder, lang))
         both = zip(rows.numbers(self.labels), placed.words, strict=True)
         labels = [numbers[words] for numbers, words in both]
         return SentenceBatches(model, placed, labels, rows.n_words())

@@ -23,6 +23,7 @@ from raxalign.tasks.taggers.scheme import (
     TagColumns,
     TagScheme,
 )
+from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, with_shots
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask
@@ -46,11 +47,11 @@ METRICS = tuple(_RATIOS)
 class TaggingTask(TransferTask):
     """Zero-shot transfer of a tagger. A subclass gives its tags and where its data has them."""
 
-    entities: ClassVar[bool] = True
+    entities: bool = True
     """Whether tags are O, B-type and I-type, and mark entities."""
-    labels: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
     """All types of entities, or all tags. Without them they are those of the data."""
-    columns: ClassVar[TagColumns] = TagColumns()
+    columns: TagColumns = TagColumns()
     """Where files and data sets have words and tags."""
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
@@ -73,6 +74,7 @@ class TaggingTask(TransferTask):
             raise TypeError(f"main_metric is {cls.main_metric!r}; write {' or '.join(known)}")
         if "metrics" not in vars(cls):
             cls.metrics = ENTITIES_MEASURED if cls.entities else WORDS_MEASURED
+        cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
         """Make n sentences of a language and split: by default those that the phrasebook has for a
@@ -128,6 +130,7 @@ class TaggingTask(TransferTask):
             "mismatched": self.params.data == "phrasebook",
             **dict.fromkeys(("profile", "dataset", "revision", "configs"), True),
             **dict.fromkeys(OF_BILSTM, resolved["tagger"] == "linear"),
+            **dict.fromkeys(SHOT_OPTIONS, not self.params.shots[-1]),
         }
         later = {name for name in self.params.later() if resolved[name] == usual[name]}
         return {
@@ -155,7 +158,8 @@ class TaggingTask(TransferTask):
         """Return all options but what is done with the weights afterwards: the choice of weights
         is made while they are there.
         """
-        return {name: value for name, value in self.canonical().items() if name != "readout"}
+        left = self.not_of_training - {"selection"}
+        return {name: value for name, value in self.canonical().items() if name not in left}
 
     def watches(self, metric: str) -> bool:
         """Return whether it is the score by which development sets choose the weights."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.errors import DataError
+from raxalign.measured import after_shots, parted
 from raxalign.tasks.base import Outcome, Score
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.outcome import means, select
+from raxalign.tasks.transfer.shots import FewShots
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.train.runtime import Runtime
 
 
 def evaluate(
@@ -25,34 +29,77 @@ def evaluate(
     aligned: AlignedEncoder,
     languages: Sequence[str],
     folder: Path,
-    unseen: Sequence[str] = (),
+    runtime: Runtime,
 ) -> Outcome:
     """Score all languages, the pivot first, on all splits that are given, by the weights that
     `train` left in `folder`; return the scores, their means over languages, and one prediction per
-    row. The `unseen` ones, which no method has aligned, choose no weights but their own. Raises
-    `DataError` where a file cannot be read, or was trained on.
+    row. Languages that no method has aligned choose no weights but their own. Where `shots` are
+    asked for, score all but the pivot again after training on them; the predictions then have the
+    columns `shots` and `draw`. Raises `DataError` where a file cannot be read, or was trained on.
     """
-    pivot, trained = head.pivot, Trained.read(folder)
+    trained = Trained.read(folder)
     head.labels = trained.labels
     held_out = head.crossed_sets(languages, trained.fingerprints)
-    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    tables, chosen = list[pa.Table](), dict[str, object]()
-    for model, spoken in _languages_of(trained.models, languages, pivot, unseen):
+    found = _Found()
+    for model, spoken in _languages_of(trained.models, languages, head.pivot, head.inputs.unseen):
         scorer = _Scorer(head, aligned, model)
-        own = [held for held in held_out if held.owner(pivot) in spoken]
-        points, chosen[model.name] = scorer.choose(own, unseen)
-        for held in own:
-            values = scorer.score(held, points[held.label], tables)
+        found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken], runtime)
+    labels = list(dict.fromkeys(held.label for held in held_out))
+    notes = {**head.notes(held_out, found.chosen), **_missing_splits(head, held_out, labels)}
+    notes |= {"not_drawn": found.not_drawn} if found.not_drawn else {}
+    notes |= {"average": head.params.average} if head.params.average else {}
+    scores = found.scores()
+    return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
+
+
+@dataclass
+class _Found:
+    """What all models of an evaluation found: values by label, metric and split, predictions, the
+    weights that were chosen, and how many rows of a language cannot be drawn as few examples.
+    """
+
+    values: dict[tuple[str, str, str], list[float]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    tables: list[pa.Table] = field(default_factory=list)
+    chosen: dict[str, object] = field(default_factory=dict)
+    not_drawn: dict[str, int] = field(default_factory=dict)
+
+    def add(self, scorer: _Scorer, held_out: Sequence[HeldOut], runtime: Runtime) -> None:
+        """Add what one model finds in its held-out rows, as it is and after few examples."""
+        head = scorer.head
+        points, self.chosen[scorer.trained.name] = scorer.choose(held_out, head.inputs.unseen)
+        for held in held_out:
+            values = scorer.score(held, points[held.label], self.tables)
             for metric, value in values.items():
-                found[held.label, metric, held.split].append(value)
-    # A pivot that moves differently for each language has the mean over its models.
-    scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
+                self.values[held.label, metric, held.split].append(value)
+        few = dict.fromkeys(held.label for held in held_out if held.label != head.pivot)
+        for lang in few if head.params.shots[-1] else ():
+            shots = FewShots(head, scorer.view, lang, runtime)
+            self.not_drawn |= {lang: shots.left_out} if shots.left_out else {}
+            there = [held for held in held_out if held.label == lang]
+            for name, value in scorer.score_few(shots, there, points[lang], self.tables):
+                self.values[name].append(value)
+
+    def scores(self) -> list[Score]:
+        """Return the scores: a pivot that moves differently for each language has the mean over its
+        models, and several draws of few examples have theirs.
+        """
+        return [Score(*name, float(np.mean(values))) for name, values in self.values.items()]
+
+
+def _means(scores: Sequence[Score], held_out: Sequence[HeldOut], head: Head) -> list[Score]:
+    """Form the means over languages; after few examples over those that have some, which the pivot
+    has not.
+    """
+    pivot, unseen = head.pivot, {*head.inputs.unseen}
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
-    notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
-    others = {held.label for held in held_out if {*held.langs} & {*unseen}}
-    scores += means(scores, labels, trained_on, unseen=others)
-    return Outcome(scores, pa.concat_tables(tables), notes)
+    others = {held.label for held in held_out if {*held.langs} & unseen}
+    plain = [score for score in scores if not parted(score.metric)[0]]
+    few = [score for score in scores if parted(score.metric)[0]]
+    targets = [label for label in labels if label != trained_on]
+    return means(plain, labels, trained_on, unseen=others) + means(few, targets, unseen=others)
 
 
 def _missing_splits(
@@ -90,8 +137,8 @@ class _Scorer:
 
     def __init__(self, head: Head, aligned: AlignedEncoder, trained: TrainedModel) -> None:
         self.head, self.trained, self.loaded = head, trained, -1
-        view = aligned if trained.toward is None else aligned.toward(trained.toward)
-        self.model = head.new_model(view, 0, training=False)
+        self.view = aligned if trained.toward is None else aligned.toward(trained.toward)
+        self.model = head.new_model(self.view, 0, training=False)
         self.inputs: dict[str, Any] = {}
         self.found: dict[tuple[str, int], Any] = {}
 
@@ -134,12 +181,31 @@ class _Scorer:
 
     def score(self, held: HeldOut, point: int, tables: list[pa.Table]) -> Mapping[str, float]:
         """Return the values of held-out rows by metric, and add one prediction per row."""
-        predicted, n = self.predictions(held, point), len(held.rows)
+        predicted = self.predictions(held, point)
+        tables.append(self._table(held, point, predicted, (0, 0)))
+        return self.head.measure(held, predicted)
+
+    def score_few(
+        self, few: FewShots, held_out: Sequence[HeldOut], point: int, tables: list[pa.Table]
+    ) -> Iterator[tuple[tuple[str, str, str], float]]:
+        """Yield the values of held-out rows of a language after training on few examples, with
+        their labels, metrics and splits, and add one prediction per row and draw.
+        """
+        for shots, draw, held, predicted in few.evaluate(self.trained.files[point], held_out):
+            tables.append(self._table(held, point, predicted, (shots, draw)))
+            for metric, value in self.head.measure(held, predicted).items():
+                yield (held.label, after_shots(shots, metric), held.split), value
+
+    def _table(self, held: HeldOut, point: int, predicted: Any, drawn: tuple[int, int]) -> pa.Table:
+        """One prediction per row; `drawn` are the number of shots and of the draw."""
+        n = len(held.rows)
         common = {
             "lang": pa.array([held.label] * n, pa.string()),
             "split": pa.array([held.split] * n, pa.string()),
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        tables.append(pa.table({**common, **self.head.columns(held, predicted)}))
-        return self.head.measure(held, predicted)
+        if self.head.params.shots[-1]:
+            names = zip(("shots", "draw"), drawn, strict=True)
+            common |= {name: pa.array([value] * n, pa.int64()) for name, value in names}
+        return pa.table({**common, **self.head.columns(held, predicted)})

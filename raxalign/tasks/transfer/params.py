@@ -20,6 +20,7 @@ from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import load_rows
 from raxalign.tasks.base import Task
+from raxalign.tasks.transfer.few_shot import Averaged, Draws, ShotEpochs, ShotLearningRate, Shots
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of
@@ -47,7 +48,7 @@ class DataFiles(BaseParams):
     """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
 
     train: DataPath = Field(
-        description="Training file: of the pivot, or of each language that is trained on."
+        description="Training file: of the pivot, or of each language trained on or drawn from."
     )
     dev: DataPath | None = Field(
         None, description="Development file of each language (none: it is not reported)."
@@ -116,7 +117,7 @@ _CODES = (
 
 
 class TransferParams(Task.Params):
-    """Data and readouts."""
+    """Data, readouts, few examples of the target languages, and averages of weights."""
 
     data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
     codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
@@ -128,6 +129,11 @@ class TransferParams(Task.Params):
             " training changes the encoder and leaves the weights of one epoch, else `keep`)."
         ),
     )
+    shots: Annotated[Shots, LATER] = (0,)
+    draws: Annotated[Draws, LATER] = 1
+    shot_epochs: Annotated[ShotEpochs, LATER] = 50
+    shot_learning_rate: Annotated[ShotLearningRate, LATER] = None
+    average: Annotated[Averaged, LATER] = None
 
 
 SETTING = Field(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
+from raxalign.measured import parted
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
+from raxalign.tasks.transfer.few_shot import PAPERS, SHOT_OPTIONS, Average, faults_of
 from raxalign.tasks.transfer.outcome import Selection, kept
 from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
+    from raxalign.sample import Sample
     from raxalign.tasks.transfer.head import Head
     from raxalign.train.runtime import Runtime
 
@@ -34,7 +39,7 @@ class TransferTask(Task):
     """The options that decide which training rows there are."""
     one_language_files: ClassVar[bool] = True
     """Whether the format of files does not say which language a row is in."""
-    not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout"})
+    not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout", *SHOT_OPTIONS})
     """The options that only evaluation reads."""
     word_pooling: ClassVar[Pooling | None] = None
     """How the pieces of a word are joined, where words are read."""
@@ -42,9 +47,15 @@ class TransferTask(Task):
     """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.papers = (*cls.papers, *(paper for paper in PAPERS if paper not in cls.papers))
+
     def __init__(self, params: TransferParams) -> None:
         super().__init__(params)
         self._asked = params.readout
+        if Average.of(params.average).runs > 1:  # a classifier of word vectors begins at random
+            self.accepts = self.accepts - {"static"}  # type: ignore[misc]
         if params.readout is None:  # keys and records say what was done
             readout = "refit" if self.leaves_one_encoder() else "keep"
             self.params = params.model_copy(update={"readout": readout})
@@ -69,7 +80,12 @@ class TransferTask(Task):
 
     def idle(self) -> set[str]:
         """Return the options on which nothing depends as the others are."""
-        return set() if self.params.data == "phrasebook" else {"phrasebook"}
+        unread = set() if self.params.data == "phrasebook" else {"phrasebook"}
+        return unread if self.params.shots[-1] else {*unread, *SHOT_OPTIONS}
+
+    def settings(self) -> Any:
+        """Return the params with every default filled in."""
+        return self.params
 
     def canonical(self) -> dict[str, Any]:
         """Return the options without idle ones."""
@@ -93,6 +109,10 @@ class TransferTask(Task):
         """Return whether the training set of a language is read."""
         return lang == pivot or self.translates()
 
+    def reads_training(self, lang: str, pivot: str) -> bool:
+        """Return whether the training set of a language is read: trained on, or drawn from."""
+        return self.trains_on(lang, pivot) or self.params.shots[-1] > 0
+
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the pivot, and all languages where their translations are trained on."""
         return tuple(
@@ -109,6 +129,10 @@ class TransferTask(Task):
             why = "`selection: target-dev` chooses weights for aligned languages alone"
             return why, "write `selection: pivot-dev`, `mean-dev` or `last`"
         return super().refuses_unseen()
+
+    def ignores_unseen(self) -> bool:
+        """Return whether the pivot alone is trained on and chooses the weights."""
+        return self.selection() in ("pivot-dev", "last") and not self.translates()
 
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
@@ -152,14 +176,14 @@ class TransferTask(Task):
         return (pivot, *(lang for lang in languages if lang != pivot))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return files of a language (training data where it is trained on), or the hub's sets."""
+        """Return files of a language (training data where it is read), or the hub's sets."""
         data = self.params.data
         if data == "phrasebook":
             return {}
         if data == "hub":
             return {name: found.source() for name, found in self.hub_sets(lang, pivot).items()}
         paths = {
-            "train": data.train if self.trains_on(lang, pivot) else None,
+            "train": data.train if self.reads_training(lang, pivot) else None,
             "dev": data.dev,
             "test": data.test,
         }
@@ -201,7 +225,7 @@ class TransferTask(Task):
         """Read all splits; evaluated rows that are trained on are a fault."""
         if isinstance(self.params.data, DataFiles):
             spoken = self.languages(languages, pivot)
-            trained = [lang for lang in spoken if self.trains_on(lang, pivot)]
+            trained = [lang for lang in spoken if self.reads_training(lang, pivot)]
             yield from self.head(TaskInputs(pivot)).read_files(spoken, trained)
 
     def train(
@@ -222,20 +246,42 @@ class TransferTask(Task):
         aligned: AlignedEncoder,
         languages: tuple[str, ...],
         inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
+        runtime: Runtime,
         trained: Path | None,
     ) -> Outcome:
-        """Score every language on the splits that are given, by the weights that were chosen."""
+        """Score every language on the splits that are given, by the weights that were chosen, and
+        after further training on the examples of `shots`.
+        """
         from raxalign.tasks.transfer.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
-        return evaluate(self.head(inputs), aligned, languages, trained, inputs.unseen)
+        return evaluate(self.head(inputs), aligned, languages, trained, runtime)
+
+    @classmethod
+    def samples(
+        cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
+    ) -> dict[tuple[str, str, str], Sample | None]:
+        """Return the samples of several values, those after few examples by the rows of these."""
+        wanted = list(wanted)
+        if "shots" not in predictions.column_names:
+            return super().samples(predictions, wanted)
+        import pyarrow.compute as pc
+
+        found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
+        for shots in {parted(metric)[0] for _, metric, _ in wanted}:
+            own = [name for name in wanted if parted(name[1])[0] == shots]
+            rows = predictions.filter(pc.equal(predictions["shots"], shots))
+            plain = {(lang, parted(metric)[1], split) for lang, metric, split in own}
+            samples = super().samples(rows, plain)
+            found |= {name: samples[name[0], parted(name[1])[1], name[2]] for name in own}
+        return found
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report data that the hub or the phrasebook does not have, paths without or with {lang},
         and options that need others.
         """
         faults = self._data_faults(languages, pivot)
+        faults += faults_of(self.settings(), tunes=self.outdates() or self.translates())
         if getattr(self.params, "code_switching", "none") != "none" and not self.translates():
             faults.append(
                 "code_switching mixes languages that are trained on: it needs `setting:"
@@ -262,7 +308,13 @@ class TransferTask(Task):
     def _path_faults(self, data: DataFiles) -> list[str]:
         """Files of one language where several are read, and the reverse."""
         by_language, faults = differs_by_language(data.train), list[str]()
-        if by_language and not self.translates():
+        few = self.params.shots[-1] > 0
+        if few and not by_language:
+            faults.append(
+                "data.train: shots are drawn from one training file per language; put {lang} in"
+                " the path"
+            )
+        if by_language and not self.translates() and not few:
             setting = getattr(self.params, "setting", "zero-shot")
             faults.append(
                 f"data.train holds {{lang}}: {setting} training reads the pivot alone; write"

@@ -19,7 +19,8 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.outcome import kept
-from raxalign.tasks.transfer.trained import ALL, Trained
+from raxalign.tasks.transfer.trained import ALL, Trained, mean_of_weights
+from raxalign.train.chance import RUNS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import HostSided, Step
 
@@ -97,16 +98,30 @@ class _Group:
                 view, label = aligned.toward(toward), f"{name}-{toward}"
                 dev = {lang: held for lang, held in dev.items() if lang in (toward, head.pivot)}
             with _lasting_folder(runtime, label) as keep:
-                model = head.new_model(view, runtime.seed)
-                batches = head.batches(model, self.rows)
-                tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched))
-                run = TrainingRun(runtime, label, keep)
-                fit_task = fit_steps if head.point == "step" else fit_epochs
-                files, more = fit_task(tuning, head.settings(model), run)
+                (files, more), counted = self._fit(view, dev, TrainingRun(runtime, label, keep))
                 names = {point: f"{label}.{point}.safetensors" for point in files}
                 for point, file in files.items():
                     shutil.copyfile(file, folder / names[point])
-            yield {"toward": toward, "files": names, **more}, batches.counted
+            yield {"toward": toward, "files": names, **more}, counted
+
+    def _fit(
+        self, aligned: AlignedEncoder, dev: Mapping[str, HeldOut], first: TrainingRun
+    ) -> tuple[Weights, Mapping[str, int]]:
+        """Train one model, or the mean of several runs of its training, which begin with one head.
+        Return its weights, and what its batches count.
+        """
+        head, files = self.head, list[Path]()
+        for number in range(head.average.runs):
+            model = head.new_model(aligned, first.runtime.seed)
+            batches = head.batches(model, self.rows)
+            tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched))
+            fit_task = fit_steps if head.point == "step" else fit_epochs
+            made = fit_task(tuning, head.settings(model), first.repeated(number))
+            files += made[0].values()
+        if head.average.runs > 1 and files:  # those of the first worker, the last of each run
+            point = next(iter(made[0]))
+            made = {point: mean_of_weights(files, first.keep / "mean.safetensors")}, made[1]
+        return made, batches.counted
 
 
 @dataclass(frozen=True)
@@ -120,6 +135,15 @@ class TrainingRun:
     def file(self, number: int, point: str = "epoch") -> Path:
         """Return the file for the weights after an epoch, or after a number of steps."""
         return self.keep / f"{point}-{number}.safetensors"
+
+    def repeated(self, number: int) -> TrainingRun:
+        """Return a run with an order of rows and dropout of its own (0: this one)."""
+        if not number:
+            return self
+        keep = self.keep / f"run-{number}"
+        keep.mkdir(exist_ok=True)
+        runtime = replace(self.runtime, seed=mix(self.runtime.seed, number, RUNS))
+        return TrainingRun(runtime, f"{self.name}-run{number}", keep)
 
 
 Weights = tuple[Mapping[int, Path], Mapping[str, object]]
@@ -186,6 +210,8 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         self.model, self.batches, self.dev = model, batches, dev
         self.module: nn.Module = model
         self.steps = 0
+        self.averaged: Mapping[int, Path] = {}
+        """Where the weights after a number of steps go that are averaged at the end."""
 
     def blocks(self) -> Sequence[nn.Module]:
         """Return the encoder's blocks, where they are trained."""
@@ -206,8 +232,25 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         return loss / total
 
     def end(self, step: Step) -> None:
-        """Remember how far the training is."""
+        """Remember how far the training is, and keep weights that are averaged."""
         self.steps = step.number + 1
+        if self.steps in self.averaged:
+            self.model.save(self.averaged[self.steps])
+
+    def keep_last(self, settings: TrainSettings, run: TrainingRun) -> None:
+        """Let the training keep the weights of the last epochs, where their mean is asked for."""
+        last = self.dev.head.average.last if self.dev else 1
+        if last > 1 and run.runtime.rank == 0:
+            steps = settings.total(self.batches.count) // settings.epochs
+            epochs = range(settings.epochs - last + 1, settings.epochs + 1)
+            self.averaged = {epoch * steps: run.file(epoch, "averaged") for epoch in epochs}
+
+    def save_last(self, file: Path) -> Path:
+        """Write the last weights, or the mean of those that were kept; return the file."""
+        if self.averaged:
+            return mean_of_weights([*self.averaged.values()], file)
+        self.model.save(file)
+        return file
 
     def watched(self, watch: Watch) -> Mapping[str, float]:
         """Score the development sets that a watch asks for."""
@@ -225,6 +268,7 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         nothing chooses). Raises `RaxalignError` where that changed what is frozen.
         """
         frozen = self.model.frozen()
+        self.keep_last(settings, run)
         keep = None if score is None else KeepBest(score, every, watched=self.watched)
         fitted = fit(self, self.batches.count, settings, run.runtime, name=run.name, keep=keep)
         after = self.model.frozen()
@@ -258,7 +302,7 @@ def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Wei
     epochs = range(1, settings.epochs + 1)
     if rule != "every":
         epoch = settings.epochs if rule == "last" else int(np.argmax(scores)) + 1
-        model.save(run.file(epoch))
+        tuning.save_last(run.file(epoch))
         epochs = range(epoch, epoch + 1)
     return {epoch: run.file(epoch) for epoch in epochs}, {"pivot_dev": scores}
 
@@ -294,7 +338,7 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
         return {}, {}
     if last:
         curves, chosen = {}, {ALL: len(fitted.losses)}
-        model.save(run.file(chosen[ALL], "step"))
+        tuning.save_last(run.file(chosen[ALL], "step"))
     else:
         curves = json.loads(kept_scores.read_text(encoding="utf-8"))
         chosen = choose(options.selection, curves)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from raxalign.arrays import Bools, Ints
+from raxalign.arrays import Bools, Floats, Ints
 from raxalign.similarity import Measure, Terms, scaled, scored, softmax_terms
 from raxalign.similarity.measures import Scaled
 from raxalign.tasks.vectors.pairs import SentencePairs
+from raxalign.tasks.vectors.querybank import Querybank, QuerybankMeasure, no_bank
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 if TYPE_CHECKING:
@@ -73,8 +74,10 @@ class Pool:
     vectors: torch.Tensor
     read: Bools
     pivot: str
-    measure: Measure
+    measure: Measure | QuerybankMeasure
     k: int
+    bank: Pool | None = None
+    """The pool of the development side, whose sentences are the bank of queries of `qb_norm`."""
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -84,41 +87,77 @@ class Pool:
     @cached_property
     def _sides(self) -> tuple[Scaled, Terms]:
         """What all searches multiply, and what scores take besides products."""
-        sides = scaled(self.vectors, self.vectors, self.measure)
+        measure = "cosine" if self.measure == "qb_norm" else self.measure
+        sides = scaled(self.vectors, self.vectors, measure)
         return sides, _terms(sides, self.k)
+
+    def of_language(self, lang: str) -> torch.Tensor:
+        """Return the vectors of a language (S, H)."""
+        before = self.places(lang).start
+        return self.vectors[before : before + self.sizes[lang]]
+
+    def places(self, lang: str) -> range:
+        """Return the places of a language's sentences."""
+        codes = list(self.sentences)
+        before = sum(self.sizes[code] for code in codes[: codes.index(lang)])
+        return range(before, before + self.sizes[lang])
 
     def search(self, lang: str, side: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Return what is nearest to each of the queries, a side (Q,) in a language: whether the
-        first is a translation (`correct`), its pair (`found_id`) and language (`found_lang`), and
-        the shares of the query's own language and of the pivot (of its own queries: no number)
-        among the nearest. A query is not a candidate for itself.
+        first is a translation (`correct`), its pair (`found_id`) and language (`found_lang`), the
+        rank of the last of its translations (`max_rank`), and the shares of the query's own
+        language and of the pivot (of its own queries: no number) among the nearest. A query is not
+        a candidate for itself.
         """
         codes = list(self.sentences)
-        before = sum(self.sizes[code] for code in codes[: codes.index(lang)])
-        queries = before + self.sentences[lang].places(side)
-        nearest = self._nearest(queries)
+        queries = self.places(lang).start + self.sentences[lang].places(side)
+        nearest, last = self._ranked(queries, lang)
         spoken = np.repeat(np.arange(len(codes)), list(self.sizes.values()))
-        meanings = [found for own in self.sentences.values() for found in own.meanings]
         ids = np.concatenate([own.ids for own in self.sentences.values()])
         first = nearest[:, 0]
-        same = [bool(meanings[a] & meanings[b]) for a, b in zip(queries, first, strict=True)]
+        same = [int(b) in self._translations[a] for a, b in zip(queries, first, strict=True)]
         shares = [(spoken[nearest] == codes.index(code)).mean(1) for code in (lang, self.pivot)]
         return {
             "correct": np.array(same, dtype=np.bool_) & self.read[queries] & self.read[first],
             "found_id": ids[first],
             "found_lang": np.array(codes)[spoken[first]],
+            "max_rank": last,
             "own_language": shares[0],
             "pivot_language": np.full(len(side), np.nan) if lang == self.pivot else shares[1],
         }
 
-    def _nearest(self, queries: Ints) -> Ints:
-        """The places (Q, at most `NEAREST`) of what is nearest to each of some places (Q,)."""
-        (sides, terms), many = self._sides, min(NEAREST, len(self.read) - 1)
-        found = [np.empty((0, many), dtype=np.int64)]
+    @cached_property
+    def _translations(self) -> Sequence[frozenset[int]]:
+        """The places of what means the same as each sentence, itself left out."""
+        meanings = [found for own in self.sentences.values() for found in own.meanings]
+        having: dict[int, list[int]] = defaultdict(list)
+        for place, found in enumerate(meanings):
+            for meaning in found:
+                having[meaning].append(place)
+        return [
+            frozenset(other for meaning in found for other in having[meaning]) - {place}
+            for place, found in enumerate(meanings)
+        ]
+
+    def _ranked(self, queries: Ints, lang: str) -> tuple[Ints, Floats]:
+        """The places (Q, at most `NEAREST`) of what is nearest to each of some places (Q,), and the
+        rank (Q,) of the last of its translations; that of the whole pool where one is not read.
+        """
+        (sides, terms), count = self._sides, len(self.read) - 1
+        bank = Querybank.of(self.bank.of_language(lang), self.vectors) if self.bank else None
+        nearest = [np.empty((0, min(NEAREST, count)), dtype=np.int64)]
+        last = [np.empty(0, dtype=np.float64)]
         for places in torch.split(torch.from_numpy(queries).to(self.vectors.device), _ROWS):
             scores_BC = scored(sides.queries[places], sides.candidates, terms, places)
-            found.append(_without_itself(scores_BC, places).topk(many).indices.cpu().numpy())
-        return np.concatenate(found)
+            scores_BC = _without_itself(scores_BC, places)
+            scores_BC = scores_BC if bank is None else bank.weigh(scores_BC)
+            nearest.append(scores_BC.topk(min(NEAREST, count)).indices.cpu().numpy())
+            meant = [sorted(self._translations[place]) for place in places.tolist()]
+            worst = [scores[found].amin() for scores, found in zip(scores_BC, meant, strict=True)]
+            ranks = (scores_BC > torch.stack(worst)[:, None]).sum(1).cpu().numpy() + 1.0
+            whole = [self.read[found].all() for found in meant]
+            last.append(np.where(whole & self.read[places.cpu().numpy()], ranks, float(count)))
+        return np.concatenate(nearest), np.concatenate(last)
 
 
 def mixed_pools(
@@ -126,14 +165,16 @@ def mixed_pools(
     sides: Mapping[str, Mapping[str, SentencePairs]],
     pivot: str,
     how: SentenceReading,
-    measure: tuple[Measure, int],
+    measure: tuple[Measure | QuerybankMeasure, int],
 ) -> Iterator[tuple[str, str, SentencePairs, Pool]]:
     """Yield (split, language, its pairs, the pool) of the `sides`: the pairs of each language, by
     split. `measure` has the number of neighbours of its hubness term.
 
-    The pool differs by language where the pivot's vectors do.
+    The pool differs by language where the pivot's vectors do. With `qb_norm` the development side
+    is the bank of the other one, and is not searched. Raises `RaxalignError` where there is none.
     """
     one_pivot = not any(transform.toward for transform in aligned.transforms)
+    banks: dict[str, Pool] = {}
     for split, there in sides.items():
         sentences = {lang: LanguageSentences.of([(own.src, own)]) for lang, own in there.items()}
         of_pivot = LanguageSentences.of([(own.tgt, own) for own in there.values()])
@@ -148,8 +189,16 @@ def mixed_pools(
                 last = sentence_vectors(view, of_pivot.words, pivot, how)
                 vectors, read = zip(*found.values(), last, strict=True)
                 every = {**sentences, pivot: of_pivot}
-                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, *measure)
-            yield split, lang, own, pool
+                bank = banks.get(lang)
+                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, *measure, bank)
+            if measure[0] != "qb_norm":
+                yield split, lang, own, pool
+            elif split == "dev":
+                banks[lang] = pool
+            elif lang in banks:
+                yield split, lang, own, pool
+            else:
+                raise no_bank(lang)
 
 
 def _terms(sides: Scaled, k: int) -> Terms:

@@ -59,7 +59,7 @@ def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceR
         if own is None or own.unread:
             why = f"has {own.unread}" if own else "has no configuration (modules.json)"
             raise RaxalignError(
-                f"sentence_retrieval: `pooling: own` reads what sentence-transformers keeps in the"
+                "`pooling: own` reads what sentence-transformers keeps in the"
                 f" encoder's folder, but this one {why}. Choose cls, mean, last or weighted"
             )
         skip = not own.include_prompt
@@ -69,41 +69,59 @@ def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceR
     config = encoder.model.config
     if found.pooling == "cls" and is_decoder(config) and not is_bidirectional(config):
         raise RaxalignError(
-            "sentence_retrieval: `pooling: cls` reads the first piece, which has seen nothing of a"
+            "`pooling: cls` reads the first piece, which has seen nothing of a"
             " sentence in a decoder. Choose last, mean or weighted"
         )
     return found
 
 
-@torch.no_grad()
 def sentence_vectors(
     aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, reading: SentenceReading
 ) -> Vectors:
-    """Return (vectors (S, H) in input order, transforms applied; whether each sentence has a piece
-    or word that was read).
+    """Return (vectors (S, H) in input order, layers added up and transforms applied; whether each
+    sentence has a piece or word that was read).
 
     Raises `RaxalignError` for a pooling that the encoder does not have.
     """
     chosen = parse_layers(reading.layers, aligned.n_layers)
+    vectors_SLH, read = layered_vectors(aligned, sentences, lang, reading, [chosen])
+    return vectors_SLH[:, 0], read
+
+
+@torch.no_grad()
+def layered_vectors(
+    aligned: AlignedEncoder,
+    sentences: Sequence[Sequence[str]],
+    lang: str,
+    reading: SentenceReading,
+    groups: Sequence[Sequence[int]],
+) -> Vectors:
+    """Return what `sentence_vectors` does for several groups of layers, which one pass reads: the
+    vectors (S, L, H) have those of one group after the other.
+    """
+    layers = sorted({layer for group in groups for layer in group})
+    places = [[layers.index(layer) for layer in group] for group in groups]
     if not isinstance(aligned.encoder, TransformerEncoder):
         if reading.pooling != "mean":
             raise RaxalignError(
-                f"sentence_retrieval: `pooling: {reading.pooling}` requires a transformer encoder;"
+                f"`pooling: {reading.pooling}` requires a transformer encoder;"
                 " static vectors have `pooling: mean`"
             )
-        return _mean_of_words(aligned, sentences, lang, reading.layers)
+        return _mean_of_words(aligned, sentences, lang, layers, places)
     encoder, how = aligned.encoder, _reading(aligned.encoder, reading)
     n_prompt = len(how.prompt.split())
     if n_prompt:
         sentences = [_prompted(how.prompt, sentence, lang) for sentence in sentences]
     rows = encoder.pieces(sentences, lang)
-    vectors_SH = torch.zeros(len(rows), encoder.hidden_size, device=encoder.device)
+    vectors_SLH = torch.zeros(len(rows), len(groups), encoder.hidden_size, device=encoder.device)
     read = np.array([bool((row.words >= n_prompt).any()) for row in rows], dtype=np.bool_)
-    for part, batch, states_BTH in _states(aligned, encoder, rows, chosen):
-        pooled_BH = _pooled(states_BTH, batch, how, n_prompt)
-        vectors_SH[part] = functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
-    refuse_infinite(vectors_SH, lang)
-    return vectors_SH, read
+    for part, batch, states in _states(aligned, encoder, rows, layers):
+        for place, group in enumerate(places):
+            pooled_BH = _pooled(_added(states, group), batch, how, n_prompt)
+            pooled_BH = functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
+            vectors_SLH[part, place] = pooled_BH
+    refuse_infinite(vectors_SLH, lang)
+    return vectors_SLH, read
 
 
 def _states(
@@ -111,14 +129,19 @@ def _states(
     encoder: TransformerEncoder,
     rows: Sequence[PieceRow],
     layers: Sequence[int],
-) -> Iterator[tuple[torch.Tensor, Batch, torch.Tensor]]:
-    """Yield numbers of rows (B,) with their batch and its states (B, T, H), layers added up."""
+) -> Iterator[tuple[torch.Tensor, Batch, list[torch.Tensor]]]:
+    """Yield numbers of rows (B,) with their batch and its states (B, T, H) at each layer."""
     with evaluating(encoder.model):
         for part in token_batches([len(row) for row in rows], encoder.batch_tokens):
             batch = encoder.collate([rows[i] for i in part])
             states = aligned.hidden(batch)
-            states_BTH = torch.stack([states[layer] for layer in layers]).sum(0)
-            yield torch.from_numpy(part).to(encoder.device), batch, states_BTH
+            chosen = [states[layer] for layer in layers]
+            yield torch.from_numpy(part).to(encoder.device), batch, chosen
+
+
+def _added(states: Sequence[torch.Tensor], places: Sequence[int]) -> torch.Tensor:
+    """The sum of the states of some layers (B, T, H)."""
+    return torch.stack([states[place] for place in places]).sum(0)
 
 
 def _pooled(
@@ -149,18 +172,24 @@ def _prompted(prompt: str, sentence: Sequence[str], lang: str) -> Sentence:
 
 
 def _mean_of_words(
-    aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, layers: str
+    aligned: AlignedEncoder,
+    sentences: Sequence[Sequence[str]],
+    lang: str,
+    layers: Sequence[int],
+    places: Sequence[Sequence[int]],
 ) -> Vectors:
-    found = aligned.words(sentences, lang, layers=layers, pooling="mean")
-    owners = torch.from_numpy(np.repeat(np.arange(len(sentences)), np.diff(found.offsets))).to(
-        found.vectors_NLH.device
-    )
-    vectors_NH = found.vectors_NLH.sum(1)
-    sums_SH = vectors_NH.new_zeros(len(sentences), vectors_NH.shape[1]).index_add(
-        0, owners, vectors_NH
-    )
-    counts_S = torch.bincount(owners[found.present_N], minlength=len(sentences))
-    return sums_SH / counts_S.clamp(min=1)[:, None], (counts_S > 0).cpu().numpy()
+    found = aligned.words(sentences, lang, layers=f"{layers[0]}-{layers[-1]}", pooling="mean")
+    device = found.vectors_NLH.device
+    owners = torch.from_numpy(np.repeat(np.arange(len(sentences)), np.diff(found.offsets)))
+    counts_S = torch.bincount(owners.to(device)[found.present_N], minlength=len(sentences))
+    means = []
+    for group in places:
+        read = [layers[place] - layers[0] for place in group]
+        vectors_NH = found.vectors_NLH[:, read].sum(1)
+        sums_SH = vectors_NH.new_zeros(len(sentences), vectors_NH.shape[1])
+        sums_SH = sums_SH.index_add(0, owners.to(device), vectors_NH)
+        means.append(sums_SH / counts_S.clamp(min=1)[:, None])
+    return torch.stack(means, 1), (counts_S > 0).cpu().numpy()
 
 
 @torch.no_grad()
@@ -191,8 +220,8 @@ def add_specials(
     wide_MH[torch.from_numpy(moved).to(device)] = vectors_NH
     first = torch.from_numpy(words.offsets[1:] + 2 * np.arange(count)).to(device)
     rows, chosen = encoder.pieces(words.sentences, lang), parse_layers(layers, aligned.n_layers)
-    for part, batch, states_BTH in _states(aligned, encoder, rows, chosen):
-        last_B = batch.mask_BT.sum(1) - 1
+    for part, batch, states in _states(aligned, encoder, rows, chosen):
+        states_BTH, last_B = _added(states, range(len(chosen))), batch.mask_BT.sum(1) - 1
         wide_MH[first[part]] = states_BTH[:, 0]
         wide_MH[first[part] + 1] = states_BTH[torch.arange(len(part), device=device), last_B]
     wide_read = np.ones(len(wide_MH), dtype=np.bool_)

@@ -109,7 +109,7 @@ def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_adde
     mean = "xnli/avg_zero_shot/macro_f1"
     assert {mean, f"{mean}_low", f"{mean}_p_adjusted"} <= set(metrics)
     assert "xnli/avg/macro_f1_low" not in metrics
-    assert "xnli/de/macro_f1" in trial_metrics(plan.trials[0], read_records(plan, ledger))
+    assert "xnli/de/macro_f1" in trial_metrics(plan, plan.trials[0], read_records(plan, ledger))
     keys = list(plan.trials[0].evaluations.values())
     assert results_mark(plan, keys) != results_mark(without, keys)
 

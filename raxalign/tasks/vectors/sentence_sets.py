@@ -1,0 +1,176 @@
+"""Sets of translated sentences on the Hugging Face Hub that papers evaluate retrieval on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from raxalign.config.sources import Source
+from raxalign.corpora.readers.codes import Codes, own_code
+from raxalign.corpora.readers.hub import check_columns, dataset_revision
+from raxalign.corpora.text.words import tokenize, within_text
+from raxalign.errors import DataError
+from raxalign.languages import spelled
+from raxalign.lazy import np
+from raxalign.tasks.transfer.params import HubSet
+from raxalign.tasks.vectors.pairs import SentencePairs
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SetName = Literal["tatoeba", "flores", "ntrex"]
+
+_TATOEBA = """af=afr ar=ara bn=ben bg=bul zh=cmn de=deu el=ell et=est eu=eus fi=fin fr=fra he=heb
+hi=hin hu=hun id=ind it=ita ja=jpn jv=jav ka=kat kk=kaz ko=kor ml=mal mr=mar nl=nld fa=pes pt=por
+ru=rus es=spa sw=swh ta=tam te=tel tl=tgl th=tha tr=tur ur=urd vi=vie"""
+
+
+@dataclass(frozen=True)
+class SentenceSet:
+    """One set: its name on the hub, the pattern of its configurations, with {lang} for a language
+    (of pairs: the one that is not English), and the columns of `texts`: the language's and the
+    pivot's in one row, or one in a configuration per language, whose rows `id` joins (None: their
+    order does). `splits` are its names for ours. `codes` is what it calls languages: all that it
+    has, or the name of a list.
+    """
+
+    dataset: str
+    config: str
+    texts: tuple[str, ...]
+    splits: Mapping[str, str]
+    codes: Codes
+    licence: str
+    id: str | None = None
+
+
+SETS: Mapping[SetName, SentenceSet] = {
+    "tatoeba": SentenceSet(
+        "google/xtreme",
+        "tatoeba.{lang}",
+        ("source_sentence", "target_sentence"),
+        {"test": "validation"},
+        dict(pair.split("=") for pair in _TATOEBA.split()),
+        "CC BY 2.0 FR",
+    ),
+    "flores": SentenceSet(
+        "openlanguagedata/flores_plus",
+        "{lang}",
+        ("text",),
+        {"dev": "dev", "test": "devtest"},
+        "flores",
+        "CC BY-SA 4.0; the hub asks for a login",
+        id="id",
+    ),
+    "ntrex": SentenceSet(
+        "davidstap/NTREX", "{lang}", ("text",), {"test": "test"}, "flores", "CC BY-SA 4.0"
+    ),
+}
+"""Tatoeba as XTREME has it (Hu et al. 2020): up to 1,000 pairs of 36 languages with English.
+FLORES+ (NLLB Team 2022) and NTREX-128 (Federmann et al. 2022): every language with every other.
+"""
+
+
+@dataclass(frozen=True)
+class SentencesOfHub:
+    """A set, and what the task's options say in place of its own: `dataset`, another name on the
+    hub or a local copy, `revision` and `codes`.
+    """
+
+    name: SetName
+    dataset: str | None
+    revision: str
+    codes: Mapping[str, str]
+
+    @property
+    def known(self) -> SentenceSet:
+        """The set."""
+        return SETS[self.name]
+
+    def faults(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Return what cannot be read: a language that the set lacks, and another pivot than that
+        of its pairs.
+        """
+        there = self.known.codes
+        if isinstance(there, str):
+            return []
+        missing = [
+            lang
+            for lang in languages
+            if spelled(lang, self.codes) is None and spelled(lang, there) is None
+        ]
+        faults = [f"data: {self.name} is paired with en, not with the pivot {pivot}"]
+        faults = [] if spelled(pivot, ("en",)) else faults
+        if missing:
+            faults.append(
+                f"data: {self.name} has no {', '.join(missing)}; its languages are"
+                f" {', '.join(sorted(there))}. Name others in the task's `languages`"
+            )
+        return faults
+
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
+        """Return the configurations of a language and the pivot: one for both, or one each."""
+        paired = len(self.known.texts) == 2
+        sides = {"pairs": lang} if paired else {"source": lang, "target": pivot}
+        return {side: self._set(code) for side, code in sides.items()}
+
+    def _set(self, lang: str) -> HubSet:
+        given = own_code(lang, self.codes)
+        code = own_code(lang, self.known.codes) if given == lang else given
+        name = self.dataset or self.known.dataset
+        return HubSet(name, self.known.config.format(lang=code), self.revision)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return the configurations by side, as sources."""
+        return {side: found.source() for side, found in self.hub_sets(lang, pivot).items()}
+
+    def fetch(self, lang: str, pivot: str) -> Mapping[str, str]:
+        """Return the commits of the configurations, whose rows are fetched when they are read."""
+        sources = [(found, found.source()) for found in self.hub_sets(lang, pivot).values()]
+        return {
+            source.name: source.pin or dataset_revision(found.dataset, found.revision)
+            for found, source in sources
+        }
+
+    def read(
+        self, lang: str, pivot: str, digests: Mapping[str, str], cache: Path | None
+    ) -> Iterator[tuple[str, SentencePairs]]:
+        """Yield each split with its pairs; `digests` are those of the sources, by side and
+        language. Raises `DataError` where columns are missing or sides do not go together.
+        """
+        sets = {
+            side: found.at(digests.get(f"{side}/{lang}"))
+            for side, found in self.hub_sets(lang, pivot).items()
+        }
+        for split, own in self.known.splits.items():
+            tables = [found.read(own, cache) for found in sets.values()]
+            yield split, _pairs(self.known, tables, lang, pivot)
+
+
+def _pairs(
+    known: SentenceSet, tables: list[tuple[str, Dataset]], lang: str, pivot: str
+) -> SentencePairs:
+    """The pairs of a split without those of which a side is blank."""
+    for where, table in tables:
+        check_columns(where, table, [*known.texts, *([known.id] if known.id else [])])
+    (where, first), (other, last) = tables[0], tables[-1]
+    src, tgt = first[known.texts[0]], last[known.texts[-1]]
+    ids = list(range(len(src)))
+    if len(src) != len(tgt) or (known.id and list(first[known.id]) != list(last[known.id])):
+        raise DataError(
+            f"hub:{where}",
+            f"has other rows than {other}, so that its sentences have no translations there",
+            remedy="Take both from one revision of one data set",
+        )
+    divide = {code: tokenize(code) for code in (lang, pivot)}
+    found = [
+        (number, own, translated)
+        for number, one, another in zip(ids, src, tgt, strict=True)
+        if (own := within_text(divide[lang], one))
+        and (translated := within_text(divide[pivot], another))
+    ]
+    if not found:
+        raise DataError(f"hub:{where}", f"has no sentence with a translation in {pivot}")
+    numbers, sources, targets = (list(column) for column in zip(*found, strict=True))
+    return SentencePairs(np.array(numbers, dtype=np.int64), sources, targets)
