@@ -45,7 +45,7 @@ CONFINED = {
     "transformers": ("encoders/", "methods/", "tasks/"),
 }
 HEAVY = {"torch._C", "transformers.utils", "datasets.features", "ray._raylet", "mlflow.tracking"}
-HEAVY |= {"sklearn.base", "scipy._lib"}
+HEAVY |= {"sklearn.base", "scipy._lib", "mteb.abstasks"}
 # a lazily loaded module is there by its name: its compiled part shows whether it was loaded
 ARRAYS = {"numpy._core._multiarray_umath", "pyarrow.lib", "langcodes.data_dicts"}
 FILES = sorted(PACKAGE.rglob("*.py"))
