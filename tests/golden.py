@@ -92,6 +92,7 @@ LATER_TASKS = """
   spans: {data: {train: "rows.{pivot}", dev: "rows.{lang}"}}
   bitext_mining:
     data: {dev: {text: "rows.{side}", gold: gold.de}, test: {text: "rows.{side}", gold: gold.fr}}
+  mteb: {tasks: [NTREXBitextMining]}
 """
 LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT)
 EACH, TOGETHER = "{each: [de, fr]}", "{together: [de, fr]}"

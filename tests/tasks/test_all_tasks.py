@@ -25,6 +25,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "bitext_mining": {
         "data": {split: {"text": "t.{side}", "gold": "g"} for split in ("dev", "test")}
     },
+    "mteb": {"tasks": ["NTREXBitextMining"]},
 }
 NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
 PAPER = {
