@@ -24,6 +24,7 @@ from raxalign.report.cells.results import Results
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.tables import as_text, blocks
 from raxalign.stages import Workshop, run_trial
+from raxalign.store.storage import Storage
 from raxalign.tracking.runs import cell_run, trial_run
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -61,6 +62,7 @@ def test_what_sets_share_is_made_once(tmp_path: Path) -> None:
     kinds = Counter((stage.kind, stage.maker) for stage in plan.stages.values())
     wanted = {("bitext", "phrasebook"): 6, ("tuned", "pos"): 1, ("encoder", "phrasebook"): 1}
     wanted |= {("seen", "types"): 3, ("aligned", "none"): 1}
+    wanted |= {("aligned", "rotation"): 2 * 3}  # of each set and, es, alone; again after training
     assert {kind: kinds[kind] for kind in wanted} == wanted
     assert all(len({*evaluated(plan, "none", task).values()}) == 1 for task in ("pos", "two"))
     assert len({*evaluated(plan, "rotation", "two").values()}) == 2
@@ -148,6 +150,19 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened
+
+
+def test_readouts_that_sets_share_are_those_of_a_fit_of_all(ran: Opened, tmp_path: Path) -> None:
+    parts = {"languages": "{together: [es, fr]}", "methods": ("rotation: {}",), "tasks": (TWO,)}
+    whole = planned(tmp_path, **parts)
+    (trial,) = whole.trials
+    workshop = Workshop(whole, Storage(str(tmp_path / "storage")), Runtime())
+    fitted = workshop.ensure(trial.aligned)
+    joined = next(t for t in ran.plan.trials if t.method == "rotation" and "fr" in t.languages)
+    assert list(ran.plan.stages[joined.aligned].prepared) == ["fit/es"]
+    shared = Path(ran.storage.artifacts.folder("aligned", joined.aligned))
+    for name in ("transforms.safetensors", "transforms.json"):
+        assert (shared / name).read_bytes() == (fitted / name).read_bytes()
 
 
 def by_name(opened: Opened) -> dict[str, Cell]:
@@ -246,6 +261,14 @@ def test_a_set_of_one_language_may_have_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "told"),
     [
+        (
+            {"languages": "{sets: {one: [es, ja]}}", "tasks": (TWO,)},
+            "line 5: languages: the phrasebook has no ja; it has",
+        ),
+        (
+            {"tasks": ("words: {kind: retrieval, languages: [es, sw]}",)},
+            "tasks.words.languages: the phrasebook has no sw; it has",
+        ),
         ({"tasks": (POS.format("target-dev"),)}, "the set romance leaves el unaligned, and `selec"),
         ({"more": "claims: ['none languages=x > rotation in two']\n"}, "unknown set of languages"),
         ({"more": "exclude: [{languages: germanic}]\n"}, "is not in `languages` of this"),

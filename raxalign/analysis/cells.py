@@ -110,6 +110,14 @@ def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
     return only[0] if len(only) == 1 else None
 
 
+def compared_mean(cell: Cell, task: str, metric: str, split: str) -> Name | None:
+    """Return the name of the mean by which cells are chosen among others: over all languages where
+    the grid has several sets of them, whose other means are over different ones.
+    """
+    every = (task, ALL_TARGETS, metric, split)
+    return every if every in cell.values else mean_name(cell, task, metric, split)
+
+
 def tables_of(names: Iterable[Name], measured: Declared) -> list[tuple[str, str, str]]:
     """Return (task, metric, split) of what is worth a table: no counts, errors, directions or
     points of a sweep; dev where a task has no test.

@@ -112,6 +112,12 @@ class Corpus(ABC):
             "this corpus has no files of its own for dev and test",
         )
 
+    def lacks(self, lang: str, pivot: str) -> str:
+        """Return why there is no text of a pair, where that is known without looking at any file;
+        else nothing.
+        """
+        return ""
+
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
         """Count the sentence pairs up to `enough` (of the training file where dev and test have
         their own), or return None.

@@ -45,6 +45,12 @@ class PhrasebookCorpus(Corpus):
         """Return nothing: the rows are part of the package."""
         return {}
 
+    def lacks(self, lang: str, pivot: str) -> str:
+        """Return which of two languages the phrasebook does not have."""
+        missing = [code for code in (lang, pivot) if spelled(code, LANGS) is None]
+        told = f"the phrasebook has no {' and no '.join(missing)}; it has {', '.join(LANGS)}"
+        return told if missing else ""
+
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:  # noqa: ARG002
         """Return `size`."""
         return self.params.size

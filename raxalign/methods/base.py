@@ -108,6 +108,10 @@ class Method(ABC):
     """
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
+    fits_alone: ClassVar[bool] = False
+    """Whether each language has readouts of its own, which depend on no other language, so that
+    those of several are what `align` makes for one at a time.
+    """
     per_language: ClassVar[tuple[str, ...]] = ()
     """Numeric params whose value can be chosen for each language, because a language's results
     depend on no other language's value.

@@ -38,6 +38,18 @@ def name_without_set(cell: Cell, plan: Plan) -> str:
     return cell_name(replace(cell, params=params), plan)
 
 
+def base_names(pairs: Iterable[tuple[Cell, Cell]], plan: Plan) -> list[str]:
+    """Return the different names of baselines, each given after what is compared with it; without
+    the set of languages where both always have the same one.
+    """
+    found = list(pairs)
+    if all(base.set and base.set == cell.set for cell, base in found):
+        names = [f"{name_without_set(base, plan)} of the same set" for _, base in found]
+    else:
+        names = [cell_name(base, plan) for _, base in found]
+    return list(dict.fromkeys(names))
+
+
 def searched_mark(cell: Cell, plan: Plan) -> list[str]:
     """Return the mark of a cell whose params a search has chosen; nothing for another."""
     trials = (plan.by_key.get(key) for key in cell.trials)

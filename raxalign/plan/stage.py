@@ -21,6 +21,8 @@ _CATALOGUES = {
     "evaluation": "tasks",
 }
 """Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
+FIT = "fit/"
+"""What the names of prepared stages begin with whose readouts of one language are taken over."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Stage:
         options: All options of the maker as JSON, paths included: what a worker makes the plug-in
             from. Empty where no plug-in makes the stage.
         prepared: The name of an input, or ``rows/de`` for a task's training rows -> the key of the
-            stage that holds the pieces. It is read for speed alone: the result is the same without.
+            stage that holds the pieces; ``fit/de`` -> that of readouts of one language. It is read
+            for speed alone: the result is the same without.
         precision: How the products of a transformer are computed. It is hashed where it is not
             float32, so that the results of the other ones are results of their own.
         compiled: Whether the blocks of a transformer are compiled, which changes rounding and the

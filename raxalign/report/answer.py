@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import MEANS, Cell, mean_name
+from raxalign.analysis.cells import MEANS, Cell, compared_mean, mean_name
 from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
@@ -138,7 +138,7 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
     gains = {
         id(found.cell): (found.difference or 0.0) * found.measured.sign
         for found in compared
-        if found.name == mean_name(found.cell, *table)
+        if found.name == compared_mean(found.cell, *table)
     }
     best = max(measured, key=lambda cell: gains.get(id(cell), -math.inf))
     return best, f"the best of {len(cells)} on {split} itself, which is optimistic"

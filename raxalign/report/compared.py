@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.ranks import Rank
-from raxalign.plan.names import cell_name, name_without_set
+from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
@@ -128,7 +128,7 @@ def as_text(
 def _against(entries: Sequence[Compared], plan: Plan) -> str:
     """What a table is compared with, as the end of its heading."""
     measured = entries[0].measured
-    bases = dict.fromkeys(_base_name(e, plan) for e in entries if e.baseline)
+    bases = base_names([(e.cell, e.baseline) for e in entries if e.baseline], plan)
     if not measured.declared:
         return f": {UNDECLARED}"
     if measured.better == "neither":
@@ -136,15 +136,6 @@ def _against(entries: Sequence[Compared], plan: Plan) -> str:
     if not bases:
         return ": no baseline, so nothing is compared"
     return ", all pairs" if all_pairs(entries) else f", against {' and '.join(bases)}"
-
-
-def _base_name(entry: Compared, plan: Plan) -> str:
-    """The name of a baseline, without its set of languages where that is the value's own."""
-    base = entry.baseline
-    assert base is not None
-    if not base.set or base.set != entry.cell.set:
-        return cell_name(base, plan)
-    return f"{name_without_set(base, plan)} of the same set"
 
 
 def _table(entries: Sequence[Compared], plan: Plan, *, over_languages: bool) -> TextTable:

@@ -14,7 +14,7 @@ from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.expansion.data import SEEN_SWAPPED
-from raxalign.plan.stage import Stage
+from raxalign.plan.stage import FIT, Stage
 from raxalign.stages.workshop import MAKERS, Workshop, files_of
 
 if TYPE_CHECKING:
@@ -187,9 +187,15 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
         encoder.prepared = {
             shop.ensure(stage.inputs[name]) / "data": shop.ensure(key)
             for name, key in stage.prepared.items()
+            if name in stage.inputs
         }
+    fits = {
+        name.removeprefix(FIT): AlignedEncoder.load(shop.ensure(key), lambda: encoder)
+        for name, key in stage.prepared.items()
+        if name.startswith(FIT)
+    }
     inputs = MethodInputs(
-        languages=stage.languages,
+        languages=tuple(lang for lang in stage.languages if lang not in fits),
         pivot=str(stage.params["pivot"]),
         pairs=shop.datasets(stage, "pairs"),
         bitext=shop.datasets(stage, "bitext"),
@@ -200,6 +206,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
     method = stage.plugin()
     found = method.align(encoder, inputs, shop.runtime_for(stage))
     aligned = returned(method, "align", found, AlignedEncoder)
+    aligned = aligned.joined(fits.values(), stage.languages) if fits else aligned
     refuse_unsound(method, stage.maker, aligned)
     if shop.runtime.rank == 0:
         aligned.save(folder)

@@ -6,6 +6,7 @@ RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections import Counter
 from functools import cache
@@ -49,6 +50,18 @@ TASKS = {
     "ner": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "pos": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "slots": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
+    "classification": (
+        "{columns: {first: sentence1, second: sentence2}, labels: [no, yes], epochs: 1,"
+        " data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
+    ),
+    "tagging": (
+        "{scheme: plain, data: {train: 'train.{pivot}.tags', dev: 'dev.{lang}.tags', test:"
+        " 'test.{lang}.tags'}, epochs: 1}"
+    ),
+    "spans": (
+        "{data: {train: 'train.{pivot}.json', dev: 'dev.{lang}.json', test: 'test.{lang}.json'},"
+        " epochs: 1, max_length: 96, doc_stride: 32}"
+    ),
 }
 """The smallest options of every task of the catalogue."""
 GRID = """
@@ -103,6 +116,26 @@ def _write_task_files(root):
             ]
             header = "id\tsentence1\tsentence2\tlabel\n"
             (root / f"{split}.{lang}.tsv").write_text(header + "".join(rows), encoding="utf-8")
+            texts = [TEXTS[lang][place] for place in places]
+            tags = [
+                "".join(f"{word} T{len(word) % 2}\n" for word in text.split()) for text in texts
+            ]
+            (root / f"{split}.{lang}.tags").write_text("\n".join(tags), encoding="utf-8")
+            asked = [
+                {
+                    "context": text,
+                    "qas": [
+                        {
+                            "id": f"{split}{place}",
+                            "question": "What?",
+                            "answers": [{"text": text.split()[0], "answer_start": 0}],
+                        }
+                    ],
+                }
+                for place, text in zip(places, texts, strict=True)
+            ]
+            data = {"data": [{"title": "t", "paragraphs": asked}]}
+            (root / f"{split}.{lang}.json").write_text(json.dumps(data), encoding="utf-8")
 
 
 def traits(name):

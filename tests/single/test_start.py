@@ -65,7 +65,7 @@ def test_files_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
     }
     with pytest.raises(StorageError, match="cannot be written"):
         write(tmp_path / "mine.yaml" / "below.yaml")
-    known = "init mein: is not one of the grids; there are quickstart, paper, mine, unseen, layers"
+    known = "init mein: is not one of the grids; there are quickstart, paper, mine, unseen, sets"
     with pytest.raises(RaxalignError, match=known):
         write_grid("mein")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from raxalign.languages import language, spelled
@@ -44,6 +44,9 @@ NTREX = tuple(_NTREX_CODES.split())
 from which ``eng-US`` differs in 62 of 1,997 lines.
 """
 
+_MASSIVE_CODES = """af am ar az bn cy da de el en es fa fi fr he hi hu hy id is it ja jv ka km kn
+ko lv ml mn ms my nb nl pl pt ro ru sl sq sv sw ta te th tl tr ur vi"""
+_MASSIVE = {code: code for code in _MASSIVE_CODES.split()} | {"zh-CN": "zh", "zh-TW": "zh-Hant"}
 _MLQA = ("ar", "de", "en", "es", "hi", "vi", "zh")
 _PAWSX = ("de", "en", "es", "fr", "ja", "ko", "zh")
 _XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
@@ -96,6 +99,8 @@ _OF_DATASETS: Mapping[str, Mapping[str, str]] = {
     "google/xquad": {code: code for code in _XQUAD},
     "facebook/flores": _LISTS["flores"],
     "Muennighoff/flores200": _LISTS["flores"],
+    "Davlan/sib200": _LISTS["flores"],
+    "mteb/amazon_massive_intent": _MASSIVE,
 }
 """Data set of the hub -> the code in its configurations -> the tag that it means."""
 
@@ -122,6 +127,23 @@ def hub_code(dataset: str, lang: str, codes: Codes) -> str:
     """
     given = own_code(lang, codes)
     return given if given != lang else _of_list(lang, _OF_DATASETS.get(dataset, {}))
+
+
+def lacking(dataset: str, languages: Iterable[str], codes: Codes) -> list[str]:
+    """Return the languages that a data set of the hub lacks, as far as its list is known.
+
+    >>> lacking("google/xquad", ["de", "sw", "fr"], {"fr": "french"}), lacking("x/y", ["de"], {})
+    (['sw'], [])
+    """
+    known = _OF_DATASETS.get(dataset)
+    return [
+        lang
+        for lang in languages
+        if known is not None
+        and own_code(lang, codes) == lang
+        and lang not in known
+        and spelled(lang, known.values()) is None
+    ]
 
 
 def opus_code(lang: str, codes: Mapping[str, str]) -> str:

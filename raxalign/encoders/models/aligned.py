@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -84,6 +84,16 @@ class AlignedEncoder:
     def toward(self, lang: str) -> AlignedEncoder:
         """The same encoder with the pivot's transforms for one other language."""
         return replace(self, direction=lang)
+
+    def joined(self, others: Iterable[AlignedEncoder], order: Sequence[str]) -> AlignedEncoder:
+        """The same encoder with the readouts of others too, which were each fitted for other
+        languages, in the order of these.
+        """
+        parts = [self, *others]
+        transforms = [transform for part in parts for transform in part.transforms]
+        transforms.sort(key=lambda found: order.index(found.toward or found.lang))
+        notes = {name: fact for part in parts for name, fact in part.notes.items()}
+        return replace(self, transforms=tuple(transforms), notes=notes)
 
     def inside_depth(self) -> int:
         """The highest layer with an inside transform, or the `frozen` one; 0 where neither is."""

@@ -126,6 +126,7 @@ class MapMethod(Method):
     """Maps vectors of one language onto those of the other by a map that is fitted on pairs."""
 
     accepts = frozenset({"transformer", "static"})
+    fits_alone = True
 
     params: MapParams
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.errors import RaxalignError
+from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.stage import Stage
 
@@ -39,6 +39,20 @@ _ROW_BYTES = 150
 """Bytes of a row in the file of a task: those of XNLI and PAWS-X have some more."""
 
 _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
+
+
+def corpus_faults(grid: Grid, stages: Iterable[Stage]) -> Iterator[Fault]:
+    """Yield the languages of which some stages read text that their corpus is known not to have,
+    each where it is named.
+    """
+    read = {(str(s.params["lang"]), s.maker): s for s in stages if s.kind == "bitext"}
+    for (lang, _), stage in read.items():
+        if why := stage.plugin().lacks(lang, grid.pivot):
+            naming = [task for task in grid.tasks if lang in task.unseen]
+            line = naming[0].line_of("languages") if naming else grid.lines.get("languages")
+            key = f"tasks.{naming[0].name}.languages" if naming else "languages"
+            remedy = "take it out, or give it a corpus of its own in `corpus: {by_language: ...}`"
+            yield Fault(line, key, why, remedy)
 
 
 def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:

@@ -20,7 +20,7 @@ from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
-from raxalign.plan.expansion.data import SharedStages
+from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
@@ -157,7 +157,16 @@ def expand(
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
-    return expansion.plan()
+    return _with_text(grid, expansion.plan())
+
+
+def _with_text(grid: Grid, plan: Plan) -> Plan:
+    """Return a plan whose corpora have all languages that are read, as far as is known; raises
+    `GridError` with the others.
+    """
+    if faults := list(corpus_faults(grid, plan.stages.values())):
+        raise GridError(grid.path, faults)
+    return plan
 
 
 _Groups = tuple[tuple[str, ...], ...]

@@ -19,7 +19,7 @@ from raxalign.plan.expansion.data import (
     prepared_rows,
 )
 from raxalign.plan.metrics import faults as metric_faults
-from raxalign.plan.stage import Stage
+from raxalign.plan.stage import FIT, Stage
 from raxalign.tasks.base import TaskNeeds
 
 if TYPE_CHECKING:
@@ -258,13 +258,18 @@ class TaskStages:
             return aligned, why
         method = alignment.method.reading(refit.pooling)
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
-        fitted = replace(
-            aligned,
-            params=params,
-            inputs={**aligned.inputs, "encoder": trained.key},
-            options=method.params.model_dump_json(by_alias=True),
-        )
-        return self.shared.add(fitted), ""
+        options = method.params.model_dump_json(by_alias=True)
+
+        def again(stage: Stage) -> Stage:
+            fits = {
+                name: again(self.shared.stages[key]).key for name, key in stage.prepared.items()
+            }
+            inputs = {**stage.inputs, "encoder": trained.key}
+            own = {**params, "languages": stage.params["languages"]}
+            made = replace(stage, params=own, inputs=inputs, options=options, prepared=fits)
+            return self.shared.add(made)
+
+        return again(aligned), ""
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""
@@ -327,7 +332,7 @@ class TrialInputs:
             found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}
-        prepared: dict[str, str] = {}
+        prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
             prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
         params: dict[str, Any] = {
@@ -370,6 +375,17 @@ class TrialInputs:
                 for lang in (*self.languages, shared.grid.pivot)
             }
         return inputs
+
+    def _shared_fits(self, shared: SharedStages) -> dict[str, str]:
+        """Add the fits of those languages that are in several sets, where a method fits each by
+        itself; return their keys.
+        """
+        several = len(self.languages) > 1 and self.method.fits_alone
+        return {
+            f"{FIT}{lang}": replace(self, languages=(lang,)).stage(shared).key
+            for lang in (self.languages if several else ())
+            if sum(lang in own for own in shared.grid.sets.values()) > 1
+        }
 
     def reads_training(self, shared: SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from raxalign.analysis.cells import MEANS, Cell, Value, mean_name
+from raxalign.analysis.cells import MEANS, Cell, Value, compared_mean, mean_name
 from raxalign.plan.names import searched_mark
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.results import Results, table_of
@@ -97,8 +97,8 @@ def colour_of(results: Results, cell: Cell) -> int:
 
 
 def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
-    """Return the mean over languages."""
-    name = mean_name(cell, task, metric, split)
+    """Return the mean over languages by which cells are chosen."""
+    name = compared_mean(cell, task, metric, split)
     return cell.values[name] if name is not None else None
 
 

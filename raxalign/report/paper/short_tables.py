@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.measured import spoken
+from raxalign.plan.names import base_names
 from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
@@ -40,7 +41,9 @@ def shown_lines(
         answered = [leader(results, compared, tables[0])[0]] if tables else []
         chosen = {id(cell) for cell in (*best.values(), *answered)}
         kept = [cell for cell in there if id(cell) in chosen]
-    return sorted(kept, key=lambda cell: id(cell) not in bases), len(there) - len(kept)
+    sets = list(dict.fromkeys(cell.set for cell in there))
+    kept = sorted(kept, key=lambda cell: (sets.index(cell.set), id(cell) not in bases))
+    return kept, len(there) - len(kept)
 
 
 def one_per_method(left_out: int) -> str:
@@ -137,7 +140,8 @@ def _caption(
         yield "±: half the width of the 95 % interval over runs and examples."
     if around < len(own):
         yield "No ±: a single run of what depends on its seed, or no stored predictions."
-    bases = dict.fromkeys(named(found.baseline, results.plan) for found in shown if found.baseline)
+    pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
+    bases = base_names(pairs, results.plan)
     if bases:
         yield (
             f"▲ (and bold): significantly better than the baseline ({', '.join(bases)}), ▼: worse,"

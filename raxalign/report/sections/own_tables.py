@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
-from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
+from raxalign.plan.names import base_names
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.names import capitalized, in_columns, named, under
@@ -41,8 +42,9 @@ class OwnTables(Section):
     def _against(self) -> str:
         """What the values are compared with."""
         results = self.material.results
-        bases = self.material.judge.baselines
-        names = list(dict.fromkeys(named(cell, results.plan) for cell in bases))
+        judged = self.material.judge.compared
+        pairs = [(entry.cell, entry.baseline) for entry in judged if entry.baseline]
+        names = base_names(pairs, results.plan)
         if names:
             return (
                 "Under each value: its 95 % interval, and its difference to the baseline"
@@ -81,6 +83,8 @@ class OwnTables(Section):
         """A value with what is known of it; over too few pairs nothing is marked."""
         judge, unit = self.material.judge, self.material.results.unit(name[0], name[2])
         value, found = cell.values.get(name), judge.of(cell, name)
+        if value is None and cell.set and name[1] in MEANS:
+            return Entry("–", state="empty")
         if value is None:
             return Entry("not run", state="absent")
         if found is None:

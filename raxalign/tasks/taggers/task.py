@@ -47,11 +47,11 @@ METRICS = tuple(_RATIOS)
 class TaggingTask(TransferTask):
     """Zero-shot transfer of a tagger. A subclass gives its tags and where its data has them."""
 
-    entities: ClassVar[bool] = True
+    entities: bool = True
     """Whether tags are O, B-type and I-type, and mark entities."""
-    labels: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
     """All types of entities, or all tags. Without them they are those of the data."""
-    columns: ClassVar[TagColumns] = TagColumns()
+    columns: TagColumns = TagColumns()
     """Where files and data sets have words and tags."""
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""

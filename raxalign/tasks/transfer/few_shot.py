@@ -17,6 +17,10 @@ from raxalign.tasks.transfer.rows import TaskRows
 
 SHOT_OPTIONS = ("shots", "draws", "shot_epochs", "shot_learning_rate")
 """What evaluations read and the training on the pivot does not."""
+PAPERS = (
+    *("shots=, lauscher2020", "shots=, zhao2021shots"),  # a comma: there are more than 0
+    *("average=last schmidt2023", "average=runs schmidt2023", "average=runs wortsman2022"),
+)
 _NAME = "shots{k}_"
 
 

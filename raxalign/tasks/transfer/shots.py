@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raxalign.arrays import Ints
+from raxalign.caveats import listener
 from raxalign.tasks.transfer.few_shot import refuse_too_few
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.training import TrainingRun, Tuning
@@ -68,6 +69,8 @@ class FewShots:
         tuning = Tuning(self.model, self.head.batches(self.model, {self.lang: rows}))
         name = f"{self.head.task.name}-{self.lang}-shots{shots}"
         tuning.fit(self.settings(), TrainingRun(runtime, name, start.parent), None)
+        if (heard := listener()) is not None:  # few steps end where they end
+            heard.still_falling.pop(name, None)
 
     def settings(self) -> TrainSettings:
         """Return the settings of the training on few examples."""

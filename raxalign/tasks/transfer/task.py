@@ -12,7 +12,7 @@ from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.measured import parted
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
-from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, Average, faults_of
+from raxalign.tasks.transfer.few_shot import PAPERS, SHOT_OPTIONS, Average, faults_of
 from raxalign.tasks.transfer.outcome import Selection, kept
 from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
@@ -46,6 +46,10 @@ class TransferTask(Task):
     refit_needs: ClassVar[str] = ""
     """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.papers = (*cls.papers, *(paper for paper in PAPERS if paper not in cls.papers))
 
     def __init__(self, params: TransferParams) -> None:
         super().__init__(params)
