@@ -175,7 +175,7 @@ class _Profile:
 
     def intervals(self, cell: Cell, names: Sequence[Name]) -> dict[Name, Ends]:
         """Return the intervals of those values that have one."""
-        found = {}
+        found: dict[Name, Ends] = {}
         for name, runs in self.predictions.runs(cell, names).items():
             around = interval(runs)
             if around is not None:
@@ -215,9 +215,12 @@ class _Profile:
                 if not points:
                     continue
                 langs, rows, ys = zip(*points, strict=True)
-                sums = {"mean over layers": fmean, "largest over layers": max}
-                for where, of in sums.items() if len(layers) > 1 else ():
-                    found = correlate_groups([of(row) for row in rows], ys, langs)
+                pooled = {
+                    "mean over layers": [fmean(row) for row in rows],
+                    "largest over layers": [max(row) for row in rows],
+                }
+                for where, xs in pooled.items() if len(layers) > 1 else ():
+                    found = correlate_groups(xs, ys, langs)
                     yield _Correlated(measure, where, task, None, found)
                 for place, layer in enumerate(layers):
                     found = correlate_groups([row[place] for row in rows], ys, langs)
