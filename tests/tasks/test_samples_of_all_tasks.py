@@ -5,6 +5,7 @@ tested, and the sample that is tested is of that value.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -20,12 +21,14 @@ from tests.grids import ENCODER, write_grid
 from tests.tasks.conftest import UNTESTED
 
 pytestmark = pytest.mark.slow
+OWN_MTEB_TASKS = Path(__file__).with_name("own_mteb_tasks.py")
 PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
 TASKS = (
     "classification: {columns: {first: sentence1, second: sentence2}, epochs: 1,"
     ' data: {train: "train.{pivot}", dev: "rows.{lang}"}}',
     'dictionary_retrieval: {dictionary: "words.{lang}"}',
     f"mlqa: {{{PHRASEBOOK}}}",
+    f"mteb: {{tasks: [OwnPairs, OwnTopics], definitions: {OWN_MTEB_TASKS}}}",
     f"ner: {{{PHRASEBOOK}}}",
     'pawsx: {data: {train: "train.{pivot}", dev: "rows.{lang}"}, epochs: 1}',
     f"pos: {{{PHRASEBOOK}}}",
