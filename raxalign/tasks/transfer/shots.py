@@ -37,7 +37,10 @@ class FewShots:
         self.runtime = replace(runtime, checkpoints=None, watch=None, report=_unheard)
         found = head.check_trained(head.rows("train", lang))
         usable = np.flatnonzero(head.learnable(found))
-        self.rows, self.left_out = found.at(usable), len(found) - len(usable)
+        self.rows, less = found.at(usable), len(found) - len(usable)
+        told = f"{less:,} of {len(found):,} {found.noun} are not drawn as shots"
+        told = f"{told}: the pivot's training set does not have their labels"
+        self.notes = {f"{lang}/shots": {"left_out": less, "warning": told}} if less else {}
         refuse_too_few(found, len(usable), self.params.shots[-1])
         self.model = head.new_model(aligned, runtime.seed)
 
