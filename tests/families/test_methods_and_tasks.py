@@ -56,6 +56,10 @@ TASKS = {
         "{columns: {first: sentence1, second: sentence2}, labels: [no, yes], epochs: 1,"
         " data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
     ),
+    "bitext_mining": (
+        "{data: {dev: {text: 'mined.{side}', gold: mined.gold},"
+        " test: {text: 'mined.{side}', gold: mined.gold}}}"
+    ),
     "tagging": (
         "{scheme: plain, data: {train: 'train.{pivot}.tags', dev: 'dev.{lang}.tags', test:"
         " 'test.{lang}.tags'}, epochs: 1}"
@@ -109,6 +113,10 @@ def _write_task_files(root):
     (root / "text.txt").write_text(
         "".join(f"{' '.join(a)} ||| {' '.join(b)}\n" for a, b in pairs), encoding="utf-8"
     )
+    for lang, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
+        numbered = [f"{i}\t{' '.join(words)}" for i, words in enumerate(side)]
+        (root / f"mined.{lang}").write_text("\n".join(numbered), encoding="utf-8")
+    (root / "mined.gold").write_text("0\t0\n1\t1\n", encoding="utf-8")
     (root / "links.txt").write_text("0-0 1-1 2-2\n" * len(pairs), encoding="utf-8")
     for split, places in (("train", (0, 1, 2, 3)), ("dev", (4, 5, 6)), ("test", (7, 8, 9))):
         for lang in ("de", "en"):

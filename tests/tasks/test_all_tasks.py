@@ -22,6 +22,9 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dictionary_retrieval": {"dictionary": "d.txt"},
     "word_alignment": {"data": GOLD},
     "slots": {"data": "phrasebook"},
+    "bitext_mining": {
+        "data": {split: {"text": "t.{side}", "gold": "g"} for split in ("dev", "test")}
+    },
     "mteb": {"tasks": ["NTREXBitextMining"]},
 }
 NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
@@ -139,6 +142,7 @@ LAYERS = tuple(f"layer3_{name}" for name in ("language_probe", *ANISOTROPY))
 NUMBERS = {
     "representation": (*ANISOTROPY, *LAYERS[1:]),
     "sentence_retrieval": ("max_rank",),
+    "bitext_mining": ("threshold",),
 }
 LOWER = {
     "word_alignment": ("alignment_error_rate",),
@@ -147,6 +151,7 @@ LOWER = {
 NEITHER = {
     "representation": ("language_probe", *ANISOTROPY, *LAYERS),
     "sentence_retrieval": ("pivot_language",),
+    "bitext_mining": ("threshold",),
 }
 
 

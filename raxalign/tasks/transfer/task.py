@@ -131,8 +131,8 @@ class TransferTask(Task):
         return super().refuses_unseen()
 
     def ignores_unseen(self) -> bool:
-        """Return whether the pivot alone is trained on and chooses the weights."""
-        return self.selection() in ("pivot-dev", "last") and not self.translates()
+        """Return whether the pivot alone, or nothing, chooses the weights."""
+        return self.selection() in ("pivot-dev", "last")
 
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
