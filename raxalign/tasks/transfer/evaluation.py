@@ -58,9 +58,7 @@ class _Found:
     weights that were chosen, and notes on what few examples are drawn from.
     """
 
-    values: dict[tuple[str, str, str], list[float]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    values: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     tables: list[pa.Table] = field(default_factory=list)
     chosen: dict[str, object] = field(default_factory=dict)
     notes: dict[str, object] = field(default_factory=dict)
@@ -72,14 +70,14 @@ class _Found:
         for held in held_out:
             values = scorer.score(held, points[held.label], self.tables)
             for metric, value in values.items():
-                self.values[held.label, metric, held.split].append(value)
+                self.values.setdefault((held.label, metric, held.split), []).append(value)
         few = dict.fromkeys(held.label for held in held_out if held.label != head.pivot)
         for lang in few if head.params.shots[-1] else ():
             shots = FewShots(head, scorer.view, lang, runtime)
             self.notes |= shots.notes
             there = [held for held in held_out if held.label == lang]
             for name, value in scorer.score_few(shots, there, points[lang], self.tables):
-                self.values[name].append(value)
+                self.values.setdefault(name, []).append(value)
 
     def scores(self) -> list[Score]:
         """Return the scores: a pivot that moves differently for each language has the mean over its
