@@ -52,6 +52,8 @@ COMMIT = "c" * 40
 BERT = {
     "hub:bert-base-multilingual-cased": COMMIT,
     f"depth:bert-base-multilingual-cased@{COMMIT}": "12",
+    "hub:xlm-roberta-base": COMMIT,
+    f"depth:xlm-roberta-base@{COMMIT}": "12",
 }
 # languages, sizes of the training sets, seeds: as the papers have them
 PAPERS = {

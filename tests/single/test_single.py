@@ -170,7 +170,7 @@ NO_LAYER = {"aligner": "simalign", "encoder": "encoder", "device": "cpu"}
         ({"heldout": 500}, rf"Lower --heldout \(now 500\); l{LOWER_SENTENCES}"),
         ({"heldout": 500, "sentences": None}, r"Lower --heldout \(now 500\)$"),
         ({"heldout": 0, "sentences": 300}, f"L{LOWER_SENTENCES}"),
-        ({"encoder": "e"}, "--encoder e: fast_align reads no encoder; .*: simalign"),
+        ({"encoder": "e"}, "--encoder e: fast_align reads no encoder; .*: awesome_align, simalign"),
         ({"device": "cpu"}, "--device cpu: fast_align reads no encoder"),
         (NO_LAYER, r"--aligner simalign: layer: .*layers 0 .* to 2"),
     ],
