@@ -6,6 +6,7 @@ RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections import Counter
 from functools import cache
@@ -30,6 +31,13 @@ from tests.methods.toy import toy_inputs
 pytestmark = pytest.mark.slow
 
 
+def files(form):
+    """The options on local files of a form, and one epoch; languages have the grid's codes."""
+    paths = (("train", "pivot"), ("dev", "lang"), ("test", "lang"))
+    data = ", ".join(f"{split}: '{split}.{{{lang}}}.{form}'" for split, lang in paths)
+    return f"data: {{{data}}}, codes: {{en: en, de: de}}, epochs: 1"
+
+
 TASKS = {
     "retrieval": "{layers: 0-1}",
     "dictionary_retrieval": "{dictionary: words.txt}",
@@ -49,6 +57,18 @@ TASKS = {
     "ner": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "pos": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "slots": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
+    "classification": f"{{{files('tsv')}, columns: {{first: sentence1, second: sentence2}}}}",
+    "sib200": f"{{{files('topics')}}}",
+    "mldoc": f"{{{files('news')}}}",
+    "massive_intents": f"{{{files('jsonl')}}}",
+    "belebele": f"{{{files('choices.jsonl')}}}",
+    "tagging": f"{{{files('tags')}}}",
+    "massive_slots": f"{{{files('tags')}}}",
+    "panx": f"{{{files('tags')}}}",
+    "masakhaner": f"{{{files('tags')}}}",
+    "spans": f"{{{files('squad')}, max_length: 96, doc_stride: 32}}",
+    "xquad": f"{{{files('squad')}, max_length: 96, doc_stride: 32}}",
+    "tydiqa": f"{{{files('squad')}, max_length: 96, doc_stride: 32}}",
 }
 """The smallest options of every task of the catalogue."""
 GRID = """
@@ -103,6 +123,39 @@ def _write_task_files(root):
             ]
             header = "id\tsentence1\tsentence2\tlabel\n"
             (root / f"{split}.{lang}.tsv").write_text(header + "".join(rows), encoding="utf-8")
+            forms = _forms([TEXTS[lang][place] for place in places], lang, split)
+            for form, text in forms.items():
+                (root / f"{split}.{lang}.{form}").write_text(text, encoding="utf-8")
+
+
+def _forms(texts, lang, split):
+    """The files of some sentences as data sets are published, by their endings."""
+    topics, news = ("travel", "health"), ("CCAT", "MCAT")
+    words = [f"{text.split()[0]} B-PER\n{text.split()[1]} O\n\n" for text in texts]
+    intents = [{"utt": t, "intent": topics[k % 2], "locale": lang} for k, t in enumerate(texts)]
+    asked = [
+        {"passage": t, "question": "?", **{f"answer{i}": t.split()[0] + str(i) for i in "1234"}}
+        for t in texts
+    ]
+    answers = [{"text": text.split()[0], "answer_start": 0} for text in texts]
+    paragraphs = [
+        {"context": t, "qas": [{"id": f"{split}-{k}", "question": "?", "answers": [answers[k]]}]}
+        for k, t in enumerate(texts)
+    ]
+    return {
+        "topics": "index_id\tcategory\ttext\n"
+        + "".join(f"{k}\t{topics[k % 2]}\t{text}\n" for k, text in enumerate(texts)),
+        "news": "".join(f"{news[k % 2]}\t{text}\n" for k, text in enumerate(texts)),
+        "jsonl": "".join(
+            json.dumps({**row, "id": k, "partition": split}) + "\n" for k, row in enumerate(intents)
+        ),
+        "choices.jsonl": "".join(
+            json.dumps({**row, "correct_answer_num": 1 + k % 4}) + "\n"
+            for k, row in enumerate(asked)
+        ),
+        "tags": "".join(words),
+        "squad": json.dumps({"data": [{"paragraphs": paragraphs}]}),
+    }
 
 
 def traits(name):

@@ -22,6 +22,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dictionary_retrieval": {"dictionary": "d.txt"},
     "word_alignment": {"data": GOLD},
     "slots": {"data": "phrasebook"},
+    "tagging": {"data": "phrasebook"},
 }
 NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
 PAPER = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,6 +33,8 @@ class TagColumns:
     `word` and `tag` are columns from 0; negative ones count from the end. They are `given` where
     the user named both, so that they do not follow from the file. `header` names the columns of
     tab-separated files with a header and one sentence per line, as MultiATIS++ has them.
+    `annotated` is the hub's column of whole requests with their slots in brackets, as MASSIVE has
+    them (empty: there is none).
     """
 
     words: Names = "tokens"
@@ -41,6 +44,7 @@ class TagColumns:
     tag: int = -1
     given: bool = False
     header: tuple[str, str] = ("utterance", "slot_labels")
+    annotated: str = ""
 
 
 def listed(names: Names) -> tuple[str, ...]:
@@ -60,8 +64,9 @@ Made = tuple[Sequence[str], Sequence[str]]
 class TagScheme:
     """What the data of a tagging task is, for its readers: whether tags are O, B-type and I-type,
     and mark entities; all types of entities, or all tags (none: those of the training data); the
-    columns; the data set's own names of languages; and what is done with a row that has other
-    numbers of words and of tags.
+    columns; the data set's own names of languages; what is done with a row that has other
+    numbers of words and of tags; and whether entities of types that are not among `labels` are
+    outside (O), or an error.
     """
 
     entities: bool = True
@@ -69,6 +74,7 @@ class TagScheme:
     columns: TagColumns = TagColumns()
     languages: LanguageNames = field(default_factory=dict)
     mismatched: Literal["refuse", "drop"] = "refuse"
+    others_outside: bool = False
 
     def knows(self, tag: str) -> bool:
         """Whether it is a tag of the task."""
@@ -77,7 +83,8 @@ class TagScheme:
         if tag == OUTSIDE:
             return True
         kind = tag[2:]
-        return tag[:2] in ("B-", "I-") and bool(kind) and (not self.labels or kind in self.labels)
+        found = not self.labels or self.others_outside or kind in self.labels
+        return tag[:2] in ("B-", "I-") and bool(kind) and found
 
     def known(self) -> str:
         """Says in a sentence what tags there are."""
@@ -88,6 +95,8 @@ class TagScheme:
 
     def final(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Returns the tags of a sentence as they are learnt: entities in IOB2."""
+        if self.others_outside:
+            tags = [tag if tag[2:] in self.labels else OUTSIDE for tag in tags]
         return iob2(tags) if self.entities else tuple(tags)
 
     @property
@@ -111,6 +120,26 @@ def iob2(tags: Sequence[str]) -> tuple[str, ...]:
         found.append(f"B-{kind}" if tag.startswith("I-") and kind != inside else tag)
         inside = kind
     return tuple(found)
+
+
+def in_brackets(text: str, *, characters: bool) -> tuple[list[str], list[str]]:
+    """Return the words and tags of a request whose slots are in brackets, divided at blanks;
+    with `characters` words that are not ASCII alone are divided into characters.
+
+    >>> in_brackets("wake me at [time : nine am]", characters=False)[1]
+    ['O', 'O', 'O', 'B-time', 'I-time']
+    >>> in_brackets("[date : 明天] 叫 me", characters=True)
+    (['明', '天', '叫', 'me'], ['B-date', 'I-date', 'O', 'O'])
+    """
+    words, tags = list[str](), list[str]()
+    for plain, kind, inside in re.findall(r"([^\[]+)|\[\s*([^\s:]+)\s*:([^\]]*)\]", text):
+        found = (plain or inside).split()
+        if characters:
+            found = [part for word in found for part in ([word] if word.isascii() else word)]
+        words += found
+        follow = [f"{'I' if at else 'B'}-{kind}" for at in range(len(found))]
+        tags += follow if kind else [OUTSIDE] * len(found)
+    return words, tags
 
 
 ENTITIES = TagScheme()

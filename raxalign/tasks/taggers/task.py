@@ -53,6 +53,8 @@ class TaggingTask(TransferTask):
     """All types of entities, or all tags. Without them they are those of the data."""
     columns: ClassVar[TagColumns] = TagColumns()
     """Where files and data sets have words and tags."""
+    others_outside: ClassVar[bool] = False
+    """Whether entities of types that are not among `labels` are outside (O), or an error."""
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
     row_options = (*TransferTask.row_options, "encoding", "columns", "mismatched")
@@ -89,7 +91,14 @@ class TaggingTask(TransferTask):
         columns, named = self.columns, self.params.columns
         if named is not None:
             columns = replace(columns, word=named.word, tag=named.tag, given=True)
-        return TagScheme(self.entities, self.labels, columns, self.names, self.params.mismatched)
+        return TagScheme(
+            self.entities,
+            self.labels,
+            columns,
+            self.names,
+            self.params.mismatched,
+            self.others_outside,
+        )
 
     def head(self, inputs: TaskInputs) -> TagHead:
         """Return the reader of the sentences, and the maker and judge of taggers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from raxalign.tasks.transfer.head import Head
     from raxalign.train.runtime import Runtime
 
+_MANY = 60
+"""So many languages are counted in a message, and not listed."""
+
 
 class TransferTask(Task):
     """Task that is trained on the pivot, or on translations too, and evaluated everywhere."""
@@ -35,6 +39,8 @@ class TransferTask(Task):
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
     and columns; others go by their codes.
     """
+    covers: ClassVar[frozenset[str]] = frozenset()
+    """All languages of the hub's data set; empty where they are not known."""
     row_options: ClassVar[tuple[str, ...]] = ("data", "codes", "phrasebook", "max_train")
     """The options that decide which training rows there are."""
     one_language_files: ClassVar[bool] = True
@@ -328,11 +334,23 @@ class TransferTask(Task):
             )
         return faults
 
+    def _languages_lacking(self, languages: tuple[str, ...]) -> list[str]:
+        """Languages that the hub's data set does not have, where all of its languages are known."""
+        known = {*self.covers, *self.params.codes} if self.covers else {*languages}
+        lacking = [lang for lang in languages if spelled(lang, known) is None]
+        near = [code for lang in lacking for code in get_close_matches(lang, known, 1, 0.6)]
+        told = f"it has {', '.join(sorted(known)) if len(known) < _MANY else len(known)}"
+        told = f"did you mean {', '.join(near)}?" if near else told
+        remedy = "leave it out of the task's `languages`, or name the data's own code in `codes`"
+        lacks = f"the data set of the hub has no {', '.join(lacking)} ({told}); {remedy}"
+        return [lacks] if lacking else []
+
     def _data_faults(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A data set of the hub without a name, and rows that the phrasebook does not have."""
         if self.params.data == "hub":
-            named = all(found.dataset for found in self.hub_sets(pivot, pivot).values())
-            return [] if named else ["data: hub needs the name of a data set (dataset)"]
+            if not all(found.dataset for found in self.hub_sets(pivot, pivot).values()):
+                return ["data: hub needs the name of a data set (dataset)"]
+            return self._languages_lacking(self.languages(languages, pivot))
         if self.params.data != "phrasebook":
             return []
         from raxalign.corpora.phrases.rows import LANGS, held
