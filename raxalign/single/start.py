@@ -12,7 +12,7 @@ from raxalign.catalog import catalog
 from raxalign.config.spaces import KINDS
 from raxalign.errors import RaxalignError, StorageError
 
-_FIRST = ("quickstart", "paper", "mine", "unseen", "sets")
+_FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "sib200")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
 """What there is a first plug-in of, with the folder of its kind."""
 _TEMPLATES = Path(__file__).with_name("templates")

@@ -152,12 +152,12 @@ def test_a_language_that_a_set_lacks_is_said_in_the_plan(kind):
 
 
 def questions(folder, name, n, seed):
-    """The answer that the passage begins with is right."""
+    """The right answer is one word in all questions."""
     generator = np.random.default_rng(seed)
     lines = []
     for i in range(n):
-        answers = list(generator.permutation(WORDS[:8])[:4])
-        right = int(generator.integers(4))
+        answers = list(generator.permutation([WORDS[0], *generator.permutation(WORDS[1:8])[:3]]))
+        right = answers.index(WORDS[0])
         passage = f"{answers[right]} {' '.join(generator.choice(WORDS[8:], 4))}"
         row = {"link": f"l{i}", "flores_passage": passage, "question": f"w{8 + i % 4}"}
         row |= {f"mc_answer{k}": answer for k, answer in enumerate(answers, 1)}
@@ -167,7 +167,7 @@ def questions(folder, name, n, seed):
 
 @pytest.fixture
 def choices(tmp_path):
-    questions(tmp_path, "train.jsonl", 200, 0)
+    questions(tmp_path, "train.jsonl", 48, 0)
     for k, lang in enumerate(("eng_Latn", "deu_Latn")):
         questions(tmp_path, f"{lang}.jsonl", 40, k + 1)
     data = {"train": f"{tmp_path}/train.jsonl", "test": f"{tmp_path}/{{lang}}.jsonl"}
@@ -175,9 +175,9 @@ def choices(tmp_path):
 
 
 def test_the_right_answer_is_learnt_and_chosen_among_four(tmp_path, tiny, choices):
-    task = made("belebele", **choices, epochs=6, learning_rate=3e-3, batch_size=16)
+    task = made("belebele", **choices, epochs=3, learning_rate=1e-2, batch_size=8)
     outcome, notes = trained(task, AlignedEncoder(tiny(WORDS)), tmp_path / "tuned")
-    assert notes["rows"] == 200
+    assert notes["rows"] == 48
     table = outcome.predictions
     parts = np.stack([table[name].to_numpy() for name in "1234"], 1)
     assert parts.sum(1) == pytest.approx(np.ones(80), abs=1e-5)
@@ -186,7 +186,7 @@ def test_the_right_answer_is_learnt_and_chosen_among_four(tmp_path, tiny, choice
     right = [a == b for a, b in zip(found, table["label"].to_pylist(), strict=True)]
     values = scores(outcome, "accuracy")
     assert values["avg", "test"] == pytest.approx(np.mean(right))
-    assert values["en", "test"] > 0.35  # a guesser has .25
+    assert values["en", "test"] > 0.9
 
 
 def test_an_answer_of_a_question_is_scored_as_a_pair_with_its_passage(tmp_path, tiny, choices):

@@ -53,7 +53,8 @@ def pawsx(folder):
 
 
 def ner(folder):
-    return {"data": write_names(folder), "codes": {"en": "eng", "de": "swa"}}, {}
+    options = {"data": write_names(folder), "codes": {"en": "eng", "de": "swa"}}
+    return {**options, "columns": {"word": 0, "tag": 1}}, {}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +97,8 @@ def test_the_metric_that_is_asked_for_is_the_main_one(tmp_path, tiny):
     assert (task.main_metric, task.guessing) == ("macro_f1", None)
     options = f"{{kind: classification, data: {{train: '{data['train']}', dev: '{data['dev']}'}}"
     options += ", columns: {first: question1, second: question2, label: is_duplicate}"
-    grid = write_grid(
-        tmp_path, tasks=(f"same: {options}, metric: macro_f1}}", f"plain: {options}}}")
-    )
+    tasks = f"same: {options}, metric: macro_f1}}", f"plain: {options}}}"
+    grid = write_grid(tmp_path, languages="{each: [de]}", tasks=tasks)
     plan = open_grid(grid, storage=str(tmp_path / "storage")).plan
     assert (plan.main_metric("same"), plan.main_metric("plain")) == ("macro_f1", "accuracy")
 
@@ -122,19 +122,19 @@ FILES = "data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv'}"
         ("sib20: {}", r"did you mean sib200\?"),
         (
             f"x: {{kind: classification, {FILES}, columns: {{first: a, second: a}}}}",
-            r"yaml:\d+: .*two of first, second and label are 'a'",
+            r"line \d+: .*two of first, second and label are 'a'",
         ),
         (
             f"x: {{kind: classification, {FILES}, columns: {{first: a}}, labels: [yes]}}",
-            r"yaml:\d+: .*labels are yes: write two or more different ones",
+            r"line \d+: .*labels are yes: write two or more different ones",
         ),
         (
             f"x: {{kind: classification, {FILES}, columns: {{frist: a}}}}",
-            r"yaml:\d+: .*frist.*did you mean first\?",
+            r"line \d+: .*frist.*did you mean first\?",
         ),
         (
             f"x: {{kind: classification, {FILES}, columns: {{first: a}}, aliases: {{b: c}}}}",
-            r"yaml:\d+: .*c is not among `labels`",
+            r"line \d+: .*c is not among `labels`",
         ),
     ],
 )
@@ -162,6 +162,7 @@ def test_columns_and_labels_that_the_files_lack_are_said_with_file_and_line(tmp_
     )
     (tmp_path / "train.en.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\t1\n", "utf-8")
     task = made("classification", data=data, columns=PAWSX)
+    head = task.head(TaskInputs("en"))
+    rows = [head.rows("train", "en")]
     with pytest.raises(DataError, match=r"train\.en\.tsv: has the label 1 alone"):
-        head = task.head(TaskInputs("en"))
-        head.labels_of([head.rows("train", "en")])
+        head.labels_of(rows)
