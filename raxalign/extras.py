@@ -11,6 +11,7 @@ EXTRAS = {
     "peft": "lora",
     "jieba": "segment",
     "pythainlp": "segment",
+    "mteb": "mteb",
     "s3fs": "s3",
     "gcsfs": "gcs",
 }

@@ -20,7 +20,7 @@ Motion = Literal["any", "rigid", "rotation"]
 
 FEW = 30
 """Pairs: an accuracy over fewer is an accident of the data."""
-_SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1"}
+_SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1", "mexa": "MEXA", "cka": "CKA"}
 _AFTER_SHOTS = re.compile(r"shots(\d+)_(.+)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = r"-?[0-9.]+(?:e[-+]?[0-9]+)?"

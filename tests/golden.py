@@ -87,7 +87,14 @@ LATER_METHODS = """
 """
 LATER_TASKS = """
   sentence_retrieval: {}
+  classification: {preset: sib200, revision: "COMMIT"}
+  tagging: {preset: panx, revision: "COMMIT"}
+  spans: {data: {train: "rows.{pivot}", dev: "rows.{lang}"}}
+  bitext_mining:
+    data: {dev: {text: "rows.{side}", gold: gold.de}, test: {text: "rows.{side}", gold: gold.fr}}
+  mteb: {tasks: [NTREXBitextMining]}
 """
+LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT)
 EACH, TOGETHER = "{each: [de, fr]}", "{together: [de, fr]}"
 GRIDS = {
     "each": grid(EACH, methods=METHODS, tasks=TASKS),

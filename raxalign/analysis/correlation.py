@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from raxalign.sample import Floats
+
 
 @dataclass(frozen=True)
 class Correlation:
@@ -30,6 +32,52 @@ def correlate(x: Sequence[float], y: Sequence[float]) -> Correlation:
     if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
         return Correlation(None, None, len(x))
     return Correlation(_pearson(x, y), _pearson(_ranks(x), _ranks(y)), len(x))
+
+
+@dataclass(frozen=True)
+class GroupedCorrelation:
+    """The correlation of points that come in groups which are not independent in themselves, with
+    Pearson's 95 % interval for groups like these (None: it cannot be formed).
+    """
+
+    found: Correlation
+    groups: int
+    interval: tuple[float, float] | None
+
+
+def correlate_groups(
+    x: Sequence[float], y: Sequence[float], groups: Sequence[str]
+) -> GroupedCorrelation:
+    """Correlate points whose groups are a sample, as the languages are of points by language and
+    method.
+
+    The interval leaves out one group at a time (the jackknife), on Fisher's z, with Student's t of
+    one degree less than there are groups. Counting all points as independent would make it too
+    narrow, as those of one language go together.
+    """
+    from scipy.special import stdtrit
+
+    names = list(dict.fromkeys(groups))
+    found = correlate(x, y)
+    if found.pearson is None or len(names) < 3:
+        return GroupedCorrelation(found, len(names), None)
+    without = []
+    for left in names:
+        kept = [place for place, name in enumerate(groups) if name != left]
+        without.append(correlate([x[i] for i in kept], [y[i] for i in kept]).pearson)
+    if any(r is None for r in without):
+        return GroupedCorrelation(found, len(names), None)
+    zs = _fisher(np.array(without, np.float64))
+    error = float(np.sqrt((len(zs) - 1) / len(zs) * np.square(zs - zs.mean()).sum()))
+    half = float(stdtrit(len(zs) - 1, 0.975)) * error
+    middle = float(_fisher(np.array(found.pearson)))
+    ends = float(np.tanh(middle - half)), float(np.tanh(middle + half))
+    return GroupedCorrelation(found, len(names), ends)
+
+
+def _fisher(correlations: Floats) -> Floats:
+    """Fisher's z, for ±1 that of .999999."""
+    return np.arctanh(np.clip(correlations, -0.999999, 0.999999))
 
 
 def _pearson(x: Sequence[float], y: Sequence[float]) -> float:

@@ -206,6 +206,8 @@ def evaluate(
     file: GridFile,
     encoder: Annotated[str, Option()],
     task: Annotated[Several, Option(autocompletion=_complete.names("task"))] = None,
+    mteb: Annotated[Several, Option(metavar="NAME[=FOLDER]")] = None,
+    option: Options = None,
     language: Annotated[Several, Option(autocompletion=_complete.names("language"))] = None,
     seed: Annotated[int | None, Option(min=0)] = None,
     format: Format = "table",  # noqa: A002
@@ -222,6 +224,8 @@ def evaluate(
         encoder: Encoder folder (`raxalign align`, `raxalign export`, or any masked LM's) or hub
             name.
         task: A task of the grid, by its name there (default: all).
+        mteb: A task of mteb by its name there, in place of the grid's tasks; FOLDER has a copy of
+            its data (default: mteb loads it).
         language: A language of the grid (default: all).
         seed: One seed (default: the grid's).
         format: table, json (one row per value) or csv.
@@ -234,9 +238,9 @@ def evaluate(
     from raxalign.report.terminal.selection import Selection
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
-    request = EvaluateRequest(
-        encoder, tuple(task or ()), tuple(language or ()), seed, device, threads, precision
-    )
+    tasks, languages = tuple(task or ()), tuple(language or ())
+    of_mteb = (tuple(mteb or ()), tuple(option or ()))
+    request = EvaluateRequest(encoder, tasks, languages, seed, device, threads, precision, *of_mteb)
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)
     print_values(found, plan_, format, Selection(every=every))

@@ -17,10 +17,11 @@ from raxalign.measured import Measured, undeclared
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study
-from raxalign.plan.touch import told
+from raxalign.plan.touch import meet, told
 from raxalign.plan.trial import Searched, Trial, Untouched, kept_readouts
 from raxalign.printing import counted
 from raxalign.store.sealed import parse
+from raxalign.tasks.base import Reads
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import Task
@@ -231,6 +232,23 @@ class Plan:
         effects = [stage.plugin().effect() for stage in stages]
         readouts = not any(found.weights or found.inside or found.pivot for found in effects)
         return all(known[stage.maker].is_baseline for stage in stages) or (unseen and readouts)
+
+    def stays(self, trial: Trial, task: str, metric: str, at: tuple[int, int] | None) -> bool:
+        """Check whether a metric of representations is that of the encoder itself whatever the
+        method finds: readouts move each language as a whole in a way that the metric does not see,
+        or nothing is changed `at` a layer of an encoder (the layer, its number of blocks), where
+        that is known.
+        """
+        stage = self.stages.get(trial.evaluations.get(task, ""))
+        made = self.stages.get(stage.inputs["aligned"]) if stage is not None else None
+        if made is None or made.catalogue is None or self.leaves(trial, unseen=False):
+            return False
+        method = made.plugin()
+        if at is not None and not meet(method.acts(at[1]), Reads(frozenset({at[0]}))):
+            return True
+        effect = method.effect()
+        moved = effect.weights or effect.inside
+        return not moved and self.measured(task, metric).stays(method.motion())
 
     def aligned(self, trial: Trial) -> list[str]:
         """Return the keys of the stages that a trial's method makes: its aligned encoder where an

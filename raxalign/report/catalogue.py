@@ -28,8 +28,6 @@ PAGES = ("methods", "tasks")
 TRAINING = "training"
 """The page of the options that trainings share."""
 MANY = 5  # plug-ins that share an option
-MANY_LANGUAGES = 40
-"""More languages of a data set are counted, and not listed."""
 _LAYERS = 12  # of an encoder that is asked about
 _SENTENCE = re.compile(r"\. (?=[A-Z`])|[.:]$")
 _PAPER = re.compile(r"([^\W\d_a-z][^\W\d_]*[^\d():;§]*?),? \(?((?:19|20)\d\d)")
@@ -100,29 +98,12 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
         _made_by(folder),
         _rows([*table.heads, *table.columns], lines),
     ]
-    sets = [_of_data(folder, name, plugin) for name, plugin in found.items()]
-    if any(sets):
-        heads = ["task", "data set", "languages", "main metric", "licence"]
-        parts += ["## Data sets by name", _rows(heads, [line for line in sets if line])]
     if apart:
         listed = "\n".join(f"{folder}/{name}" for name in found)
         parts.append(f"```{{toctree}}\n:hidden:\n\n{listed}\n```")
     else:
         parts += [part for name in found for part in _section(folder, name, found[name])]
     return "\n\n".join(parts) + "\n"
-
-
-def _of_data(folder: str, kind: str, plugin: Any) -> list[str]:
-    """The data set of a task that is about one, its languages, metric and licence; else nothing."""
-    licence = getattr(plugin, "licence", "")
-    if folder != "tasks" or not licence:
-        return []
-    fields = plugin.Params.model_fields
-    field = fields["hub"].annotation.model_fields["dataset"] if "hub" in fields else None
-    name = (field or fields["dataset"]).get_default() or "files of one's own"
-    names = plugin.covers or {*plugin.language_names}
-    languages = str(len(names)) if len(names) > MANY_LANGUAGES else ", ".join(sorted(names))
-    return [f"[`{kind}`]({folder}/{kind}.md)", name, languages, plugin.main_metric, licence]
 
 
 def _made_by(*words: str) -> str:

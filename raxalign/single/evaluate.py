@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import EncoderSpec
+from raxalign.config.grid import EncoderSpec, TaskSpec
 from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
@@ -46,8 +46,8 @@ GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 @dataclass(frozen=True)
 class EvaluateRequest:
     """Which evaluations: of `encoder` (a folder or hub name), on all tasks and languages of the
-    grid unless some are named. `precision` is that of the products inside the encoder (None: the
-    grid's).
+    grid unless some are named, or on tasks of `mteb` in place of the grid's, with `options` of the
+    task `mteb`. `precision` is that of the products inside the encoder (None: the grid's).
     """
 
     encoder: str
@@ -57,6 +57,8 @@ class EvaluateRequest:
     device: str | None = None
     threads: int | None = None
     precision: Precision | None = None
+    mteb: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 class _Given:
@@ -80,6 +82,8 @@ def evaluate_encoder(
     tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
     languages = _known("--language", request.languages, opened.grid.languages)
     opened = resolve(opened, opened.storage.local / "downloads")
+    if request.mteb or request.options:
+        opened, tasks = _with_mteb(opened, request), ("mteb",)
     plan, aligned = _plan(opened, request, tasks, languages)
     found = read_files(plan, done=opened.storage.ledger.keys())
     found.refuse_faults(opened.grid.path)
@@ -110,6 +114,22 @@ def _known(flag: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str,
                 + (f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}")
             )
     return tuple(name for name in known if name in wanted or not wanted)
+
+
+def _with_mteb(opened: Opened, request: EvaluateRequest) -> Opened:
+    """The grid with tasks of mteb, each ``NAME`` or ``NAME=FOLDER``, in place of its own."""
+    if request.tasks or not request.mteb:
+        raise RaxalignError(
+            "--task names a task of the grid, with its options there: leave out --mteb and --option"
+            if request.tasks
+            else "--option is for tasks of mteb: name them with --mteb"
+        )
+    given = [entry.partition("=")[::2] for entry in request.mteb]
+    folders = {name: str(Path(folder).expanduser().absolute()) for name, folder in given if folder}
+    names = f"tasks=[{', '.join(name for name, _ in given)}]"
+    params = read_options("tasks", "mteb", [names, *request.options], Path.cwd())
+    spec = TaskSpec("mteb", "mteb", params.model_copy(update={"data": folders}))
+    return replace(opened, grid=replace(opened.grid, tasks=(spec,)))
 
 
 def _plan(

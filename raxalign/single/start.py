@@ -9,10 +9,10 @@ from pathlib import Path
 
 import raxalign
 from raxalign.catalog import catalog
-from raxalign.config.spaces import KINDS
+from raxalign.config.search_spaces import KINDS
 from raxalign.errors import RaxalignError, StorageError
 
-_FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "sib200")
+_FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "layers")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
 """What there is a first plug-in of, with the folder of its kind."""
 _TEMPLATES = Path(__file__).with_name("templates")

@@ -99,9 +99,11 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         **_unseen(stage, outcome),
         "notes": {
             **outcome.notes,
-            **_training_caveats(workshop, stage, thin_support(task, outcome.notes)),
+            **_joined(
+                _training_caveats(workshop, stage, thin_support(task, outcome.notes)),
+                found.notes(),
+            ),
             **_left_out(workshop, stage),
-            **found.notes(),
             "links": _links_digests(workshop, stage),
         },
         "seconds": time.monotonic() - start,
@@ -218,6 +220,15 @@ def _training_caveats(
         "thin_support": thin,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _joined(of_trainings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the caveats of trainings and those of the evaluation, which may train further."""
+    found = {**of_trainings, **own}
+    for name in of_trainings.keys() & own.keys():
+        if isinstance(own[name], Mapping):
+            found[name] = {**of_trainings[name], **own[name]}
+    return found
 
 
 def _left_out(workshop: Workshop, stage: Stage) -> dict[str, Any]:

@@ -164,8 +164,8 @@ class Task(ABC):
     """Every metric that an evaluation reports, the main one included: tables, tests and choices go
     by what is declared. An evaluation that reports a value outside a metric's limits fails.
     """
-    main_metric: ClassVar[str]
-    guessing: ClassVar[float | None] = None
+    main_metric: str
+    guessing: float | None = None
     """The main metric of a guesser: 1 over the number of labels of a classifier. None where there
     is no such level.
     """

@@ -1,128 +1,158 @@
-"""Classification of any texts: data, columns, labels and metric are options."""
+"""Classification of texts or pairs of texts whose data and labels a grid file describes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, final
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, final
 
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.params import BaseParams
+from raxalign.corpora.readers.codes import hub_code, lacking
 from raxalign.tasks.classifiers.params import ClassificationParams
+from raxalign.tasks.classifiers.presets import PRESETS, LabelPresetName
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
-from raxalign.tasks.transfer.params import DATA, DataFiles
+from raxalign.tasks.transfer.few_shot import with_shots
+from raxalign.tasks.transfer.params import DATASET, HubSet
+
+_PRESET = (
+    "Published data set whose name on the hub, columns and labels are filled in (none: the options"
+    " give them): SIB-200 (`sib200`), MASSIVE (`massive_intents`), or MLDoc (`mldoc`)."
+)
+_LABELS = (
+    "All labels in their order, whose numbers from 0 data may have instead (none: those of the"
+    " training data)."
+)
+_ALIASES = "Other spellings of labels, spelling: label."
+_METRIC = "Main metric, which also chooses the epoch."
 
 
-class TextColumns(BaseParams):
-    """The names of columns, in any case of letters."""
+class LabelColumns(BaseParams):
+    """Names of the columns of files and data sets, in any case of letters."""
 
-    first: str = Field(description="Column of the text, or of the first of two texts.")
+    first: str = Field("text", description="Column of the text, or of the first of two.")
     second: str | None = Field(None, description="Column of the second text (none: there is one).")
     label: str = Field("label", description="Column of the label.")
-    language: str = Field(
-        "language", description="Column by which the rows of a language are picked from a file."
-    )
-    split: str | None = Field(
-        None, description="Column by which the rows of a split are picked from a file (none: all)."
-    )
-    id: str | None = Field(
-        None, description="Column of the name that a row has in the whole data set (none: no name)."
-    )
     group: str | None = Field(
-        None, description="Column of what is resampled together (none: the first text)."
+        None,
+        description=(
+            "Column by which rows are resampled together (none: rows with the same first text are)."
+        ),
     )
-    order: tuple[str, ...] = Field(
-        (), description="Columns of files without a header (empty: the texts, then the label)."
+    language: str = Field(
+        "language", description="Column that picks the rows of a language, where files have it."
     )
 
     @model_validator(mode="after")
-    def _two_columns(self) -> Self:
-        names = [name for name in (self.first, self.second, self.label) if name is not None]
-        twice = [name for name in names if names.count(name) > 1]
+    def _are_different(self) -> LabelColumns:
+        names = [self.first, self.second, self.label]
+        twice = [name for name in names if name is not None and names.count(name) > 1]
         if twice:
             raise ValueError(
-                f"two of first, second and label are {twice[0]!r}: name a column for each, and"
-                " leave out `second` where there is one text"
+                f"the column {twice[0]!r} is named twice: first, second and label are different"
+                " columns"
             )
         return self
 
-    def columns(self) -> Columns:
-        """Return the names for the readers."""
-        return Columns(**{name: value or () for name, value in self.model_dump().items()})
+    def scheme(self) -> Columns:
+        """Return the columns as readers take them."""
+        return Columns(
+            self.first, self.second or (), self.label, self.language, group=self.group or ()
+        )
 
 
 @final
 class Classification(ClassificationTask):
-    """Transfer of a classifier of texts, or of pairs of texts, whose data, columns, labels and
-    metric the grid names: a data set without a task of its own needs no code.
+    """Transfer of a classifier of texts, or of pairs of texts, that a grid file describes: where
+    the data is, which columns it has, and its labels. No plug-in is needed.
 
-    Model, settings and training are those of `xnli`. Metrics are `accuracy` per language, and
-    `macro_f1` too where `metric` asks for it, which then chooses the weights; their means are `avg`
-    (over all languages) and `avg_zero_shot` (over all but the pivot).
+    Model, settings and training are those of `xnli`, which equals this task with XNLI's columns and
+    labels. With `preset` the name on the hub, the columns and the labels are those of a published
+    data set; what is given besides replaces them. Metrics are `accuracy` per language, with
+    `metric: macro_f1` also that, and the means `avg` (over all languages) and `avg_zero_shot` (over
+    all but the pivot).
 
-    Reference: Hu et al. (2020) for the setting.
+    Reference: Hu et al. (2020) for the setting; Adelani et al. (2024) for `sib200`, FitzGerald et
+    al. (2023) for `massive_intents`, Schwenk and Li (2018) for `mldoc`.
     """
 
     VERSION = 1
-    papers = ("hu2020",)
-    metrics = MEASURED
+    papers = (
+        *("hu2020", "preset=sib200 adelani2024", "preset=massive_intents fitzgerald2023"),
+        "preset=mldoc schwenk2018",
+    )
+    metrics = with_shots(MEASURED, "accuracy")
+    columns = Columns(first="text")
     row_options = (*ClassificationTask.row_options, "columns", "labels", "aliases")
 
     class Params(ClassificationParams):
-        """`data` is `hub`, with the name of a `dataset`, or files, whose paths may hold {lang} and
-        {pivot}: tab-separated with a header, or one JSON object per line. Labels have the same
-        names in all languages.
+        """`data` is `hub` or files, whose paths may hold {lang} and {pivot}.
+
+        Files are tab-separated with a header, or with the columns in the order text, second text,
+        label; or hold one JSON object per line.
         """
 
-        data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]
-        columns: TextColumns = Field(description="Columns of texts and labels.")
-        labels: tuple[str, ...] = Field(
-            (),
-            description=(
-                "All labels in their order, for which data may have their numbers from 0 (empty:"
-                " those of the training data)."
-            ),
+        preset: LabelPresetName | None = Field(None, description=_PRESET)
+        columns: LabelColumns | None = Field(
+            None, description="Columns of the data (none: those of the preset, or `text`, `label`)."
         )
-        aliases: dict[str, str] = Field(
-            default_factory=dict, description="Other spellings of labels, by spelling."
-        )
-        metric: Literal["accuracy", "macro_f1"] = Field(
-            "accuracy", description="The main metric, which chooses the weights."
-        )
-        repeats: bool = Field(
-            False,
-            description=(
-                "Whether up to half of the evaluated rows may be training rows too, as short"
-                " requests are, which predictions mark."
-            ),
-        )
+        labels: tuple[str, ...] = Field((), description=_LABELS)
+        aliases: dict[str, str] = Field(default_factory=dict, description=_ALIASES)
+        metric: Literal["accuracy", "macro_f1"] = Field("accuracy", description=_METRIC)
+        dataset: Annotated[str, DATASET] = ""
 
         @field_validator("labels")
         @classmethod
-        def _different(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        def _are_two_or_more(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
             if len(labels) == 1 or len({*labels}) < len(labels):
-                raise ValueError(
-                    f"labels are {', '.join(labels)}: write two or more different ones, or leave"
-                    " them out"
-                )
+                raise ValueError(f"{', '.join(labels)}: write two or more different ones, or none")
             return labels
-
-        @model_validator(mode="after")
-        def _aliases_of_labels(self) -> Self:
-            unknown = {*self.aliases.values()} - {*self.labels}
-            if unknown:
-                raise ValueError(
-                    f"aliases: {', '.join(sorted(unknown))} is not among `labels`; an alias is"
-                    " `spelling: label`"
-                )
-            return self
 
     params: Params
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
-        self.columns = params.columns.columns()  # type: ignore[misc]
-        self.labels, self.aliases = params.labels, params.aliases  # type: ignore[misc]
-        self.main_metric, self.repeats = params.metric, params.repeats  # type: ignore[misc]
-        told = params.labels and params.metric == "accuracy"
-        self.guessing = 1 / len(params.labels) if told else None  # type: ignore[misc]
+        self._preset = None if params.preset is None else PRESETS[params.preset]
+        given = params.columns
+        if given is not None:
+            self.columns = given.scheme()
+        elif self._preset is not None:
+            self.columns = self._preset.columns
+        self.labels = params.labels or (self._preset.labels if self._preset else ())
+        self.aliases, self.main_metric = params.aliases, params.metric
+        if self.labels and self.main_metric == "accuracy":
+            self.guessing = 1 / len(self.labels)
+
+    @property
+    def _dataset(self) -> str:
+        """The name of the data set whose codes are known."""
+        return self._preset.dataset if self._preset else self.params.dataset
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the options with what a preset fills in, without its name."""
+        found = super().canonical()
+        found.pop("preset")
+        columns = {name: value for name, value in vars(self.columns).items() if value}
+        return {**found, "columns": columns, "labels": list(self.labels)}
+
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
+        """Return the data set, with the configuration of the language."""
+        config = hub_code(self._dataset, lang, self.names)
+        name = self.params.dataset or self._dataset
+        return {"hub": HubSet(name, config, self.params.revision)}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report what all classifiers report, languages that the data set lacks, and a preset that
+        is not on the hub.
+        """
+        if self.params.data != "hub":
+            return super().check(languages, pivot)
+        if self._preset and not (self.params.dataset or self._preset.dataset):
+            return [
+                f"preset: {self.params.preset} is not on the hub (licence: {self._preset.licence});"
+                " name its files in `data`"
+            ]
+        missing = lacking(self._dataset, self.languages(languages, pivot), self.names)
+        told = f"data: {self._dataset} has no {', '.join(missing)}; name others in `languages`"
+        return [*super().check(languages, pivot), *([told] if missing else [])]

@@ -16,7 +16,7 @@ MASSIVE = "AmazonScience/massive"
 @final
 class MassiveSlots(TaggingTask):
     """MASSIVE's slots: zero-shot transfer of a slot tagger, trained on the pivot, scored on dev and
-    test of every language, the pivot too. `massive_intents` is about the request as a whole.
+    test of every language, the pivot too. `classification` with `preset: massive_intents` is about the request as a whole.
 
     Formula: slot F1 = 2PR / (P + R) over all requests, a slot being right with its type and both
     ends. Taggers, metrics and options are those of `ner`.
@@ -30,7 +30,7 @@ class MassiveSlots(TaggingTask):
     """
 
     VERSION = 1
-    papers = ("fitzgerald2023massive",)
+    papers = ("fitzgerald2023",)
     licence: ClassVar[str] = "CC BY 4.0"
     columns = TagColumns(annotated="annot_utt")
     language_names = names_in(MASSIVE)

@@ -1,56 +1,84 @@
-"""Extractive question answering on any data in SQuAD's format: the data are options."""
+"""Question answering by spans of a context, on data that a grid file describes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from collections.abc import Mapping
+from typing import Any, Literal, final
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from raxalign.corpora.readers.codes import lacking
 from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.answers.params import HubSets, SpanParams
 from raxalign.tasks.answers.task import SpanTask
-from raxalign.tasks.transfer.params import DATA, DATASET, REVISION, DataFiles
 
-
-class SpanSets(HubSets):
-    """Data sets of the hub in SQuAD's columns (id, question, context, answers)."""
-
-    dataset: Annotated[str, DATASET] = ""
-    config: str = Field("{lang}", description="Configuration of a language in `dataset`.")
-    revision: Annotated[str, REVISION] = "main"
-    translated_config: str = Field(
-        "",
-        description=(
-            "Configuration of `dataset` with the training questions of another language than the"
-            " pivot (empty: there are none)."
+SpanPresetName = Literal["xquad", "mlqa"]
+PRESETS: Mapping[SpanPresetName, tuple[HubSets, Rules]] = {
+    "xquad": (
+        HubSets(
+            dataset="google/xquad",
+            config="xquad.{lang}",
+            dev=None,
+            test="validation",
+            revision="main",
         ),
-    )
+        "squad",
+    ),
+    "mlqa": (HubSets(), "mlqa"),
+}
+"""XQuAD: 1,190 questions in 12 languages (Artetxe et al. 2020), CC BY-SA 4.0. MLQA: 7 languages
+(Lewis et al. 2020), CC BY-SA 3.0. Both are trained on SQuAD and scored by F1 and exact match.
+"""
+_PRESET = (
+    "Published data set whose sets on the hub and whose rules are filled in (none: `hub` and"
+    " `rules` give them): `xquad` or `mlqa`."
+)
+_RULES = "How answers are compared: by SQuAD's rules, or by MLQA's for each language."
 
 
 @final
-class Spans(SpanTask):
-    """Answers as spans of the context, on data that the grid names: a data set without a task of
-    its own needs no code.
+class SpanAnswers(SpanTask):
+    """Transfer of a reader that answers questions by spans of a context, on data in SQuAD's format
+    that a grid file names. No plug-in is needed.
 
-    Model, settings, training and metrics are those of `mlqa`; answers are compared by the rules of
-    SQuAD v1.1 unless `rules` says otherwise.
+    Model, settings and metrics are those of `mlqa`, which equals this task with MLQA's sets and
+    rules. TyDiQA's gold passages are files in SQuAD's format: name them in `data`.
 
-    Reference: Rajpurkar et al. (2016) for the format; Hu et al. (2020).
+    Reference: Hu et al. (2020) for the setting; Artetxe et al. (2020) for `xquad`, Lewis et al.
+    (2020) for `mlqa`.
     """
 
     VERSION = 1
-    papers = ("rajpurkar2016", "hu2020")
+    papers = ("hu2020", "rajpurkar2016", "preset=xquad artetxe2020", "preset=mlqa lewis2020")
 
     class Params(SpanParams):
-        """`data` is `hub` (sets named under `hub`), or files in SQuAD's format, whose paths may
-        hold {lang} and {pivot}.
-        """
+        """`data` is `hub` or files, whose paths may hold {lang} and {pivot}; see also `mlqa`."""
 
-        data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]
-        rules: Rules = Field(
-            "squad",
-            description="How answers are compared: by MLQA's rules for each language, or SQuAD's.",
-        )
-        hub: SpanSets = Field(SpanSets(), description="Data sets of the hub, for `data: hub`.")
+        preset: SpanPresetName | None = Field(None, description=_PRESET)
+        rules: Rules = Field("squad", description=_RULES)
+
+        @model_validator(mode="before")
+        @classmethod
+        def _filled_in(cls, given: Any) -> Any:
+            if not isinstance(given, Mapping) or given.get("preset") not in PRESETS:
+                return given
+            hub, rules = PRESETS[given["preset"]]
+            return {"hub": hub, "rules": rules, **given}
 
     params: Params
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the options with what a preset fills in, without its name."""
+        return {name: value for name, value in super().canonical().items() if name != "preset"}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report what all such tasks report, no sets of the hub, and languages that they lack."""
+        faults = super().check(languages, pivot)
+        if self.params.data != "hub":
+            return faults
+        if "hub" not in self.params.model_fields_set:
+            return [*faults, "data: hub needs its sets: give a `preset`, or name them in `hub`"]
+        name = self.params.hub.dataset
+        missing = lacking(name, self.languages(languages, pivot), self.names)
+        told = f"data: {name} has no {', '.join(missing)}; name others in `languages`"
+        return [*faults, *([told] if missing else [])]

@@ -1,73 +1,101 @@
-"""Tagging of any words: data, columns and tags are options."""
+"""Tagging of words whose data and tags a grid file describes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, final
 
 from pydantic import Field
 
-from raxalign.tasks.taggers.params import TaggingParams
+from raxalign.corpora.readers.codes import hub_code, lacking
+from raxalign.tasks.taggers.params import TaggingParams, config_of
+from raxalign.tasks.taggers.presets import PRESETS, TagPresetName
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import DATA, DataFiles
+from raxalign.tasks.transfer.params import HubSet
+
+_PRESET = (
+    "Published data set whose name on the hub and types of entities are filled in (none: the"
+    " options give them): MasakhaNER 2.0 (`masakhaner`), or WikiANN as XTREME has it (`panx`)."
+)
+_SCHEME = (
+    "What tags are: O, B-type and I-type, which mark entities (`entities`, scored by F1), or one"
+    " tag per word (`plain`, scored by accuracy)."
+)
+_LABELS = "All types of entities, or all plain tags (none: those of the data)."
 
 
 @final
 class Tagging(TaggingTask):
-    """Zero-shot transfer of a tagger whose data, columns and tags the grid names: a data set
-    without a task of its own needs no code.
+    """Zero-shot transfer of a tagger of words that a grid file describes: where the data is, which
+    columns it has, and its tags. No plug-in is needed.
 
-    Taggers, settings and training are those of `ner`. Metrics are `f1`, `precision` and `recall` of
-    entities and `accuracy` of tags; with `tags: plain` they are `accuracy` alone, and it is the
-    main one. Sentences that were trained on too are recorded in the notes, and marked in the
-    predictions; more than half is an error.
+    Taggers, metrics and options are those of `ner`, which equals this task with entities. With
+    `preset` the name on the hub and the types of entities are those of a published data set; what
+    is given besides replaces them. With `scheme: plain` the accuracy of words is the main metric,
+    as in `pos`.
 
-    Reference: Hu et al. (2020) for the setting.
+    Reference: Hu et al. (2020) for the setting; Adelani et al. (2022) for `masakhaner`, Pan et al.
+    (2017) for `panx`.
     """
 
     VERSION = 1
-    papers = ("hu2020",)
-    row_options = (*TaggingTask.row_options, "tags", "labels", "words", "tag_names", "layout")
+    papers = ("hu2020", "preset=masakhaner adelani2022", "preset=panx pan2017")
+    row_options = (*TaggingTask.row_options, "scheme", "labels", "words", "tags")
 
     class Params(TaggingParams):
-        """`data` is `hub`, with the name of a `dataset`, or files, whose paths may hold {lang} and
-        {pivot}. Options left at `none` take the value of the profile, or else of the tagger; see
-        also `ner`.
+        """`data` is `hub` or files, whose paths may hold {lang} and {pivot}: a word per line, or
+        tab-separated with a header. Options left at `none` take the value of the profile, or else
+        of the tagger; see also `ner`.
         """
 
-        data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]
-        tags: Literal["entities", "plain"] = Field(
-            "entities",
-            description=(
-                "Whether tags are O, B-type and I-type and mark entities (`entities`), or each word"
-                " has a tag of its own (`plain`)."
-            ),
-        )
-        labels: tuple[str, ...] = Field(
-            (), description="All types of entities, or all tags (empty: those of the data)."
-        )
-        words: str = Field("tokens", description="Column of the words in the data set of the hub.")
-        tag_names: str | None = Field(
-            None,
-            description=(
-                "Column of the tags in the data set of the hub (none: `ner_tags`, or else `tags`)."
-            ),
-        )
-        layout: Literal["columns", "conllu"] = Field(
-            "columns",
-            description=(
-                "Whether local files have a word and its tag per line (`columns`), or are CoNLL-U,"
-                " of which UPOS is read (`conllu`)."
-            ),
-        )
+        preset: TagPresetName | None = Field(None, description=_PRESET)
+        scheme: Literal["entities", "plain"] = Field("entities", description=_SCHEME)
+        labels: tuple[str, ...] = Field((), description=_LABELS)
+        words: str = Field("tokens", description="Column of words in data sets of the hub.")
+        tags: str = Field("ner_tags", description="Column of tags in data sets of the hub.")
 
     params: Params
 
     def __init__(self, params: Params) -> None:
-        self.entities = params.tags == "entities"  # type: ignore[misc]
-        self.labels = params.labels  # type: ignore[misc]
-        names = params.tag_names or TagColumns().tags
-        tag = 3 if params.layout == "conllu" else -1
-        self.columns = TagColumns(params.words, names, params.layout, tag=tag)  # type: ignore[misc]
-        self.main_metric = "f1" if self.entities else "accuracy"  # type: ignore[misc]
         super().__init__(params)
+        self._preset = None if params.preset is None else PRESETS[params.preset]
+        self.entities = params.scheme == "entities"
+        self.labels = params.labels or (self._preset.labels if self._preset else ())
+        self.columns = replace(TagColumns(), words=params.words, tags=params.tags)
+        if not self.entities:
+            self.main_metric = "accuracy"
+
+    @property
+    def _dataset(self) -> str:
+        """The name of the data set whose codes are known."""
+        return self._preset.dataset if self._preset else self.params.dataset
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the options with what a preset fills in, without its name."""
+        found = super().canonical()
+        found.pop("preset")
+        read = {} if self.params.data == "hub" else dict.fromkeys(("words", "tags"))
+        kept = {name: value for name, value in found.items() if name not in read}
+        return {**kept, "labels": list(self.labels)}
+
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
+        """Return the data set, with the configuration of the language."""
+        params, revision = self.params, self.params.revision
+        if self._preset and "revision" not in params.model_fields_set:
+            revision = self._preset.revision
+        config = config_of(params, self.names, lang)
+        if config == lang:
+            config = hub_code(self._dataset, lang, self.names)
+        return {"hub": HubSet(params.dataset or self._dataset, config, revision)}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report what all taggers report, and languages that the data set lacks."""
+        faults = super().check(languages, pivot)
+        if self.params.data != "hub":
+            return faults
+        named = {**self.names, **self.params.configs}
+        missing = lacking(self._dataset, self.languages(languages, pivot), named)
+        told = f"data: {self._dataset} has no {', '.join(missing)}; name others in `languages`"
+        return [*faults, *([told] if missing else [])]

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, final
 
 from pydantic import Field
 
+from raxalign.corpora.readers.codes import names_in
 from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.answers.params import HubSets, SpanParams
 from raxalign.tasks.answers.task import SpanTask
@@ -13,17 +14,6 @@ from raxalign.tasks.transfer.outcome import Selection
 from raxalign.tasks.transfer.params import DATASET, REVISION, SELECTION
 
 TYDIQA = "google-research-datasets/tydiqa"
-NAMES = {
-    "ar": "arabic",
-    "bn": "bengali",
-    "en": "english",
-    "fi": "finnish",
-    "id": "indonesian",
-    "ko": "korean",
-    "ru": "russian",
-    "sw": "swahili",
-    "te": "telugu",
-}
 
 
 class TydiqaSets(HubSets):
@@ -66,8 +56,8 @@ class Tydiqa(SpanTask):
     VERSION = 1
     papers = ("clark2020tydiqa", "hu2020")
     licence: ClassVar[str] = "Apache-2.0"
-    language_names = NAMES
-    covers = frozenset(NAMES)
+    language_names = names_in(TYDIQA)
+    covers = frozenset(language_names)
 
     class Params(SpanParams):
         """`data` is `hub`, or files in SQuAD's format, whose paths may hold {lang} and {pivot}:

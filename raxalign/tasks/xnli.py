@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, final
+from typing import Annotated, final
 
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS, XNLI
@@ -43,7 +43,7 @@ class Xnli(ClassificationTask):
     VERSION = 2
     papers = ("conneau2018xnli", "hu2020")
     labels = LABELS
-    aliases: ClassVar = ALIASES
+    aliases = ALIASES
     columns = COLUMNS
     unit = "premise"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -31,13 +32,6 @@ from tests.methods.toy import toy_inputs
 pytestmark = pytest.mark.slow
 
 
-def files(form):
-    """The options on local files of a form, and one epoch; languages have the grid's codes."""
-    paths = (("train", "pivot"), ("dev", "lang"), ("test", "lang"))
-    data = ", ".join(f"{split}: '{split}.{{{lang}}}.{form}'" for split, lang in paths)
-    return f"data: {{{data}}}, codes: {{en: en, de: de}}, epochs: 1"
-
-
 TASKS = {
     "retrieval": "{layers: 0-1}",
     "dictionary_retrieval": "{dictionary: words.txt}",
@@ -57,18 +51,34 @@ TASKS = {
     "ner": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "pos": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "slots": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
-    "classification": f"{{{files('tsv')}, columns: {{first: sentence1, second: sentence2}}}}",
-    "sib200": f"{{{files('topics')}}}",
-    "mldoc": f"{{{files('news')}}}",
-    "massive_intents": f"{{{files('jsonl')}}}",
-    "belebele": f"{{{files('choices.jsonl')}}}",
-    "tagging": f"{{{files('tags')}}}",
-    "massive_slots": f"{{{files('tags')}}}",
-    "panx": f"{{{files('tags')}}}",
-    "masakhaner": f"{{{files('tags')}}}",
-    "spans": f"{{{files('squad')}, max_length: 96, doc_stride: 32}}",
-    "xquad": f"{{{files('squad')}, max_length: 96, doc_stride: 32}}",
-    "tydiqa": f"{{{files('squad')}, max_length: 96, doc_stride: 32}}",
+    "classification": (
+        "{columns: {first: sentence1, second: sentence2}, labels: [no, yes], epochs: 1,"
+        " data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
+    ),
+    "bitext_mining": (
+        "{data: {dev: {text: 'mined.{side}', gold: mined.gold},"
+        " test: {text: 'mined.{side}', gold: mined.gold}}}"
+    ),
+    "tagging": (
+        "{scheme: plain, data: {train: 'train.{pivot}.tags', dev: 'dev.{lang}.tags', test:"
+        " 'test.{lang}.tags'}, epochs: 1}"
+    ),
+    "massive_slots": (
+        "{data: {train: 'train.{pivot}.slots', dev: 'dev.{lang}.slots', test: 'test.{lang}.slots'},"
+        " codes: {en: en, de: de}, epochs: 1}"
+    ),
+    "tydiqa": (
+        "{data: {train: 'train.{pivot}.json', test: 'test.{lang}.json'}, epochs: 1,"
+        " codes: {en: en, de: de}, max_length: 96, doc_stride: 32}"
+    ),
+    "belebele": (
+        "{data: {train: 'train.{pivot}.jsonl', dev: 'dev.{lang}.jsonl', test:"
+        " 'test.{lang}.jsonl'}, codes: {en: en, de: de}, epochs: 1}"
+    ),
+    "spans": (
+        "{data: {train: 'train.{pivot}.json', dev: 'dev.{lang}.json', test: 'test.{lang}.json'},"
+        " epochs: 1, max_length: 96, doc_stride: 32}"
+    ),
 }
 """The smallest options of every task of the catalogue."""
 GRID = """
@@ -114,6 +124,10 @@ def _write_task_files(root):
     (root / "text.txt").write_text(
         "".join(f"{' '.join(a)} ||| {' '.join(b)}\n" for a, b in pairs), encoding="utf-8"
     )
+    for lang, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
+        numbered = [f"{i}\t{' '.join(words)}" for i, words in enumerate(side)]
+        (root / f"mined.{lang}").write_text("\n".join(numbered), encoding="utf-8")
+    (root / "mined.gold").write_text("0\t0\n1\t1\n", encoding="utf-8")
     (root / "links.txt").write_text("0-0 1-1 2-2\n" * len(pairs), encoding="utf-8")
     for split, places in (("train", (0, 1, 2, 3)), ("dev", (4, 5, 6)), ("test", (7, 8, 9))):
         for lang in ("de", "en"):
@@ -123,39 +137,34 @@ def _write_task_files(root):
             ]
             header = "id\tsentence1\tsentence2\tlabel\n"
             (root / f"{split}.{lang}.tsv").write_text(header + "".join(rows), encoding="utf-8")
-            forms = _forms([TEXTS[lang][place] for place in places], lang, split)
-            for form, text in forms.items():
-                (root / f"{split}.{lang}.{form}").write_text(text, encoding="utf-8")
-
-
-def _forms(texts, lang, split):
-    """The files of some sentences as data sets are published, by their endings."""
-    topics, news = ("travel", "health"), ("CCAT", "MCAT")
-    words = [f"{text.split()[0]} B-PER\n{text.split()[1]} O\n\n" for text in texts]
-    intents = [{"utt": t, "intent": topics[k % 2], "locale": lang} for k, t in enumerate(texts)]
-    asked = [
-        {"passage": t, "question": "?", **{f"answer{i}": t.split()[0] + str(i) for i in "1234"}}
-        for t in texts
-    ]
-    answers = [{"text": text.split()[0], "answer_start": 0} for text in texts]
-    paragraphs = [
-        {"context": t, "qas": [{"id": f"{split}-{k}", "question": "?", "answers": [answers[k]]}]}
-        for k, t in enumerate(texts)
-    ]
-    return {
-        "topics": "index_id\tcategory\ttext\n"
-        + "".join(f"{k}\t{topics[k % 2]}\t{text}\n" for k, text in enumerate(texts)),
-        "news": "".join(f"{news[k % 2]}\t{text}\n" for k, text in enumerate(texts)),
-        "jsonl": "".join(
-            json.dumps({**row, "id": k, "partition": split}) + "\n" for k, row in enumerate(intents)
-        ),
-        "choices.jsonl": "".join(
-            json.dumps({**row, "correct_answer_num": 1 + k % 4}) + "\n"
-            for k, row in enumerate(asked)
-        ),
-        "tags": "".join(words),
-        "squad": json.dumps({"data": [{"paragraphs": paragraphs}]}),
-    }
+            texts = [TEXTS[lang][place] for place in places]
+            tags = [
+                "".join(f"{word} T{len(word) % 2}\n" for word in text.split()) for text in texts
+            ]
+            (root / f"{split}.{lang}.tags").write_text("\n".join(tags), encoding="utf-8")
+            slots = re.sub(r" T\d", " B-time", "\n".join(tags))
+            (root / f"{split}.{lang}.slots").write_text(slots, encoding="utf-8")
+            choices = [
+                {"passage": text, "question": "What?", "options": list("abcd"), "answer": "ABCD"[k]}
+                for k, text in enumerate(texts)
+            ]
+            lines = "\n".join(map(json.dumps, choices))
+            (root / f"{split}.{lang}.jsonl").write_text(lines, encoding="utf-8")
+            asked = [
+                {
+                    "context": text,
+                    "qas": [
+                        {
+                            "id": f"{split}{place}",
+                            "question": "What?",
+                            "answers": [{"text": text.split()[0], "answer_start": 0}],
+                        }
+                    ],
+                }
+                for place, text in zip(places, texts, strict=True)
+            ]
+            data = {"data": [{"title": "t", "paragraphs": asked}]}
+            (root / f"{split}.{lang}.json").write_text(json.dumps(data), encoding="utf-8")
 
 
 def traits(name):

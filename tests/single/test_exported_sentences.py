@@ -4,18 +4,23 @@ its card says which way of loading gives which score.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from huggingface_hub import ModelCard
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
+from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
+from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
@@ -40,6 +45,8 @@ METHODS = {
 }
 """Options of the methods that train; the others have their defaults."""
 METRICS = ("accuracy_to_pivot", "accuracy_from_pivot")
+PAIRS = ("deu_Latn-eng_Latn", "eng_Latn-deu_Latn")
+"""The same directions in mteb's task."""
 
 
 def phrases(size: int) -> list[tuple[str, str]]:
@@ -69,7 +76,7 @@ def accuracies(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
 
 
 @pytest.mark.slow
-def test_every_method_has_the_accuracy_in_sentence_transformers_that_its_trial_has(
+def test_every_method_has_the_accuracy_in_mteb_and_sentence_transformers_that_its_trial_has(
     tmp_path: Path,
 ) -> None:
     words, pairs = "Hund dog\nKatze cat\nle the\nun a\nund and\n", phrases(160)
@@ -77,6 +84,10 @@ def test_every_method_has_the_accuracy_in_sentence_transformers_that_its_trial_h
     for side, code in enumerate(("de", "en")):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (tmp_path / f"de-en.{code}").write_text(text, encoding="utf-8")
+    sides = {
+        f"{code}_Latn": [pair[i] for pair in pairs[-30:]] for i, code in enumerate(("deu", "eng"))
+    }
+    Dataset.from_dict(sides).to_parquet(tmp_path / "ntrex" / "data" / "test-00000-of-00001.parquet")
     kinds = sorted(catalog("methods"))
     path = write_grid(
         tmp_path,
@@ -84,7 +95,10 @@ def test_every_method_has_the_accuracy_in_sentence_transformers_that_its_trial_h
         languages="{each: [de]}",
         sentences=str(len(pairs) - 60),
         methods=tuple(f"{kind}: {{{METHODS.get(kind, '')}}}" for kind in kinds),
-        tasks=("sentence_retrieval: {}",),
+        tasks=(
+            "sentence_retrieval: {}",
+            "mteb: {tasks: [NTREXBitextMining], data: {NTREXBitextMining: ntrex}}",
+        ),
     )
     own = "moses\n  path: '{lang}-{pivot}'"
     path.write_text(path.read_text("utf-8").replace("phrasebook\n  size: 400", own), "utf-8")
@@ -97,12 +111,29 @@ def test_every_method_has_the_accuracy_in_sentence_transformers_that_its_trial_h
         measured = {
             row["metric"]: row["value"]
             for row in found
-            if (row["trial"], row["split"]) == (trial.key, "test")
+            if (row["trial"], row["split"], row["task"])
+            == (trial.key, "test", "sentence_retrieval")
         }
+        by_mteb = opened.storage.ledger.read(trial.evaluations["mteb"])["notes"]["de"]
+        reported = [by_mteb["NTREXBitextMining"][f"{pair} test"]["accuracy"] for pair in PAIRS]
         values = accuracies(out, pairs[-30:])
+        assert reported == pytest.approx([measured[name] for name in METRICS], abs=1e-6), trial
         assert values == pytest.approx([measured[name] for name in METRICS], abs=1e-6), trial.method
         moved.add(tuple(values))
+        if trial.method in ("rotation", "finetune"):
+            given = (f"NTREXBitextMining={tmp_path / 'ntrex'}",)
+            request = EvaluateRequest(str(out), device="cpu", mteb=given)
+            again, _ = evaluate_encoder(opened, request)
+            of_trial = main_scores(row for row in found if row["trial"] == trial.key)
+            assert main_scores(again) == pytest.approx(of_trial, abs=1e-6), trial.method
+            with pytest.raises(RaxalignError, match="--option is for tasks of mteb"):
+                evaluate_encoder(opened, replace(request, mteb=(), options=("layers=1",)))
     assert len(moved) > 8
+
+
+def main_scores(found: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """The values of mteb's task by metric."""
+    return {row["metric"]: row["value"] for row in found if row["task"] == "mteb"}
 
 
 def run_grid(path: Path) -> Opened:

@@ -22,7 +22,10 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dictionary_retrieval": {"dictionary": "d.txt"},
     "word_alignment": {"data": GOLD},
     "slots": {"data": "phrasebook"},
-    "tagging": {"data": "phrasebook"},
+    "bitext_mining": {
+        "data": {split: {"text": "t.{side}", "gold": "g"} for split in ("dev", "test")}
+    },
+    "mteb": {"tasks": ["NTREXBitextMining"]},
 }
 NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
 PAPER = {
@@ -136,11 +139,19 @@ def test_every_metric_has_one_declaration_and_one_sentence(kind):
 
 ANISOTROPY = ("anisotropy", "anisotropy_pivot")
 LAYERS = tuple(f"layer3_{name}" for name in ("language_probe", *ANISOTROPY))
-NUMBERS = {"representation": (*ANISOTROPY, *LAYERS[1:])}
-LOWER = {"word_alignment": ("alignment_error_rate",), "sentence_retrieval": ("own_language",)}
+NUMBERS = {
+    "representation": (*ANISOTROPY, *LAYERS[1:]),
+    "sentence_retrieval": ("max_rank",),
+    "bitext_mining": ("threshold",),
+}
+LOWER = {
+    "word_alignment": ("alignment_error_rate",),
+    "sentence_retrieval": ("max_rank", "own_language"),
+}
 NEITHER = {
     "representation": ("language_probe", *ANISOTROPY, *LAYERS),
     "sentence_retrieval": ("pivot_language",),
+    "bitext_mining": ("threshold",),
 }
 
 

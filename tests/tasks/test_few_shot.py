@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import DataError
 from raxalign.measured import parted
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.metrics import by_language
+from raxalign.report.paper.references import cited
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
@@ -21,10 +26,12 @@ from raxalign.tasks.transfer.training import DevSets, TrainingRun, Tuning, fit_e
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.chance import RUNS, mix
 from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
 from tests.tasks import word_ner, word_nli, word_qa
 from tests.tasks.outcomes import trained
 
 TOYS = {"nli": word_nli, "ner": word_ner, "qa": word_qa}
+USED = {"shots": [0, 10], "average": "last 2 runs 3"}
 PHRASEBOOK = {"data": "phrasebook", "phrasebook": {"train": 30, "dev": 6, "test": 6}}
 
 
@@ -94,6 +101,25 @@ def test_shots_share_the_training_of_the_pivot(bench):
     assert "train" in some.sources("de", "en")
 
 
+def test_the_trainings_of_a_grid_are_the_same_with_and_without_shots(tmp_path):
+    keys = []
+    for number, more in enumerate(("", ", shots: [5, 9], draws: 3", ", average: runs 2")):
+        xnli = (
+            f"data: phrasebook, phrasebook: {{train: 30, dev: 6, test: 6}}, selection: last{more}"
+        )
+        file = write_grid(tmp_path, tasks=(f"xnli: {{{xnli}}}",), name=f"{number}.yaml")
+        keys.append({k for k, stage in expand(load(file)).stages.items() if stage.kind == "tuned"})
+    assert keys[0] == keys[1]
+    assert not keys[0] & keys[2]
+
+
+def test_papers_are_cited_where_their_options_are_used():
+    cites = {name: {*cited(Xnli.papers, {name: value})} for name, value in USED.items()}
+    assert cites["shots"] >= {"lauscher2020", "zhao2021shots"}
+    assert cites["average"] >= {"schmidt2023", "wortsman2022"}
+    assert not {"lauscher2020", "schmidt2023"} & {*cited(Xnli.papers, {"shots": [0]})}
+
+
 def test_every_target_language_is_scored_after_every_number_of_shots(bench, few):
     main = bench.task().main_metric
     found = {(s.lang, s.metric) for s in few.scores if parted(s.metric)[0] and s.split == "test"}
@@ -115,6 +141,12 @@ def test_a_value_after_shots_is_the_mean_over_its_draws(bench, few):
         rows = few.predictions.filter(pc.equal(few.predictions["draw"], draw))
         values.append(kind.samples(rows, [name])[name].value)
     assert value == pytest.approx(np.mean(values), abs=1e-12)
+
+
+def test_added_metrics_are_of_the_model_as_it_is(bench, few):
+    rows = pa.concat_tables([part for _, _, part in by_language(few.predictions)])
+    assert len(rows) == len(bench.zero.predictions)
+    assert set(rows["shots"].to_pylist()) == {0}
 
 
 def test_each_seed_draws_examples_of_its_own(bench, few):
@@ -276,7 +308,9 @@ def test_examples_with_unknown_labels_are_not_drawn(tiny, tmp_path):
     word_ner.write(tmp_path / "files" / "train-de", "de", 10, 3, unknown=True)
     plain = AlignedEncoder(tiny(word_ner.WORDS))
     outcome, _ = trained(word_ner.task(files, shots=9, epochs=1), plain, tmp_path / "nine")
-    assert outcome.notes["not_drawn"] == {"de": 1}
+    note = outcome.notes["de/shots"]
+    assert note["left_out"] == 1
+    assert note["warning"].startswith("1 of 10 sentences are not drawn as shots: the pivot's")
     with pytest.raises(DataError, match="has 9 sentences with labels that the pivot has too"):
         trained(word_ner.task(files, shots=10, epochs=1), plain, tmp_path / "ten")
 

@@ -5,28 +5,26 @@ does not have is said in the plan.
 from __future__ import annotations
 
 import json
+import re
 
 import datasets
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
+from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.choices import ChoiceHead, read_choices
+from tests.grids import write_grid
 from tests.tasks.outcomes import scores, trained, write_hub
 
 TEXT, NUMBER = datasets.Value("string"), datasets.Value("int64")
 WORDS = [f"w{i}" for i in range(24)]
 OWN = {
-    "sib200": "Davlan/sib200/deu_Latn@refs/convert/parquet",
-    "massive_intents": "AmazonScience/massive/de-DE@refs/convert/parquet",
     "massive_slots": "AmazonScience/massive/de-DE@refs/convert/parquet",
     "belebele": "facebook/belebele/deu_Latn@main",
-    "xquad": "google/xquad/xquad.de@main",
-    "panx": "google/xtreme/PAN-X.de@main",
 }
 
 
@@ -45,18 +43,6 @@ def test_a_preset_names_its_data_set_by_the_sets_own_code(kind):
     assert made(kind, data="hub").check(("de",), "en") == []
 
 
-def test_topics_are_read_as_the_hub_converted_them(tmp_path):
-    columns = {"index_id": [7, 8], "category": ["travel", "sports"], "text": ["a b", "c"]}
-    types = {"index_id": NUMBER, "category": TEXT, "text": TEXT}
-    write_hub(tmp_path / "sib", "zho_Hans", "test", columns, types)
-    rows = read(tmp_path, made("sib200", dataset=str(tmp_path / "sib")), "test", "zh").rows
-    assert [(r.first, r.label, r.group) for r in rows] == [
-        ("a b", "travel", "7"),
-        ("c", "sports", "8"),
-    ]
-    assert catalog("tasks")["sib200"].guessing == pytest.approx(1 / 7)
-
-
 def write_massive(folder):
     names = datasets.ClassLabel(names=["alarm_set", "play_music"])
     types = {"id": TEXT, "locale": TEXT, "utt": TEXT, "annot_utt": TEXT, "intent": names}
@@ -68,27 +54,14 @@ def write_massive(folder):
         write_hub(folder, locale, "test", {**columns, "intent": [0]}, types)
 
 
-def test_requests_have_an_intent_and_slots_in_brackets(tmp_path):
+def test_requests_have_slots_in_brackets(tmp_path):
     write_massive(tmp_path / "massive")
-    asked = made("massive_intents", dataset=str(tmp_path / "massive"))
-    (row,) = read(tmp_path, asked, "test", "de").rows
-    assert (row.first, row.label, row.group) == ("weck mich um neun", "alarm_set", "0")
     slots = made("massive_slots", dataset=str(tmp_path / "massive"))
     (row,) = read(tmp_path, slots, "test", "de").rows
     assert row.words == ("weck", "mich", "um", "neun", "uhr")
     assert row.tags == ("O", "O", "O", "B-time", "I-time")
     (row,) = read(tmp_path, slots, "test", "ja").rows
     assert (row.words, row.tags[:2]) == (("明", "日", "wake", "up"), ("B-date", "I-date"))
-
-
-def test_news_are_files_of_a_label_and_a_text(tmp_path):
-    for name in ("english.train.1000", "german.test"):
-        (tmp_path / name).write_text("CCAT\tw1 w2\nMCAT\tw3\n", encoding="utf-8")
-    data = {"train": f"{tmp_path}/{{pivot}}.train.1000", "test": f"{tmp_path}/{{lang}}.test"}
-    rows = read(tmp_path, made("mldoc", data=data, selection="last"), "test", "de").rows
-    assert [(r.first, r.label) for r in rows] == [("w1 w2", "CCAT"), ("w3", "MCAT")]
-    with pytest.raises(ValidationError, match="data"):
-        made("mldoc", data="hub")
 
 
 def write_squad(folder, config, split, ids):
@@ -104,10 +77,6 @@ def write_squad(folder, config, split, ids):
 
 
 def test_questions_of_a_language_are_picked_by_their_ids(tmp_path):
-    write_squad(tmp_path / "xquad", "xquad.de", "validation", ["q1"])
-    task = made("xquad", hub={"dataset": str(tmp_path / "xquad")})
-    assert [row.id for row in read(tmp_path, task, "test", "de").rows] == ["q1"]
-    assert (task.params.rules, task.evaluated_sets().dev) == ("squad", None)
     folder = str(tmp_path / "tydi")
     for split in ("train", "validation"):
         write_squad(tmp_path / "tydi", "secondary_task", split, ["english-1", "finnish-1"])
@@ -118,33 +87,11 @@ def test_questions_of_a_language_are_picked_by_their_ids(tmp_path):
     assert len({*names.values()}) == 2  # each has its own rows in keys
 
 
-def write_tagged(folder, config, tags, names):
-    types = {
-        "tokens": datasets.Sequence(TEXT),
-        "ner_tags": datasets.Sequence(datasets.ClassLabel(names=names)),
-    }
-    columns = {"tokens": [[f"w{i}" for i in range(len(tags))]], "ner_tags": [tags]}
-    write_hub(folder, config, "test", columns, types)
-
-
-def test_entities_that_one_of_two_sets_lacks_are_outside(tmp_path):
-    write_tagged(tmp_path / "african", "hau", [1, 2, 0], ["O", "B-PER", "B-DATE"])
-    write_tagged(tmp_path / "conll", "conll2003", [1, 2, 0], ["O", "B-LOC", "B-MISC"])
-    folders = {"dataset": str(tmp_path / "african"), "english_dataset": str(tmp_path / "conll")}
-    task = made("masakhaner", **folders)
-    assert read(tmp_path, task, "test", "ha").rows[0].tags == ("B-PER", "O", "O")
-    assert read(tmp_path, task, "test", "en").rows[0].tags == ("B-LOC", "O", "O")
-    assert task.canonical() == made("masakhaner").canonical()
-    write_tagged(tmp_path / "xtreme", "PAN-X.de", [1, 0], ["O", "B-ORG"])
-    task = made("panx", dataset=str(tmp_path / "xtreme"))
-    assert read(tmp_path, task, "test", "de").rows[0].tags == ("B-ORG", "O")
-
-
-@pytest.mark.parametrize("kind", ["sib200", "massive_slots", "panx", "tydiqa", "masakhaner"])
+@pytest.mark.parametrize("kind", ["belebele", "massive_slots", "tydiqa"])
 def test_a_language_that_a_set_lacks_is_said_in_the_plan(kind):
     (fault,) = made(kind).check(("tlh",), "en")
     assert "has no tlh" in fault
-    assert fault.endswith("or name the data's own code in `codes`")
+    assert fault.endswith("or its own code in `codes`")
     assert made(kind, codes={"tlh": "own"}).check(("tlh",), "en") == []
 
 
@@ -236,3 +183,26 @@ def test_a_question_that_is_none_is_refused_with_its_line(tmp_path, text, messag
     (tmp_path / "test.jsonl").write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_choices(tmp_path / "test.jsonl")
+
+
+def test_the_metric_that_is_asked_for_is_the_main_one_of_the_plan(tmp_path):
+    for split in ("train", "dev"):
+        for lang in ("en", "de"):
+            (tmp_path / f"{split}.{lang}").write_text(f"text\tlabel\n{split} {lang}\tx\n", "utf-8")
+    options = "kind: classification, data: {train: 'train.{pivot}', dev: 'dev.{lang}'}"
+    tasks = f"same: {{{options}, metric: macro_f1}}", f"plain: {{{options}, labels: [x, y]}}"
+    grid = write_grid(tmp_path, languages="{each: [de]}", tasks=tasks)
+    plan = open_grid(grid, storage=str(tmp_path / "storage")).plan
+    assert [plan.main_metric(task) for task in ("same", "plain")] == ["macro_f1", "accuracy"]
+    assert [plan.guessing(task) for task in ("same", "plain")] == [None, 0.5]
+
+
+def test_labels_that_differ_between_languages_are_said_with_file_and_line(tmp_path):
+    for name, labels in (("train.en", "xy"), ("test.en", "xy"), ("test.de", "ab")):
+        lines = [f"{name} {label}\t{label}" for label in labels]
+        (tmp_path / name).write_text("\n".join(["text\tlabel", *lines]) + "\n", "utf-8")
+    data = {"train": f"{tmp_path}/train.{{pivot}}", "test": f"{tmp_path}/test.{{lang}}"}
+    task = made("classification", data=data, selection="last")
+    (fault,) = [str(f) for r in task.read_files(("de",), "en") for f in r.faults]
+    told = r"test\.de:2: has the labels a, b, but the training data has x, y\. Labels are the same"
+    assert re.search(told, fault)

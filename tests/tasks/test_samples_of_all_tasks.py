@@ -4,6 +4,9 @@ tested, and the sample that is tested is of that value.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from raxalign.analysis.cells import MEANS
@@ -18,10 +21,16 @@ from tests.grids import ENCODER, write_grid
 from tests.tasks.conftest import UNTESTED
 
 pytestmark = pytest.mark.slow
+OWN_MTEB_TASKS = Path(__file__).with_name("own_mteb_tasks.py")
 PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
 TASKS = (
+    'bitext_mining: {data: {dev: {text: "mined.{side}", gold: mined.gold},'
+    ' test: {text: "mined.{side}", gold: mined.gold}}}',
+    "classification: {columns: {first: sentence1, second: sentence2}, epochs: 1,"
+    ' data: {train: "train.{pivot}", dev: "rows.{lang}"}}',
     'dictionary_retrieval: {dictionary: "words.{lang}"}',
     f"mlqa: {{{PHRASEBOOK}}}",
+    f"mteb: {{tasks: [OwnPairs, OwnTopics], definitions: {OWN_MTEB_TASKS}}}",
     f"ner: {{{PHRASEBOOK}}}",
     'pawsx: {data: {train: "train.{pivot}", dev: "rows.{lang}"}, epochs: 1}',
     f"pos: {{{PHRASEBOOK}}}",
@@ -29,6 +38,8 @@ TASKS = (
     "retrieval: {}",
     "sentence_retrieval: {}",
     f"slots: {{{PHRASEBOOK}}}",
+    'spans: {data: {train: "questions.{pivot}", dev: "asked.{lang}"}, epochs: 1}',
+    'tagging: {data: {train: "tags.{pivot}", dev: "tagged.{lang}"}, epochs: 1}',
     "token_translation: {}",
     'word_alignment: {data: {test: {text: "gold.{lang}", links: "links.{lang}"}}}',
     f"xnli: {{setting: zero-shot, {PHRASEBOOK}}}",
@@ -36,6 +47,24 @@ TASKS = (
 ENTRIES = (
     "haus house\nhund dog\nkatze cat\nbaum tree\nbuch book\nmann man\nfrau woman\nkind child\n"
 )
+
+
+def write_questions(path, part):
+    """Write questions in SQuAD's format, whose answers stand in their contexts."""
+    paragraphs = [
+        {
+            "context": f"The {word} {part} is here.",
+            "qas": [
+                {
+                    "id": f"{part}{i}",
+                    "question": f"What {part} is it?",
+                    "answers": [{"text": word, "answer_start": 4}],
+                }
+            ],
+        }
+        for i, word in enumerate(ENTRIES.split())
+    ]
+    path.write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
 
 
 def write_files(folder):
@@ -47,6 +76,15 @@ def write_files(folder):
         ]
         text = "id\tsentence1\tsentence2\tlabel\n" + "\n".join(lines) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
+        for part in ("tags", "tagged"):
+            (folder / f"{part}.{name[-2:]}").write_text(
+                "\n".join(f"{word}\tB-X\nis\tO\n{part}\tO\n" for word in ENTRIES.split())
+            )
+        for part in ("questions", "asked"):
+            write_questions(folder / f"{part}.{name[-2:]}", part)
+        sentences = [f"{i}\t{word} {name[-2:]}" for i, word in enumerate(ENTRIES.split())]
+        (folder / f"mined.{name[-2:]}").write_text("\n".join(sentences), encoding="utf-8")
+    (folder / "mined.gold").write_text("0\t1\n2\t3\n", encoding="utf-8")
     (folder / "words.de").write_text(ENTRIES, encoding="utf-8")
     (folder / "gold.de").write_text("das haus ist alt ||| the house is old\nein hund ||| a dog\n")
     (folder / "links.de").write_text("0-0 1p1 2-2 3p3\n0-0 1p1 1p0\n", encoding="utf-8")

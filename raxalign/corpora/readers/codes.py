@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from raxalign.languages import language, spelled
@@ -44,6 +44,25 @@ NTREX = tuple(_NTREX_CODES.split())
 from which ``eng-US`` differs in 62 of 1,997 lines.
 """
 
+_MASSIVE_CODES = """af am ar az bn cy da de el en es fa fi fr he hi hu hy id is it ja jv ka km kn
+ko lv ml mn ms my nb nl pl pt ro ru sl sq sv sw ta te th tl tr ur vi"""
+_MASSIVE = {code: code for code in _MASSIVE_CODES.split()} | {"zh-CN": "zh", "zh-TW": "zh-Hant"}
+_LOCALE_CODES = """af-ZA am-ET ar-SA az-AZ bn-BD ca-ES cy-GB da-DK de-DE el-GR en-US es-ES fa-IR
+fi-FI fr-FR he-IL hi-IN hu-HU hy-AM id-ID is-IS it-IT ja-JP jv-ID ka-GE km-KH kn-IN ko-KR lv-LV
+ml-IN mn-MN ms-MY my-MM nb-NO nl-NL pl-PL pt-PT ro-RO ru-RU sl-SL sq-AL sv-SE sw-KE ta-IN te-IN
+th-TH tl-PH tr-TR ur-PK vi-VN zh-CN zh-TW"""
+_LOCALES = {**{code: code[:2] for code in _LOCALE_CODES.split()}, "zh-TW": "zh-Hant"}
+_TYDIQA = {
+    "arabic": "ar",
+    "bengali": "bn",
+    "english": "en",
+    "finnish": "fi",
+    "indonesian": "id",
+    "korean": "ko",
+    "russian": "ru",
+    "swahili": "sw",
+    "telugu": "te",
+}
 _MLQA = ("ar", "de", "en", "es", "hi", "vi", "zh")
 _PAWSX = ("de", "en", "es", "fr", "ja", "ko", "zh")
 _XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
@@ -60,14 +79,6 @@ scn sco sd sh si simple sk sl so sq sr su sv sw szl ta te tg th tk tl tr tt ug u
 vi vls vo wa war wuu xmf yi yo zea zh zh-classical zh-min-nan zh-yue"""
 _WIKIANN = tuple(_WIKIANN_CODES.split())
 
-_PANX_CODES = """af ar bg bn de el en es et eu fa fi fr he hi hu id it ja jv ka kk ko ml mr ms my
-nl pt ru sw ta te th tl tr ur vi yo zh"""
-_PANX = tuple(_PANX_CODES.split())
-_MASSIVE_CODES = """af-ZA am-ET ar-SA az-AZ bn-BD ca-ES cy-GB da-DK de-DE el-GR en-US es-ES fa-IR
-fi-FI fr-FR he-IL hi-IN hu-HU hy-AM id-ID is-IS it-IT ja-JP jv-ID ka-GE km-KH kn-IN ko-KR lv-LV
-ml-IN mn-MN ms-MY my-MM nb-NO nl-NL pl-PL pt-PT ro-RO ru-RU sl-SL sq-AL sv-SE sw-KE ta-IN te-IN
-th-TH tl-PH tr-TR ur-PK vi-VN zh-CN zh-TW"""
-_MASSIVE = {**{code: code[:2] for code in _MASSIVE_CODES.split()}, "zh-TW": "zh-Hant"}
 _BELEBELE_CODES = """acm_Arab afr_Latn als_Latn amh_Ethi apc_Arab arb_Arab arb_Latn ars_Arab
 ary_Arab arz_Arab asm_Beng azj_Latn bam_Latn ben_Beng ben_Latn bod_Tibt bul_Cyrl cat_Latn ceb_Latn
 ces_Latn ckb_Arab dan_Latn deu_Latn ell_Grek eng_Latn est_Latn eus_Latn fin_Latn fra_Latn fuv_Latn
@@ -116,12 +127,13 @@ _OF_DATASETS: Mapping[str, Mapping[str, str]] = {
     "google-research-datasets/paws-x": {code: code for code in _PAWSX},
     "facebook/mlqa": {code: code for code in _MLQA},
     "google/xquad": {code: code for code in _XQUAD},
-    "google/xtreme": {code: code for code in _PANX},
-    "AmazonScience/massive": _MASSIVE,
-    "Davlan/sib200": {**_LISTS["flores"], "nqo_Nkoo": "nqo_Nkoo"},
-    "facebook/belebele": {code: code for code in _BELEBELE},
     "facebook/flores": _LISTS["flores"],
     "Muennighoff/flores200": _LISTS["flores"],
+    "Davlan/sib200": {**_LISTS["flores"], "nqo_Nkoo": "nqo_Nkoo"},
+    "mteb/amazon_massive_intent": _MASSIVE,
+    "AmazonScience/massive": _LOCALES,
+    "facebook/belebele": {code: code for code in _BELEBELE},
+    "google-research-datasets/tydiqa": _TYDIQA,
 }
 """Data set of the hub -> the code in its configurations -> the tag that it means."""
 
@@ -150,8 +162,25 @@ def hub_code(dataset: str, lang: str, codes: Codes) -> str:
     return given if given != lang else _of_list(lang, _OF_DATASETS.get(dataset, {}))
 
 
+def lacking(dataset: str, languages: Iterable[str], codes: Codes) -> list[str]:
+    """Return the languages that a data set of the hub lacks, as far as its list is known.
+
+    >>> lacking("google/xquad", ["de", "sw", "fr"], {"fr": "french"}), lacking("x/y", ["de"], {})
+    (['sw'], [])
+    """
+    known = _OF_DATASETS.get(dataset)
+    return [
+        lang
+        for lang in languages
+        if known is not None
+        and own_code(lang, codes) == lang
+        and lang not in known
+        and spelled(lang, known.values()) is None
+    ]
+
+
 def names_in(dataset: str) -> Mapping[str, str]:
-    """Return all languages that a known data set of the hub has: tag -> its own code."""
+    """Return all languages of a data set of the hub whose list is known: tag -> its own code."""
     return {tag: own for own, tag in _OF_DATASETS[dataset].items()}
 
 

@@ -20,6 +20,7 @@ from raxalign.config.run import Keep
 from raxalign.plan.estimates.cost import duration, roughly, volume
 from raxalign.plan.expansion.data import EVERYTHING, row_count
 from raxalign.plan.values.retention import below, run_cell, weights_of
+from raxalign.tasks.transfer.few_shot import Average
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.folder import Footprint
@@ -365,10 +366,13 @@ class Work:
             return 2 * pairs * _passes(params.get("method"), pairs), _TRAINED + _FROZEN
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
-            rows = _rows(task, "train")
+            average = getattr(stage.plugin().params, "average", None)
+            rows = _rows(task, "train") * Average.of(average).runs
             return 2 * count * rows * _passes(task, rows), _TRAINED
         if "trained" in stage.inputs:
-            return 2 * count * _rows(task, "dev", "test"), _FORWARD
+            rows = _rows(task, "dev", "test")
+            further = (count - 1) * _further(stage.plugin().params, rows)
+            return 2 * (count * rows + further), _FORWARD
         total = 0.0
         for key in (key for name, key in stage.inputs.items() if name.startswith("heldout/")):
             made = self.plan.stages[key]
@@ -396,6 +400,17 @@ def _rows(task: Any, *splits: str) -> float:
     """Return how many rows the splits of a task have, where its params record that, or infinity."""
     made = task.get("data") == "phrasebook" and task.get("phrasebook")
     return float(sum(made.get(split, 0) for split in splits)) if made else math.inf
+
+
+def _further(params: Any, rows: float) -> float:
+    """Return how many rows of a language further trainings on few examples read, and evaluations of
+    `rows` after them, in reads without gradients.
+    """
+    shots = [n for n in getattr(params, "shots", ()) if n]
+    if not shots:
+        return 0.0
+    trained = sum(shots) * params.shot_epochs * _TRAINED / _FORWARD
+    return float(params.draws * (trained + len(shots) * rows))
 
 
 def _passes(params: Any, rows: float) -> float:

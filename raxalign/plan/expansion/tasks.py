@@ -130,10 +130,7 @@ class TaskStages:
         why, pivot = "", self.grid.pivot
         own = self._evaluated(spec, alignment)
         unseen = [lang for lang in own if lang not in alignment.languages]
-        methods = catalog("methods")
-        base = alignment.kind in methods and methods[alignment.kind].is_baseline
-        if unseen and base and task.ignores_unseen():
-            # what no method changes has one result, whichever of the languages are aligned
+        if unseen and self._is_shared(task, alignment, own):
             aligned, unseen = replace(alignment, languages=own).stage(self.shared), []
         covered = task.languages(own, pivot)
         inputs = {"aligned": aligned.key, **self._read(task.needs(), own)}
@@ -151,6 +148,15 @@ class TaskStages:
         made = self._stage("evaluation", spec.kind, task, covered, aligned)
         made = replace(made, params={**made.params, **params}, inputs=inputs)
         return self.shared.add(made), why
+
+    def _is_shared(self, task: Task, alignment: TrialInputs, own: tuple[str, ...]) -> bool:
+        """Check whether an evaluation has one result, whichever of its own languages are aligned:
+        that of a method that changes nothing, by a task for which they choose and train nothing.
+        """
+        methods, pivot = catalog("methods"), self.grid.pivot
+        base = alignment.kind in methods and methods[alignment.kind].is_baseline
+        read = (pivot,) if task.training() is None else task.training_languages(own, pivot)
+        return base and read == (pivot,) and task.ignores_unseen()
 
     def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
         """Return the languages, aligned or not, in which a task is evaluated: with sets those of

@@ -56,8 +56,8 @@ class Compared:
     that the user cares about. `over_languages` is the difference of a mean over languages for
     languages like these. `untested` says why there is no interval or no test. `at_chance` is
     whether the interval of a classifier holds `guessing`, what guessing gets. `outdated` says why
-    the value is under readouts that the task's training has outdated. `measured` is what is
-    declared of the metric.
+    the value is under readouts that the task's training has outdated. `stays` is whether the method
+    leaves the metric as it is, whatever it finds. `measured` is what is declared of the metric.
     """
 
     cell: Cell
@@ -74,6 +74,7 @@ class Compared:
     at_chance: bool = False
     guessing: float | None = None
     outdated: str = ""
+    stays: bool = False
     measured: Measured = _NEUTRAL
 
     @property
@@ -279,13 +280,18 @@ class _Task:
             outdated=next(outdated, ""),
             measured=self.plan.measured(name[0], name[2]),
         )
+        trial = next(
+            (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key), None
+        )
+        if trial is not None and self.plan.stays(trial, name[0], name[2], None):
+            found = replace(found, stays=True)
         own = runs.get(name)
         if own is None:
             return found
         found = self._with_interval(found, own)
         if base is None:
             return found
-        if self._leaves(cell, name) and self._leaves(base, name) and _alike(cell, base, name):
+        if _alike(cell, base, name) and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
         other = self.kept[id(base)].get(name)
         if other is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import catalog
+from raxalign.config.axes import Axis
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.predictions import Predictions
 
@@ -81,13 +82,13 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
         groups[trial.cell].append(trial)
     known = catalog("methods")
     bases = {
-        group[0].encoder: group
+        _place(group[0]): group
         for group in groups.values()
         if group[0].kind in known and known[group[0].kind].is_baseline
     }
     reader = Predictions(plan, None)
     for group in groups.values():
-        base = bases.get(group[0].encoder)
+        base = bases.get(_place(group[0]))
         if base is None or base is group:
             continue
         for task in group[0].evaluations:
@@ -96,6 +97,13 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
                 continue
             if plan.measured(task, metric).unit == "share":
                 yield _sides(plan, reader, (group, base), task, metric)
+
+
+def _place(trial: Trial) -> tuple[str, object]:
+    """The encoder of a trial and the set of languages that it aligns, within which cells are
+    compared.
+    """
+    return trial.encoder, trial.params.get(Axis.LANGUAGES)
 
 
 def _sides(

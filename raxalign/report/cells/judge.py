@@ -84,6 +84,11 @@ def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
     based = found.baseline is not None
     if found.interval is None and found.untested and (based or found.untested != NO_PREDICTIONS):
         yield f"No interval and no test: {why}"
+    if found.stays:
+        yield (
+            "Not a result: the method moves each language as a whole, which leaves this measure as"
+            " it is; this is the value of the original encoder."
+        )
     if found.untested == LEFT:
         yield "Not aligned, and left as it is by the method: this is the value of the baseline."
     elif found.cell.set and found.name[1] in found.cell.unseen:

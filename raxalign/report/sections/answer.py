@@ -6,7 +6,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
-from raxalign.plan.values.comparisons import Compared
+from raxalign.plan.values.comparisons import LEFT, Compared
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, marked, named, unaligned, under
 from raxalign.report.cells.numbers import LOWER, NumberFormat
@@ -72,7 +72,8 @@ class AnswerSection(Section):
         if found is None or found.baseline is None or found.baseline is cell:
             base = any(cell is base for base in judge.baselines)
             spread = judge.shown(cell, name, unit)
-            return Entry(shown, spread, verdict="baseline" if base else "")
+            left = "left as it is" if found is not None and found.untested == LEFT else ""
+            return Entry(shown, spread, below=left, verdict="baseline" if base else "")
         if found.difference is None:
             return Entry(shown, verdict="cannot tell")
         test = found.comparison

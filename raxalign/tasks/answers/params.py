@@ -21,7 +21,7 @@ class HubSets(BaseParams):
     translate-train.
 
     MLQA's own files need code that is not run: the default is the branch where the hub keeps the
-    converted files. `xquad` and `tydiqa` are tasks of their own.
+    converted files. `xquad` is a preset of `spans`, and `tydiqa` a task of its own.
     """
 
     dataset: Annotated[str, shared.DATASET] = "facebook/mlqa"

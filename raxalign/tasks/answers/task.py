@@ -1,4 +1,4 @@
-"""What tasks of answers have in common: the sets of questions, options and scores."""
+"""What tasks that answer questions by spans of a context have in common."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class SpanTask(TransferTask):
-    """Answers as spans of the context, by two logits per piece of the last layer. A subclass gives
-    its data.
+    """Transfer of a reader that answers questions by spans of a context. A subclass says where its
+    data is, and by which rules answers are compared.
     """
 
     metrics = with_shots(MEASURED, "f1")
@@ -30,9 +30,6 @@ class SpanTask(TransferTask):
     row_options = (*TransferTask.row_options, "hub")
     not_of_training = TransferTask.not_of_training | {"rules"}
     predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})
-
-    class Params(SpanParams):
-        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}."""
 
     params: SpanParams
 
@@ -76,15 +73,3 @@ class SpanTask(TransferTask):
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of F1 or exact match, with a unit per context."""
         return of_column(rows, metric) if metric in METRICS else None
-
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Report what all transfer tasks report, and translations that the hub's set lacks."""
-        faults, hub = super().check(languages, pivot), self.params.hub
-        if self.params.data == "hub" and not hub.translated_config:
-            reads = [lang for lang in languages if self.reads_training(lang, pivot)]
-            if [lang for lang in reads if lang != pivot]:
-                faults.append(
-                    "the data set of the hub has training questions of the pivot alone: write"
-                    " `setting: zero-shot` without `shots`, or name files in `data`"
-                )
-        return faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.codes import hub_code
@@ -29,15 +30,15 @@ class ClassificationTask(TransferTask):
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer", "static"})
     one_language_files: ClassVar[bool] = False
 
-    columns: ClassVar[Columns]
+    columns: Columns
     """The names of the columns of files and data sets."""
-    labels: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
     """All labels in their order; data may have their numbers from 0 instead. Without them the
     labels are those of the training data.
     """
-    aliases: ClassVar[Mapping[str, str]] = {}
+    aliases: Mapping[str, str] = MappingProxyType({})
     """Other spellings of labels, spelling -> label."""
-    main_metric: ClassVar[str] = "accuracy"
+    main_metric: str = "accuracy"
     """`accuracy`, or `macro_f1`, which is then scored too; it chooses the epoch."""
     repeats: ClassVar[bool] = False
     """Whether honest data has the same texts in training and evaluation, as short requests are: up

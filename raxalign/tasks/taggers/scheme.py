@@ -64,9 +64,8 @@ Made = tuple[Sequence[str], Sequence[str]]
 class TagScheme:
     """What the data of a tagging task is, for its readers: whether tags are O, B-type and I-type,
     and mark entities; all types of entities, or all tags (none: those of the training data); the
-    columns; the data set's own names of languages; what is done with a row that has other
-    numbers of words and of tags; and whether entities of types that are not among `labels` are
-    outside (O), or an error.
+    columns; the data set's own names of languages; and what is done with a row that has other
+    numbers of words and of tags.
     """
 
     entities: bool = True
@@ -74,7 +73,6 @@ class TagScheme:
     columns: TagColumns = TagColumns()
     languages: LanguageNames = field(default_factory=dict)
     mismatched: Literal["refuse", "drop"] = "refuse"
-    others_outside: bool = False
 
     def knows(self, tag: str) -> bool:
         """Whether it is a tag of the task."""
@@ -83,8 +81,7 @@ class TagScheme:
         if tag == OUTSIDE:
             return True
         kind = tag[2:]
-        found = not self.labels or self.others_outside or kind in self.labels
-        return tag[:2] in ("B-", "I-") and bool(kind) and found
+        return tag[:2] in ("B-", "I-") and bool(kind) and (not self.labels or kind in self.labels)
 
     def known(self) -> str:
         """Says in a sentence what tags there are."""
@@ -95,8 +92,6 @@ class TagScheme:
 
     def final(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Returns the tags of a sentence as they are learnt: entities in IOB2."""
-        if self.others_outside:
-            tags = [tag if tag[2:] in self.labels else OUTSIDE for tag in tags]
         return iob2(tags) if self.entities else tuple(tags)
 
     @property

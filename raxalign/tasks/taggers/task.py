@@ -47,14 +47,12 @@ METRICS = tuple(_RATIOS)
 class TaggingTask(TransferTask):
     """Zero-shot transfer of a tagger. A subclass gives its tags and where its data has them."""
 
-    entities: ClassVar[bool] = True
+    entities: bool = True
     """Whether tags are O, B-type and I-type, and mark entities."""
-    labels: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
     """All types of entities, or all tags. Without them they are those of the data."""
-    columns: ClassVar[TagColumns] = TagColumns()
+    columns: TagColumns = TagColumns()
     """Where files and data sets have words and tags."""
-    others_outside: ClassVar[bool] = False
-    """Whether entities of types that are not among `labels` are outside (O), or an error."""
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
     row_options = (*TransferTask.row_options, "encoding", "columns", "mismatched")
@@ -91,14 +89,7 @@ class TaggingTask(TransferTask):
         columns, named = self.columns, self.params.columns
         if named is not None:
             columns = replace(columns, word=named.word, tag=named.tag, given=True)
-        return TagScheme(
-            self.entities,
-            self.labels,
-            columns,
-            self.names,
-            self.params.mismatched,
-            self.others_outside,
-        )
+        return TagScheme(self.entities, self.labels, columns, self.names, self.params.mismatched)
 
     def head(self, inputs: TaskInputs) -> TagHead:
         """Return the reader of the sentences, and the maker and judge of taggers."""

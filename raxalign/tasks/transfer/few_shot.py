@@ -17,6 +17,10 @@ from raxalign.tasks.transfer.rows import TaskRows
 
 SHOT_OPTIONS = ("shots", "draws", "shot_epochs", "shot_learning_rate")
 """What evaluations read and the training on the pivot does not."""
+PAPERS = (
+    *("shots=, lauscher2020", "shots=, zhao2021shots"),  # a comma: there are more than 0
+    *("average=last schmidt2023", "average=runs schmidt2023", "average=runs wortsman2022"),
+)
 _NAME = "shots{k}_"
 
 
@@ -93,9 +97,7 @@ class Average:
 
 
 def _in_one_form(text: str) -> str:
-    found = Average.of(text)
-    parts = (("last", found.last), ("runs", found.runs))
-    return " ".join(f"{name} {n}" for name, n in parts if n > 1)
+    return " ".join(f"{name} {n}" for name, n in vars(Average.of(text)).items() if n > 1)
 
 
 Averaged = Annotated[

@@ -227,21 +227,24 @@ class Head(ABC):
 
     def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
         """Read the local files of all splits before anything is trained: the training files of the
-        languages that are `trained` on, then what is evaluated, against their rows.
+        languages that are `trained` on, or drawn from, then what is evaluated, against their rows:
+        those of a language from which few are drawn are for itself alone.
         """
-        known, read = [np.zeros(0, np.int64)], dict[tuple[Split, str], Any]()
+        known, read = dict[str, Ints](), dict[tuple[Split, str], Any]()
 
         def training(report: Report, lang: str) -> int:
             found = self.read_local("train", lang, report)
             used = found.first(self.params.max_train)
-            known.append(used.fingerprints())
+            known[lang] = used.fingerprints()
             self.check_trained(used)
             refuse_too_few(used, len(used), 0 if lang == self.pivot else self.params.shots[-1])
             return self._reported(found, report)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
             found = self.check_evaluated(self.read_local(split, lang, report))
-            found.seen_in(np.concatenate(known), self.allowed)
+            every = self.task.trains_on
+            rows = [known[own] for own in known if own == lang or every(own, self.pivot)]
+            found.seen_in(np.concatenate([np.zeros(0, np.int64), *rows]), self.allowed)
             if self.crosses:
                 read[split, lang] = found
             return self._reported(found, report)

@@ -48,7 +48,7 @@ class DataFiles(BaseParams):
     """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
 
     train: DataPath = Field(
-        description="Training file: of the pivot, or of each language that is trained on."
+        description="Training file: of the pivot, or of each language trained on or drawn from."
     )
     dev: DataPath | None = Field(
         None, description="Development file of each language (none: it is not reported)."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +12,7 @@ from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.measured import parted
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
-from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, Average, faults_of
+from raxalign.tasks.transfer.few_shot import PAPERS, SHOT_OPTIONS, Average, faults_of
 from raxalign.tasks.transfer.outcome import Selection, kept
 from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from raxalign.sample import Sample
     from raxalign.tasks.transfer.head import Head
     from raxalign.train.runtime import Runtime
-
-_MANY = 60
-"""So many languages are counted in a message, and not listed."""
 
 
 class TransferTask(Task):
@@ -52,6 +48,10 @@ class TransferTask(Task):
     refit_needs: ClassVar[str] = ""
     """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.papers = (*cls.papers, *(paper for paper in PAPERS if paper not in cls.papers))
 
     def __init__(self, params: TransferParams) -> None:
         super().__init__(params)
@@ -133,8 +133,8 @@ class TransferTask(Task):
         return super().refuses_unseen()
 
     def ignores_unseen(self) -> bool:
-        """Return whether the pivot alone is trained on and chooses the weights."""
-        return self.selection() in ("pivot-dev", "last") and not self.translates()
+        """Return whether the pivot alone, or nothing, chooses the weights."""
+        return self.selection() in ("pivot-dev", "last")
 
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
@@ -334,23 +334,16 @@ class TransferTask(Task):
             )
         return faults
 
-    def _languages_lacking(self, languages: tuple[str, ...]) -> list[str]:
-        """Languages that the hub's data set does not have, where all of its languages are known."""
-        known = {*self.covers, *self.params.codes} if self.covers else {*languages}
-        lacking = [lang for lang in languages if spelled(lang, known) is None]
-        near = [code for lang in lacking for code in get_close_matches(lang, known, 1, 0.6)]
-        told = f"it has {', '.join(sorted(known)) if len(known) < _MANY else len(known)}"
-        told = f"did you mean {', '.join(near)}?" if near else told
-        remedy = "leave it out of the task's `languages`, or name the data's own code in `codes`"
-        lacks = f"the data set of the hub has no {', '.join(lacking)} ({told}); {remedy}"
-        return [lacks] if lacking else []
-
     def _data_faults(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A data set of the hub without a name, and rows that the phrasebook does not have."""
         if self.params.data == "hub":
             if not all(found.dataset for found in self.hub_sets(pivot, pivot).values()):
                 return ["data: hub needs the name of a data set (dataset)"]
-            return self._languages_lacking(self.languages(languages, pivot))
+            known = {*self.covers, *self.params.codes}
+            spoken = self.languages(languages, pivot) if self.covers else ()
+            lacks = ", ".join(lang for lang in spoken if spelled(lang, known) is None)
+            remedy = "name others in `languages`, or its own code in `codes`"
+            return [f"data: the data set has no {lacks}; {remedy}"] if lacks else []
         if self.params.data != "phrasebook":
             return []
         from raxalign.corpora.phrases.rows import LANGS, held

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -44,7 +44,7 @@ class _XnliRows(ClassificationTask):
     """The rows, which are read and not classified."""
 
     labels = LABELS
-    aliases: ClassVar = ALIASES
+    aliases = ALIASES
     columns = COLUMNS
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.planned import SEEN, PlannedSides
+from raxalign.plan.values.planned import SEEN, PlannedSides, planned_sides
 from raxalign.plan.values.power import (
     ASSUMED,
     MEASURED,
@@ -54,6 +54,14 @@ def test_each_method_and_task_is_compared_with_the_baseline(two_runs: Opened) ->
         ("rotation", "xnli"): (2,),  # of one training: compared in pairs
         ("finetune", "xnli"): (2, 2),
     }
+
+
+def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path: Path) -> None:
+    sets = {**GRID, "languages": "{sets: {one: [de], both: [de, fr]}}"}
+    opened = open_grid(write_grid(tmp_path, **sets), storage=str(tmp_path / "storage"))
+    found = [(one.name, one.trials[0].params["languages"]) for one in planned_sides(opened.plan)]
+    assert {name.split()[0] for name, _ in found} == {"rotation", "finetune"}
+    assert len(found) == 8
 
 
 def test_more_seeds_see_smaller_differences(two_runs: Opened, tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""What mteb finds for the subsets of a task, with scores per example where its predictions give
+them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mteb
+import numpy as np
+
+from raxalign.arrays import Floats
+from raxalign.corpora.readers.hub import hub_error
+from raxalign.tasks.embedding_benchmark.registry import BITEXT
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
+
+    from raxalign.tasks.embedding_benchmark.encoder import EncoderForMteb
+
+_DEV = ("validation", "dev")
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class SubsetScore:
+    """The main score of a task on one subset and split (`dev` or `test`), what each example adds to
+    it (None where mteb's predictions do not give that), and all numbers that mteb reports.
+    """
+
+    task: str
+    subset: str
+    split: str
+    value: float
+    each: Floats | None
+    reported: Mapping[str, float]
+
+
+def loaded(kind: type[AbsTask], subsets: list[str], folder: Path | None) -> Any:
+    """Return a task with the data of some subsets, from a local folder where there is one. Training
+    splits are left out where there are others.
+
+    Raises `DataError` or `TransientError` where the data cannot be had.
+    """
+    task: Any = kind()
+    if folder is not None:
+        dataset = {"path": str(folder), "revision": "local"}
+        task.metadata = task.metadata.model_copy(update={"dataset": dataset})
+    task.hf_subsets = subsets
+    task.filter_eval_splits([s for s in task.eval_splits if s != "train"] or task.eval_splits)
+    try:
+        with _quiet():
+            task.load_data()
+    except Exception as error:
+        raise hub_error(f"{task.metadata.name} (mteb)", error) from error
+    return task
+
+
+def scores_of(task: AbsTask, encoder: EncoderForMteb) -> Iterator[SubsetScore]:
+    """Evaluate an encoder on a task that is loaded, by `mteb.evaluate`, and yield what it finds."""
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as folder:
+        with _quiet():
+            result: Any = mteb.evaluate(
+                encoder,
+                task,
+                cache=None,
+                co2_tracker=False,
+                encode_kwargs={"batch_size": 1024, "show_progress_bar": False},
+                prediction_folder=folder,
+                show_progress_bar=False,
+            )
+        file = Path(folder) / task.prediction_file_name
+        predicted = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    name, metric = task.metadata.name, task.metadata.main_score
+    for split, entries in result.task_results[0].scores.items():
+        for entry in entries:
+            subset, value = entry["hf_subset"], float(entry["main_score"])
+            each = _each(task, split, subset, predicted).get(metric)
+            if each is not None and abs(each.mean() - value) > _SAME:
+                each = None
+            numbers = {key: float(v) for key, v in entry.items() if isinstance(v, int | float)}
+            yield SubsetScore(
+                name, subset, "dev" if split in _DEV else "test", value, each, numbers
+            )
+
+
+def _each(task: Any, split: str, subset: str, predicted: Mapping[str, Any]) -> dict[str, Floats]:
+    """Return scores per example by metric, whose means are mteb's values; none where its
+    predictions do not give them.
+
+    The F1 that mteb has for bitexts is the mean over labels, and a label is the place of a
+    sentence. So that of an example is 2 / (1 + n) where its translation is found, n being the
+    number of sentences for which that one is found, and 0 elsewhere.
+    """
+    bitext, parallel = task.metadata.type == BITEXT, getattr(task, "parallel_subsets", False)
+    found = predicted.get("parallel" if parallel else subset, {}).get(split)
+    rows: Any = task.dataset if parallel else task.dataset.get(subset, task.dataset)
+    if found is None:
+        return {}
+    if bitext:
+        pair = subset if parallel else "-".join(task._DEFAULT_PAIR[0])
+        places = np.array([answer["corpus_id"] for answer in found[pair]])
+        right = (places == np.arange(len(places))).astype(float)
+        return {"accuracy": right, "f1": right * 2 / (1 + np.bincount(places)[places])}
+    if task.metadata.type != "Classification" or task.is_cross_validation:
+        return {}
+    labels = np.array(rows[split][task.label_column_name])
+    return {"accuracy": (np.array(found) == labels).mean(0)}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the progress bars and warnings of mteb off the terminal; its errors are exceptions."""
+    with (
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield

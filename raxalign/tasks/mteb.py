@@ -1,0 +1,253 @@
+"""The tasks of mteb, the Massive Text Embedding Benchmark (Muennighoff et al. 2023; Enevoldsen et
+al. 2025), on an aligned encoder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from pydantic import Field
+
+from raxalign.config.sources import DataPath, Source
+from raxalign.config.trust import require_trust
+from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.vectors import Layers, parse_layers
+from raxalign.extras import missing, require
+from raxalign.lazy import np, pa
+from raxalign.measured import Measured, share
+from raxalign.sample import Sample, column, numbered, summed
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
+from raxalign.tasks.embedding_benchmark import registry
+from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.vectors import frame
+from raxalign.tasks.vectors.directions import (
+    DIRECTIONS,
+    SearchDirection,
+    direction_of,
+    with_directions,
+)
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.tasks.embedding_benchmark.scores import SubsetScore
+    from raxalign.train.runtime import Runtime
+
+_TASKS = "Names of mteb's tasks, such as `NTREXBitextMining`."
+_DATA = "Local folders of data sets, by the names of their tasks; mteb reads the others on the hub."
+_DEFINITIONS = "Python file with tasks of your own, classes that are derived from mteb's."
+_POOLING = (
+    "What the vector of a text is: the `mean` of its pieces, a mean in which piece i of the row"
+    " weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that is not"
+    " special (`last`), or what sentence-transformers keeps in the encoder's folder (`own`)."
+)
+_SPECIALS = "Whether special pieces are part of the mean."
+_OF = "main_score_of_"
+_COLUMNS = {
+    **dict.fromkeys(("lang", "split", "task", "subset", "direction"), "string"),
+    **dict.fromkeys(("id", "unit"), "int64"),
+    "score": "double",
+}
+
+
+@final
+class Mteb(Task):
+    """Tasks of mteb as mteb runs them, by its names; texts are read with the transforms of their
+    language, which mteb's subsets name.
+
+    The score of a language is the mean over the tasks of their main scores, each the mean over the
+    task's subsets. A bitext has two subsets with the pivot where mteb has both directions, and
+    counts under the other language; other tasks have the subset of the language. Splits called
+    `validation` are `dev`, those for training are left out, all others are `test`.
+
+    Types of tasks: bitext mining, classification with one label or several, clustering, pair
+    classification, reranking, retrieval. Bitext mining has scores per example, and classification
+    has those of its accuracy, so that differences are tested; the other values stand alone.
+
+    References: Muennighoff et al. (2023), Enevoldsen et al. (2025).
+    """
+
+    VERSION = 1
+    papers = ("muennighoff2023mteb", "enevoldsen2025mmteb")
+    accepts = frozenset({"transformer", "static"})
+    metrics = (
+        *with_directions(
+            share("main_score", "Mean over the tasks of the score that mteb names the main one."),
+        ),
+    )
+    main_metric = "main_score"
+    predicts = frozenset({"id", "unit", "task", "subset", "direction", "score"})
+
+    class Params(Task.Params):
+        """Which tasks, where their data are, and how texts become vectors."""
+
+        tasks: tuple[str, ...] = Field(min_length=1, description=_TASKS)
+        data: dict[str, DataPath] = Field(default_factory=dict, description=_DATA)
+        definitions: DataPath | None = Field(None, description=_DEFINITIONS)
+        layers: Layers = Field("last", description=frame.LAYERS)
+        pooling: SentencePooling | Literal["own"] = Field("mean", description=_POOLING)
+        specials: Literal["include", "exclude"] = Field("include", description=_SPECIALS)
+
+    params: Params
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the params with the version of mteb; `specials` only where there is a mean."""
+        found = self.params.identity()
+        if self.params.pooling not in ("mean", "weighted"):
+            del found["specials"]
+        try:
+            return {**found, "mteb": version("mteb")}
+        except PackageNotFoundError:
+            return found
+
+    def reads(self, n_layers: int) -> Reads:
+        """Return `layers`."""
+        return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report a missing library, unknown tasks, and tasks without the languages."""
+        params = self.params
+        if absent := missing("mteb", "tasks"):
+            return absent
+        if params.definitions is not None:
+            own = Path(params.definitions)
+            if not own.is_file():
+                return [f"definitions: there is no file {own}"]
+            require_trust(own, [own])
+        unused = [
+            f"data.{name}: is not among `tasks`" for name in params.data if name not in params.tasks
+        ]
+        return [*registry.faults(self._known(), params.tasks, languages, pivot), *unused]
+
+    def _known(self) -> Mapping[str, Any]:
+        return registry.known_tasks(self.params.definitions)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
+        """Return the data of the tasks: files of local folders, or mteb's revisions."""
+        return registry.sources(self._known(), self.params.tasks, self.params)
+
+    @classmethod
+    def measured(cls, metric: str) -> Measured | None:
+        """Return the declaration of a metric, that of one task among several included."""
+        if metric.startswith(_OF):
+            return share(metric, f"Main score of {metric.removeprefix(_OF)}.", role="part")
+        return super().measured(metric)
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """Return the sample of a mean over tasks of means over their subsets, where each of them
+        has scores per example.
+        """
+        name, direction = direction_of(metric)
+        asked = np.ones(len(rows), dtype=bool)
+        if name != "main_score":
+            asked = column(rows, "task") == name.removeprefix(_OF)
+        if direction is not None:
+            asked = asked & (column(rows, "direction") == direction)
+        gains = column(rows, "score").astype(float)[asked]
+        if not len(gains) or np.isnan(gains).any():
+            return None
+        tasks, subsets, units = (column(rows, key)[asked] for key in ("task", "subset", "unit"))
+        many = {task: len({*subsets[tasks == task]}) for task in {*tasks}}
+        # each task weighs the same: its parts are repeated where another has more of them
+        times = np.array([math.lcm(*many.values()) // many[task] for task in tasks])
+        row = np.repeat(np.arange(len(tasks)), times)
+        copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+        parts = [f"{tasks[r]}/{subsets[r]}/{k}" for r, k in zip(row, copy, strict=True)]
+        return summed(units[row], np.array(parts), gains[row], np.ones(len(row)))
+
+    def evaluate(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,  # noqa: ARG002
+        trained: Path | None,  # noqa: ARG002
+    ) -> Outcome:
+        """Run every task in every language. Raises `DependencyError` without mteb."""
+        require("mteb", "task mteb")
+        scores: list[Score] = []
+        tables: list[pa.Table] = []
+        notes: dict[str, Any] = {"mteb": version("mteb")}
+        for lang in languages:
+            found: list[_Found] = []
+            view, notes[lang] = aligned.toward(lang), {}
+            for name in self.params.tasks:
+                own, notes[lang][name] = self._of_task(view, name, lang, inputs.pivot)
+                found += own
+            tables += [_examples(lang, way, entry) for way, entry in found]
+            for split in dict.fromkeys(entry.split for _, entry in found):
+                values = self._values([part for part in found if part[1].split == split])
+                scores += [Score(lang, metric, split, value) for metric, value in values.items()]
+        if len(languages) > 1:
+            scores += means(scores, languages, unseen=inputs.unseen)
+        return Outcome(scores, pa.concat_tables(tables), notes)
+
+    def _of_task(
+        self, aligned: AlignedEncoder, name: str, lang: str, pivot: str
+    ) -> tuple[list[_Found], dict[str, Any]]:
+        """Return what is found for the subsets of one task in one language, and notes."""
+        from raxalign.tasks.embedding_benchmark.encoder import EncoderForMteb
+        from raxalign.tasks.embedding_benchmark.scores import loaded, scores_of
+        from raxalign.tasks.vectors.sentences import SentenceReading
+
+        params, kind = self.params, self._known()[name]
+        sides = registry.subsets_of(kind, lang, pivot)
+        task = loaded(kind, list(sides), registry.folder_of(kind, params.data))
+        with_specials = params.specials == "include"
+        reading = SentenceReading(params.layers, params.pooling, specials=with_specials)
+        encoder = EncoderForMteb(aligned, reading, task, sides)
+        found = list(scores_of(task, encoder))
+        notes = {
+            "main_score": task.metadata.main_score,
+            "unread": encoder.unread,
+            **{f"{entry.subset} {entry.split}": dict(entry.reported) for entry in found},
+        }
+        return [(_direction(sides[entry.subset], lang), entry) for entry in found], notes
+
+    def _values(self, found: Sequence[_Found]) -> dict[str, float]:
+        """Return the values by metric of one language and split. There is no mean where one of the
+        tasks lacks the split.
+        """
+        values, names = dict[str, float](), self.params.tasks
+        for way in (None, *DIRECTIONS):
+            asked = [entry for own, entry in found if way in (None, own)]
+            by_task = {
+                name: float(np.mean([entry.value for entry in asked if entry.task == name]))
+                for name in dict.fromkeys(entry.task for entry in asked)
+            }
+            if len(by_task) == len(names):
+                values[f"main_score_{way}" if way else "main_score"] = float(
+                    np.mean(list(by_task.values()))
+                )
+            if way is None and len(names) > 1:
+                values |= {_OF + name: value for name, value in by_task.items()}
+        return values
+
+
+_Found = tuple[SearchDirection | None, "SubsetScore"]
+"""The direction of a subset (None: it has one language), and its score."""
+
+
+def _direction(sides: tuple[str, ...], lang: str) -> SearchDirection | None:
+    """Return the direction of a search whose queries are the first side."""
+    if len(sides) == 1:
+        return None
+    return "to_pivot" if sides[0] == lang else "from_pivot"
+
+
+def _examples(lang: str, way: SearchDirection | None, entry: SubsetScore) -> pa.Table:
+    """Return the predictions of a subset; one row without a score stands for a subset that has
+    none per example. The same row of a task is one unit in all its languages and directions.
+    """
+    scores = [None] if entry.each is None else entry.each.tolist()
+    n = len(scores)
+    names = np.array([f"{entry.task}/{entry.split}/{row}" for row in range(n)])
+    columns: dict[str, Any] = {"id": range(n), "unit": numbered(names), "score": scores}
+    columns |= {"lang": [lang] * n, "split": [entry.split] * n, "task": [entry.task] * n}
+    columns |= {"subset": [entry.subset] * n, "direction": [way] * n}
+    types = [(name, pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()]
+    return pa.table(columns, schema=pa.schema(types))

@@ -1,0 +1,142 @@
+"""The layer profile in the report, from made-up results: what is drawn, what is marked as the
+original encoder's value by construction, and correlations with transfer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from raxalign.plan.load import open_grid
+from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.results import rows
+from raxalign.report.cells.judge import remarks
+from raxalign.report.cells.results import Results
+from raxalign.report.sections.layers import _Profile
+from tests.grids import write_grid
+from tests.report.material import judge_of, share
+
+LANGS = ("de", "es", "fr", "bg", "el")
+MEASURES = ("mexa", "cka", "anisotropy")
+METHODS = ("none", "rotation", "finetune")
+
+
+def made(folder: Path, langs: tuple[str, ...], measures: tuple[str, ...] = MEASURES) -> Any:
+    """Values rise by language, layer and method; MEXA and parts of speech go together."""
+    file = write_grid(
+        folder,
+        languages=f"{{together: [{', '.join(langs)}]}}",
+        sentences="[100]",
+        methods=("none: {}", "rotation: {center: true, layers: 1-2}", "finetune: {batch_size: 16}"),
+        tasks=(
+            f"representation: {{unit: sentences, projection: none, measures: {list(measures)}}}",
+            "pos: {data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}}",
+        ),
+    )
+    opened = open_grid(file, storage=str(folder / "storage"))
+    ledger = opened.storage.ledger
+    empty = pa.table({"lang": pa.array([], pa.string()), "split": pa.array([], pa.string())})
+    for trial in opened.plan.trials:
+        for task, key in trial.evaluations.items():
+            if not ledger.has(key):
+                found = (
+                    spaces(trial.kind, langs, measures)
+                    if task == "representation"
+                    else pos(trial.kind)
+                )
+                params = opened.plan.stages[key].params["task"]
+                ledger.write(key, {"scores": found, "params": params, "task": task}, empty)
+    return opened, ledger
+
+
+def score(lang: str, metric: str, value: float) -> dict[str, Any]:
+    return {"lang": lang, "metric": metric, "split": "test", "value": value}
+
+
+def spaces(kind: str, langs: tuple[str, ...], measures: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
+        score(f"{lang}-en", f"{prefix}{name}", 0.1 * i + 0.05 * METHODS.index(kind) + 0.01 * place)
+        for i, lang in enumerate(langs)
+        for name in measures
+        for place, prefix in enumerate(("", "layer0_", "layer1_", "layer2_"))
+    ]
+
+
+def pos(kind: str) -> list[dict[str, Any]]:
+    method = METHODS.index(kind)
+    ups = {lang: 0.1 * i**1.2 + 0.03 * method for i, lang in enumerate(LANGS)}
+    return [score(lang, "accuracy", 0.2 + up) for lang, up in {"en": 0.5, **ups}.items()]
+
+
+def results(made: Any) -> Results:
+    return Results.of(rows(made[0].plan, made[1]), made[0].plan)
+
+
+@pytest.fixture(scope="module")
+def five(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return made(tmp_path_factory.mktemp("five"), LANGS)
+
+
+@pytest.fixture
+def tables(five: Any, tmp_path: Path, undrawn: None) -> Any:
+    (part,) = share("layers", results(five), ledger=five[1], figures=tmp_path).parts
+    assert [figure.title for figure in part.figures] == [
+        "Measures by layer",
+        "Correlation with transfer by layer",
+    ]
+    return part.tables
+
+
+def test_what_cannot_change_is_marked_and_not_drawn(five: Any, tables: Any) -> None:
+    """The rotation acts from layer 1 on, and with a shift it leaves CKA as it is."""
+    shown = {(line.group, line.label): [e.text for e in line.entries] for line in tables[0].lines}
+    assert tables[0].columns == ("layer 0", "layer 1", "layer 2")
+    assert shown["CKA", "rotation"] == ["=", "=", "="]
+    assert shown["MEXA, %", "rotation"] == ["=", "27.0", "28.0"]
+    assert shown["anisotropy", "rotation"] == ["=", "0.270", "0.280"]
+    assert shown["CKA", "finetune"] == ["0.310", "0.320", "0.330"]
+    found = results(five)
+    panels = _Profile(found, Predictions(found.plan, five[1]), "representation").panels()
+    drawn = {panel.title: {line.label: list(line.x) for line in panel.series} for panel in panels}
+    every = [0, 1, 2]
+    assert drawn["MEXA"] == {"none": every, "rotation": [1, 2], "finetune": every}
+    assert drawn["CKA"] == {"none": every, "finetune": every}
+
+
+def test_correlations_are_over_languages_and_methods(tables: Any) -> None:
+    lines = {(line.group, line.label): line.entries for line in tables[1].lines}
+    assert tables[1].columns == ("pos",)
+    (mexa,) = lines["MEXA", "mean over layers"]
+    assert 0.9 < float(mexa.text) < 1
+    assert mexa.below.endswith("n = 15, 5 languages")
+    assert mexa.spread.startswith("[0.")
+    (cka,) = lines["CKA", "largest over layers"]
+    assert "n = 10, 5 languages" in cka.below  # without the rotation's
+
+
+def test_tables_say_what_is_no_result(five: Any) -> None:
+    found = results(five)
+    said = {
+        (entry.cell.method, entry.name[2]): list(remarks(entry, found.unit(*entry.name[::2])))
+        for entry in judge_of(found, five[1]).compared
+    }
+    not_a_result = "Not a result: the method moves each language as a whole"
+    assert said["rotation", "cka"][0].startswith(not_a_result)
+    for other in (("rotation", "mexa"), ("rotation", "anisotropy"), ("finetune", "cka")):
+        assert not any(text.startswith(not_a_result) for text in said[other])
+
+
+def test_few_languages_are_not_correlated(tmp_path: Path, undrawn: None) -> None:
+    two = made(tmp_path, ("de", "fr"))
+    (part,) = share("layers", results(two), ledger=two[1], figures=tmp_path).parts
+    below = {entry.below for line in part.tables[1].lines for entry in line.entries}
+    assert all(text.endswith("2 languages: too few") for text in below)
+    assert [figure.title for figure in part.figures] == ["Measures by layer"]
+
+
+def test_a_grid_with_the_measures_of_before_has_no_such_part(tmp_path: Path, undrawn: None) -> None:
+    before = made(tmp_path, ("de", "fr"), ("language_probe", "anisotropy"))
+    assert share("layers", results(before), ledger=before[1], figures=tmp_path).parts == ()
