@@ -16,7 +16,8 @@ MASSIVE = "AmazonScience/massive"
 @final
 class MassiveSlots(TaggingTask):
     """MASSIVE's slots: zero-shot transfer of a slot tagger, trained on the pivot, scored on dev and
-    test of every language, the pivot too. `classification` with `preset: massive_intents` is about the request as a whole.
+    test of every language, the pivot too. `classification` has the intents (`preset:
+    massive_intents`).
 
     Formula: slot F1 = 2PR / (P + R) over all requests, a slot being right with its type and both
     ends. Taggers, metrics and options are those of `ner`.

@@ -10,6 +10,7 @@ from pathlib import Path
 import datasets
 import pytest
 
+from raxalign.catalog import catalog
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.stages import Workshop, run_trial
