@@ -90,6 +90,8 @@ LATER_TASKS = """
   classification: {preset: sib200, revision: "COMMIT"}
   tagging: {preset: panx, revision: "COMMIT"}
   spans: {data: {train: "rows.{pivot}", dev: "rows.{lang}"}}
+  bitext_mining:
+    data: {dev: {text: "rows.{side}", gold: gold.de}, test: {text: "rows.{side}", gold: gold.fr}}
   mteb: {tasks: [NTREXBitextMining]}
 """
 LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT)

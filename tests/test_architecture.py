@@ -45,7 +45,7 @@ CONFINED = {
     "transformers": ("encoders/", "methods/", "tasks/"),
 }
 HEAVY = {"torch._C", "transformers.utils", "datasets.features", "ray._raylet", "mlflow.tracking"}
-HEAVY |= {"sklearn.base", "scipy._lib"}
+HEAVY |= {"sklearn.base", "scipy._lib", "mteb.abstasks"}
 # a lazily loaded module is there by its name: its compiled part shows whether it was loaded
 ARRAYS = {"numpy._core._multiarray_umath", "pyarrow.lib", "langcodes.data_dicts"}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -56,7 +56,7 @@ PLUGINS += ("report/sections",)
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 70_797, 444, 52_025
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 71_136, 446, 52_213
 LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
     "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options

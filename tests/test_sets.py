@@ -11,8 +11,8 @@ import pytest
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell, cells
 from raxalign.config.axes import named
-from raxalign.errors import GridError
-from raxalign.plan.load import Opened, open_grid, select
+from raxalign.errors import DataError, GridError
+from raxalign.plan.load import Opened, choose, open_grid, select
 from raxalign.plan.names import cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import judged_in
@@ -21,6 +21,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.answer import stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.compared import comparison_rows
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.tables import as_text, blocks
 from raxalign.stages import Workshop, run_trial
@@ -201,6 +202,7 @@ def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(
     plan, ledger, found = ran.plan, ran.storage.ledger, by_name(ran)
     own = comparisons(list(found.values()), plan, ledger)
     assert {entry.cell.set == entry.baseline.set for entry in own if entry.baseline} == {True}
+    assert not any(row["unseen"] for row in comparison_rows(own, plan)), "all are left as they are"
     left = {(e.cell.set, e.name[1]) for e in own if e.untested == LEFT}
     assert left >= {("romance", "el-en"), ("diverse", "fr-en"), ("diverse", "avg_unseen")}
     romance, diverse = (found[f"rotation languages={name}"] for name in ("romance", "diverse"))
@@ -251,6 +253,30 @@ def test_sets_that_cannot_be_are_refused(tmp_path: Path, languages: str, told: s
     with pytest.raises(GridError) as raised:
         planned(tmp_path, languages)
     assert told in str(raised.value)
+
+
+def test_the_file_that_a_corpus_lacks_of_an_unseen_language_is_named(tmp_path: Path) -> None:
+    for side in ("de", "en"):
+        (tmp_path / f"de-en.{side}").write_text("x\n" * 200, encoding="utf-8")
+    path = write_grid(tmp_path, languages="{together: [de]}", sentences="[60]", tasks=(WORDS,))
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("  size: 400\n", "").replace(
+        "phrasebook", 'moses\n  path: "{lang}-{pivot}"'
+    )
+    path.write_text(text.replace("{kind: retrieval}", "{kind: retrieval, languages: [de, sw]}"))
+    with pytest.raises(DataError) as raised:
+        open_grid(path)
+    assert "sw-en.sw" in str(raised.value)
+    assert "sw-en.en" in str(raised.value)
+
+
+def test_the_studies_of_a_set_may_be_chosen_by_its_name(tmp_path: Path) -> None:
+    search = "search: {metric: two/avg/accuracy, trials: 2}\n"
+    methods = ("none: {}", "finetune: {lambda: {uniform: [0, 1]}}")
+    plan = planned(tmp_path, tasks=(TWO,), methods=methods, more=search)
+    chosen, (study,) = choose(plan, only="languages=diverse")
+    assert study.languages == ("es", "el")
+    assert [trial.params["languages"] for trial in chosen.trials] == ["diverse"]
 
 
 def test_a_set_of_one_language_may_have_its_name(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def show(
     import json
 
     from raxalign.catalog import open_file
-    from raxalign.report.terminal.details import as_text, details, look_up
+    from raxalign.report.terminal.key_lookup import as_text, details, look_up
     from raxalign.single.place import storage_of
     from raxalign.tracking.registry import run_of
 

@@ -208,7 +208,8 @@ def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
             if tasks:
                 faults.add(item, f"unknown task {claim.task!r}", suggestion(claim.task, tasks))
         elif claim.metric is not None:
-            whole = f"{claim.task}/{claim.lang or 'avg'}/{claim.metric}"
+            every = claim.lang in (None, *(["avg_all"] if grid.sets else []))
+            whole = f"{claim.task}/{'avg' if every else claim.lang}/{claim.metric}"
             _check_metric(replace(item, value=whole, text=whole), grid, faults)
         if claim in found:
             faults.add(item, "is given twice", "keep one")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.config.search import Pruner
-from raxalign.config.spaces import Space, Value
+from raxalign.config.search_spaces import Space, Value
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:

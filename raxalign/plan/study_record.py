@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from raxalign.config.spaces import Value
+from raxalign.config.search_spaces import Value
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.study import Study, Suggestion
 from raxalign.printing import counted

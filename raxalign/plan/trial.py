@@ -88,7 +88,8 @@ class Searched:
 
 @dataclass(frozen=True)
 class Trial:
-    """One point: encoder x method and its params x languages x sentences x seed.
+    """One point: encoder x method and its params x languages x sentences x seed. In a grid with
+    sets of languages the name of the set is among the params.
 
     `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the
     aligned encoder's stage and `evaluations` those of the trial's entries in the ledger, task name

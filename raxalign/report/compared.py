@@ -23,6 +23,7 @@ FIELDS = (
     *("baseline", "baseline_value", "baseline_runs"),
     *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
     *("verdict", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
+    "unseen",
     *("languages_low", "languages_high", "languages_p", "languages_reason"),
 )
 _OWN = ("margin", "detectable", "at_chance", "falls_far", "outdated")
@@ -76,6 +77,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             "paired": found and found.paired,
             "verdict": entry.verdict,
             "reason": entry.untested,
+            "unseen": entry.name[1] in cell.unseen or entry.name[1] == "avg_unseen",
             **{name: getattr(entry, name) for name in _OWN},
             **_over_languages(entry),
         }

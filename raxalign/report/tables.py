@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
-    *("task", "task_params", "lang", "metric", "split", "value", "outdated"),
+    *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen"),
 )
 
 
@@ -61,7 +61,7 @@ def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS)
         yield text.getvalue()
         text.seek(0)
         text.truncate()
-        values = (row[name] for name in fields)
+        values = (row.get(name) for name in fields)
         writer.writerow(
             json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
             for value in values

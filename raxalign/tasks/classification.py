@@ -1,4 +1,4 @@
-"""Classification of texts or pairs of texts whose data and labels a grid file describes."""
+"""Classification of texts or pairs of texts: the grid file describes data and labels."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Mteb(Task):
     classification, reranking, retrieval. Bitext mining has scores per example, and classification
     has those of its accuracy, so that differences are tested; the other values stand alone.
 
-    References: Muennighoff et al. (2023), Enevoldsen et al. (2025).
+    Reference: Muennighoff et al. (2023), Enevoldsen et al. (2025).
     """
 
     VERSION = 1

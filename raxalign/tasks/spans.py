@@ -1,4 +1,4 @@
-"""Question answering by spans of a context, on data that a grid file describes."""
+"""Question answering by spans of a context: the grid file names the data."""
 
 from __future__ import annotations
 

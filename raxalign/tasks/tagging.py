@@ -1,4 +1,4 @@
-"""Tagging of words whose data and tags a grid file describes."""
+"""Tagging of words: the grid file describes data and tags."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.config.grid import Grid
 from raxalign.config.search import Pruner
-from raxalign.config.spaces import Space
+from raxalign.config.search_spaces import Space
 from raxalign.errors import RaxalignError
 from tests.config.small import SMALL, cases, change
 

@@ -27,6 +27,7 @@ from tests.families.sentences import TEXTS, sentences
 from tests.families.subject import Subject
 from tests.methods.contract import TRANSFORMER_METHODS, asked_for, make, vectors
 from tests.methods.toy import toy_inputs
+from tests.tasks import own_mteb_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.slow
 TASKS = {
     "retrieval": "{layers: 0-1}",
     "dictionary_retrieval": "{dictionary: words.txt}",
+    "mteb": f"{{tasks: [OwnPairs, OwnTopics], definitions: {own_mteb_tasks.__file__}}}",
     "sentence_retrieval": "{}",
     "representation": "{max_sentences: 20, occurrences: 5, types: 5}",
     "token_translation": "{alpha: [1.0], block_size: 60, max_blocks: 2, dev_sentences: 10}",
@@ -53,6 +55,10 @@ TASKS = {
     "classification": (
         "{columns: {first: sentence1, second: sentence2}, labels: [no, yes], epochs: 1,"
         " data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
+    ),
+    "bitext_mining": (
+        "{data: {dev: {text: 'mined.{side}', gold: mined.gold},"
+        " test: {text: 'mined.{side}', gold: mined.gold}}}"
     ),
     "tagging": (
         "{scheme: plain, data: {train: 'train.{pivot}.tags', dev: 'dev.{lang}.tags', test:"
@@ -107,6 +113,10 @@ def _write_task_files(root):
     (root / "text.txt").write_text(
         "".join(f"{' '.join(a)} ||| {' '.join(b)}\n" for a, b in pairs), encoding="utf-8"
     )
+    for lang, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
+        numbered = [f"{i}\t{' '.join(words)}" for i, words in enumerate(side)]
+        (root / f"mined.{lang}").write_text("\n".join(numbered), encoding="utf-8")
+    (root / "mined.gold").write_text("0\t0\n1\t1\n", encoding="utf-8")
     (root / "links.txt").write_text("0-0 1-1 2-2\n" * len(pairs), encoding="utf-8")
     for split, places in (("train", (0, 1, 2, 3)), ("dev", (4, 5, 6)), ("test", (7, 8, 9))):
         for lang in ("de", "en"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.config.spaces import Value
+from raxalign.config.search_spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, choose, reopened
 from raxalign.plan.plan import Plan

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from raxalign.config.spaces import Space
+from raxalign.config.search_spaces import Space
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import SearchMetric, Study
 from raxalign.plan.study_record import StudyRecord, Tried

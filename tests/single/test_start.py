@@ -17,7 +17,7 @@ from raxalign.catalog import open_file
 from raxalign.cli import app
 from raxalign.config.grid import Grid, load
 from raxalign.config.search import Pruner
-from raxalign.config.spaces import Space
+from raxalign.config.search_spaces import Space
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.expansion.expand import expand
 from raxalign.single.start import (

@@ -22,6 +22,9 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dictionary_retrieval": {"dictionary": "d.txt"},
     "word_alignment": {"data": GOLD},
     "slots": {"data": "phrasebook"},
+    "bitext_mining": {
+        "data": {split: {"text": "t.{side}", "gold": "g"} for split in ("dev", "test")}
+    },
     "mteb": {"tasks": ["NTREXBitextMining"]},
 }
 NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
@@ -140,6 +143,7 @@ LAYERS = tuple(f"layer3_{name}" for name in ("margin", "language_probe", *SPACES
 NUMBERS = {
     "representation": ("margin", *SPACES, LAYERS[0], *LAYERS[2:]),
     "sentence_retrieval": ("max_rank",),
+    "bitext_mining": ("threshold",),
 }
 LOWER = {
     "word_alignment": ("alignment_error_rate",),
@@ -148,6 +152,7 @@ LOWER = {
 NEITHER = {
     "representation": ("language_probe", *SPACES, *LAYERS[1:]),
     "sentence_retrieval": ("pivot_language",),
+    "bitext_mining": ("threshold",),
 }
 
 

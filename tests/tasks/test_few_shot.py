@@ -308,7 +308,9 @@ def test_examples_with_unknown_labels_are_not_drawn(tiny, tmp_path):
     word_ner.write(tmp_path / "files" / "train-de", "de", 10, 3, unknown=True)
     plain = AlignedEncoder(tiny(word_ner.WORDS))
     outcome, _ = trained(word_ner.task(files, shots=9, epochs=1), plain, tmp_path / "nine")
-    assert outcome.notes["not_drawn"] == {"de": 1}
+    note = outcome.notes["de/shots"]
+    assert note["left_out"] == 1
+    assert note["warning"].startswith("1 of 10 sentences are not drawn as shots: the pivot's")
     with pytest.raises(DataError, match="has 9 sentences with labels that the pivot has too"):
         trained(word_ner.task(files, shots=10, epochs=1), plain, tmp_path / "ten")
 

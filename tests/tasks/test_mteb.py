@@ -198,3 +198,9 @@ def test_a_file_without_tasks_and_one_that_does_not_run_are_told(tmp_path):
     for name, told in (("none.py", "defines no task"), ("bad.py", "no_such_module")):
         with pytest.raises(DataError, match=rf"{name}: .*{told}"):
             made("OwnPairs", definitions=str(tmp_path / name)).check(("de",), "en")
+
+
+def test_without_mteb_the_message_has_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
+    lacks = "tasks: the library mteb is not installed. Run: pip install 'raxalign[mteb]'"
+    assert made("OwnPairs").check(("de",), "en") == [lacks]

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.slow
 OWN_MTEB_TASKS = Path(__file__).with_name("own_mteb_tasks.py")
 PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
 TASKS = (
+    'bitext_mining: {data: {dev: {text: "mined.{side}", gold: mined.gold},'
+    ' test: {text: "mined.{side}", gold: mined.gold}}}',
     "classification: {columns: {first: sentence1, second: sentence2}, epochs: 1,"
     ' data: {train: "train.{pivot}", dev: "rows.{lang}"}}',
     'dictionary_retrieval: {dictionary: "words.{lang}"}',
@@ -80,6 +82,9 @@ def write_files(folder):
             )
         for part in ("questions", "asked"):
             write_questions(folder / f"{part}.{name[-2:]}", part)
+        sentences = [f"{i}\t{word} {name[-2:]}" for i, word in enumerate(ENTRIES.split())]
+        (folder / f"mined.{name[-2:]}").write_text("\n".join(sentences), encoding="utf-8")
+    (folder / "mined.gold").write_text("0\t1\n2\t3\n", encoding="utf-8")
     (folder / "words.de").write_text(ENTRIES, encoding="utf-8")
     (folder / "gold.de").write_text("das haus ist alt ||| the house is old\nein hund ||| a dog\n")
     (folder / "links.de").write_text("0-0 1p1 2-2 3p3\n0-0 1p1 1p0\n", encoding="utf-8")

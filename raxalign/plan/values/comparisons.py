@@ -291,7 +291,7 @@ class _Task:
         found = self._with_interval(found, own)
         if base is None:
             return found
-        if self._leaves(cell, name) and self._leaves(base, name) and _alike(cell, base, name):
+        if _alike(cell, base, name) and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
         other = self.kept[id(base)].get(name)
         if other is None:

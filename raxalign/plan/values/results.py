@@ -156,9 +156,11 @@ def _of_trial(
     scores, stored = (*record["scores"], *added), record.get("unseen", ())
     languages = record.get("languages", ())
     outside = [lang for lang in languages if lang not in (*trial.languages, pivot)]
+    if not outside:
+        return scores, stored
     labels = labels_with(outside, (*languages, pivot))
     unseen = [lang for lang in dict.fromkeys(s["lang"] for s in scores) if lang in labels]
-    if not outside or {*unseen} == {*stored}:
+    if {*unseen} == {*stored}:
         return scores, stored
     single = [score for score in scores if score["lang"] not in MEANS]
     averaged = {score["metric"] for score in scores if score["lang"] in MEANS}

@@ -14,7 +14,7 @@ import optuna
 from optuna.storages import JournalStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from raxalign.config.spaces import Value
+from raxalign.config.search_spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
 from raxalign.plan.study_record import State, Stopped, StudyRecord, Tried, best_of

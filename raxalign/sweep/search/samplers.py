@@ -23,7 +23,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial
 
-from raxalign.config.spaces import Space, Value
+from raxalign.config.search_spaces import Space, Value
 from raxalign.plan.study import Study
 from raxalign.store.key import digest
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from optuna.storages import JournalStorage
 
-from raxalign.config.spaces import Value, at_path
+from raxalign.config.search_spaces import Value, at_path
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened

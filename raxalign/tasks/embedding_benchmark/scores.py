@@ -18,7 +18,8 @@ import mteb
 import numpy as np
 
 from raxalign.arrays import Floats
-from raxalign.corpora.readers.hub import hub_error
+from raxalign.corpora.readers.hub import first_line, hub_error
+from raxalign.errors import TransientError
 from raxalign.tasks.embedding_benchmark.registry import BITEXT
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ def loaded(kind: type[AbsTask], subsets: list[str], folder: Path | None) -> Any:
         with _quiet():
             task.load_data()
     except Exception as error:
-        raise hub_error(f"{task.metadata.name} (mteb)", error) from error
+        name, found = task.metadata.name, hub_error(f"{task.metadata.name} (mteb)", error)
+        if isinstance(found, TransientError):
+            remedy = f"Go online, or name a local copy: `data: {{{name}: FOLDER}}`"
+            found = TransientError(f"mteb: {name}: no data ({first_line(error)}). {remedy}")
+        raise found from error
     return task
 
 

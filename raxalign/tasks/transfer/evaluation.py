@@ -45,8 +45,8 @@ def evaluate(
         scorer = _Scorer(head, aligned, model)
         found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken], runtime)
     labels = list(dict.fromkeys(held.label for held in held_out))
-    notes = {**head.notes(held_out, found.chosen), **_missing_splits(head, held_out, labels)}
-    notes |= {"not_drawn": found.not_drawn} if found.not_drawn else {}
+    notes = {**head.notes(held_out, found.chosen), **found.notes}
+    notes |= _missing_splits(head, held_out, labels)
     notes |= {"average": head.params.average} if head.params.average else {}
     scores = found.scores()
     return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
@@ -55,15 +55,13 @@ def evaluate(
 @dataclass
 class _Found:
     """What all models of an evaluation found: values by label, metric and split, predictions, the
-    weights that were chosen, and how many rows of a language cannot be drawn as few examples.
+    weights that were chosen, and notes on what few examples are drawn from.
     """
 
-    values: dict[tuple[str, str, str], list[float]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    values: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     tables: list[pa.Table] = field(default_factory=list)
     chosen: dict[str, object] = field(default_factory=dict)
-    not_drawn: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
 
     def add(self, scorer: _Scorer, held_out: Sequence[HeldOut], runtime: Runtime) -> None:
         """Add what one model finds in its held-out rows, as it is and after few examples."""
@@ -72,14 +70,14 @@ class _Found:
         for held in held_out:
             values = scorer.score(held, points[held.label], self.tables)
             for metric, value in values.items():
-                self.values[held.label, metric, held.split].append(value)
+                self.values.setdefault((held.label, metric, held.split), []).append(value)
         few = dict.fromkeys(held.label for held in held_out if held.label != head.pivot)
         for lang in few if head.params.shots[-1] else ():
             shots = FewShots(head, scorer.view, lang, runtime)
-            self.not_drawn |= {lang: shots.left_out} if shots.left_out else {}
+            self.notes |= shots.notes
             there = [held for held in held_out if held.label == lang]
             for name, value in scorer.score_few(shots, there, points[lang], self.tables):
-                self.values[name].append(value)
+                self.values.setdefault(name, []).append(value)
 
     def scores(self) -> list[Score]:
         """Return the scores: a pivot that moves differently for each language has the mean over its

@@ -97,9 +97,7 @@ class Average:
 
 
 def _in_one_form(text: str) -> str:
-    found = Average.of(text)
-    parts = (("last", found.last), ("runs", found.runs))
-    return " ".join(f"{name} {n}" for name, n in parts if n > 1)
+    return " ".join(f"{name} {n}" for name, n in vars(Average.of(text)).items() if n > 1)
 
 
 Averaged = Annotated[

@@ -18,7 +18,6 @@ from raxalign.train.chance import SHOTS, mix
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.loop import TrainSettings
     from raxalign.train.runtime import Runtime
 
 
@@ -34,10 +33,13 @@ class FewShots:
 
     def __init__(self, head: Head, aligned: AlignedEncoder, lang: str, runtime: Runtime) -> None:
         self.head, self.lang, self.params = head, lang, head.params
-        self.runtime = replace(runtime, checkpoints=None, watch=None, report=_unheard)
+        self.runtime = replace(runtime, checkpoints=None, watch=None, report=lambda *_: None)
         found = head.check_trained(head.rows("train", lang))
         usable = np.flatnonzero(head.learnable(found))
-        self.rows, self.left_out = found.at(usable), len(found) - len(usable)
+        self.rows, less = found.at(usable), len(found) - len(usable)
+        told = f"{less:,} of {len(found):,} {found.noun} are not drawn as shots"
+        told = f"{told}: the pivot's training set does not have their labels"
+        self.notes = {f"{lang}/shots": {"left_out": less, "warning": told}} if less else {}
         refuse_too_few(found, len(usable), self.params.shots[-1])
         self.model = head.new_model(aligned, runtime.seed)
 
@@ -66,22 +68,14 @@ class FewShots:
     def train(self, start: Path, rows: Any, runtime: Runtime, shots: int) -> None:
         """Train the model on rows of the language, from the weights of a file."""
         self.model.load(start)
+        own, rate = self.head.settings(self.model), self.params.shot_learning_rate
+        changed: dict[str, Any] = {"warmup": 0.0, "schedule": "constant"}
+        changed |= {"learning_rate": rate or own.learning_rate, "epochs": self.params.shot_epochs}
         tuning = Tuning(self.model, self.head.batches(self.model, {self.lang: rows}))
         name = f"{self.head.task.name}-{self.lang}-shots{shots}"
-        tuning.fit(self.settings(), TrainingRun(runtime, name, start.parent), None)
+        tuning.fit(replace(own, **changed), TrainingRun(runtime, name, start.parent), None)
         if (heard := listener()) is not None:  # few steps end where they end
             heard.still_falling.pop(name, None)
-
-    def settings(self) -> TrainSettings:
-        """Return the settings of the training on few examples."""
-        own, params = self.head.settings(self.model), self.params
-        return replace(
-            own,
-            learning_rate=params.shot_learning_rate or own.learning_rate,
-            epochs=params.shot_epochs,
-            warmup=0.0,
-            schedule="constant",
-        )
 
 
 def drawn(strata: Ints, seed: int) -> Ints:
@@ -100,7 +94,3 @@ def drawn(strata: Ints, seed: int) -> Ints:
         own = given == stratum
         ranks[own] = np.arange(own.sum())
     return np.asarray(places[np.lexsort((turns[given], ranks))])
-
-
-def _unheard(*_: Any) -> None:
-    """Takes curves that nobody looks at: there is one per language, number and draw."""

@@ -143,20 +143,25 @@ class Pool:
         """The places (Q, at most `NEAREST`) of what is nearest to each of some places (Q,), and the
         rank (Q,) of the last of its translations; that of the whole pool where one is not read.
         """
-        (sides, terms), count = self._sides, len(self.read) - 1
+        (sides, terms), count, device = self._sides, len(self.read) - 1, self.vectors.device
         bank = Querybank.of(self.bank.of_language(lang), self.vectors) if self.bank else None
         nearest = [np.empty((0, min(NEAREST, count)), dtype=np.int64)]
         last = [np.empty(0, dtype=np.float64)]
-        for places in torch.split(torch.from_numpy(queries).to(self.vectors.device), _ROWS):
+        for places in torch.split(torch.from_numpy(queries).to(device), _ROWS):
             scores_BC = scored(sides.queries[places], sides.candidates, terms, places)
             scores_BC = _without_itself(scores_BC, places)
             scores_BC = scores_BC if bank is None else bank.weigh(scores_BC)
             nearest.append(scores_BC.topk(min(NEAREST, count)).indices.cpu().numpy())
-            meant = [sorted(self._translations[place]) for place in places.tolist()]
-            worst = [scores[found].amin() for scores, found in zip(scores_BC, meant, strict=True)]
-            ranks = (scores_BC > torch.stack(worst)[:, None]).sum(1).cpu().numpy() + 1.0
-            whole = [self.read[found].all() for found in meant]
-            last.append(np.where(whole & self.read[places.cpu().numpy()], ranks, float(count)))
+            meant = [self._translations[place] for place in places.tolist()]
+            rows = np.repeat(np.arange(len(meant)), [len(found) for found in meant])
+            columns = np.array([other for found in meant for other in found], dtype=np.int64)
+            of_rows, of_columns = (torch.from_numpy(side).to(device) for side in (rows, columns))
+            worst_B = scores_BC.new_full((len(meant),), torch.inf)
+            worst_B.scatter_reduce_(0, of_rows, scores_BC[of_rows, of_columns], "amin")
+            ranks = (scores_BC > worst_B[:, None]).sum(1).cpu().numpy() + 1.0
+            lacking = np.bincount(rows, ~self.read[columns], len(meant)) > 0
+            lacking |= ~self.read[places.cpu().numpy()]
+            last.append(np.where(lacking, float(count), ranks))
         return np.concatenate(nearest), np.concatenate(last)
 
 

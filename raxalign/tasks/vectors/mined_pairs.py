@@ -1,0 +1,154 @@
+"""Comparable text: sentences of two languages of which some are translations of each other, and the
+pairs that are mined in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from raxalign.arrays import Bools, Floats, Ints
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import DataPath, DataPrefix, LocalFile, expand_path
+from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.text.words import tokenize, within_text
+from raxalign.errors import DataError
+from raxalign.lazy import torch
+from raxalign.similarity import hubness, nearest_neighbors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SIDE = "{side}"
+_TEXT = (
+    "Files of the sentences, `{side}` standing for the code of a language: a number and a sentence"
+    " per line, divided by a tab."
+)
+_GOLD = "File of the pairs that are translations: two numbers per line, the pivot's last."
+
+
+class ComparableFiles(BaseParams):
+    """The files of one split, in the layout of BUCC 2018."""
+
+    text: DataPrefix = Field(description=_TEXT)
+    gold: DataPath = Field(description=_GOLD)
+
+    def sources(self, split: str, lang: str, pivot: str) -> Mapping[str, LocalFile]:
+        """Return the files of one language and the pivot: ``test_source`` and so on."""
+        paths = {"source": self.text.replace(_SIDE, lang), "gold": self.gold}
+        paths["target"] = self.text.replace(_SIDE, pivot)
+        return {
+            f"{split}_{name}": LocalFile(expand_path(path, lang=lang, pivot=pivot))
+            for name, path in paths.items()
+        }
+
+
+@dataclass(frozen=True)
+class ComparableText:
+    """The sentences of both sides as words with their numbers in the files, and the gold pairs as
+    places in them, int64 (G, 2).
+    """
+
+    src: Sequence[Sequence[str]]
+    tgt: Sequence[Sequence[str]]
+    src_ids: Sequence[str]
+    tgt_ids: Sequence[str]
+    gold: Ints
+
+    @classmethod
+    def read(cls, paths: Mapping[str, Path], lang: str, pivot: str) -> ComparableText:
+        """Read ``source``, ``target`` and ``gold``. Raises `DataError` with file and line for what
+        is not a number and a sentence, a number that is there twice, and a gold pair of a number
+        that is not there.
+        """
+        sides = [_side(paths["source"], lang), _side(paths["target"], pivot)]
+        places = [{number: place for place, number in enumerate(side)} for side in sides]
+        gold = []
+        for at, cells in _rows(paths["gold"], "two numbers, divided by a tab"):
+            unknown = [
+                cell for cell, known in zip(cells, places, strict=True) if cell.strip() not in known
+            ]
+            if unknown:
+                told = f"{unknown[0]!r} is not the number of a sentence on its side"
+                raise DataError(paths["gold"], told, line=at)
+            gold.append([known[cell.strip()] for cell, known in zip(cells, places, strict=True)])
+        if not gold:
+            raise DataError(paths["gold"], "has no pairs")
+        (src, tgt), pairs = sides, np.array(gold, dtype=np.int64)
+        return cls([*src.values()], [*tgt.values()], [*src], [*tgt], pairs)
+
+
+def _side(path: Path, lang: str) -> dict[str, Sequence[str]]:
+    """The words of each sentence, by its number."""
+    divide, found = tokenize(lang), dict[str, Any]()
+    for at, (number, text) in _rows(path, "a number and a sentence, divided by a tab"):
+        if number.strip() in found:
+            raise DataError(path, f"the number {number.strip()!r} is there twice", line=at)
+        found[number.strip()] = within_text(divide, text)
+    return found
+
+
+def _rows(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a file that are not blank, cut at the first tab, with their numbers."""
+    try:
+        with path.open("rb") as stream:
+            for at, line in enumerate(read_lines(stream, path), 1):
+                cells = line.split("\t", 1)
+                if line.strip() and len(cells) != 2:
+                    raise DataError(path, f"is not {form}", line=at)
+                if line.strip():
+                    yield at, cells
+    except OSError as error:
+        raise DataError(path, f"cannot be read ({error.strerror})") from error
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Pairs (M, 2) of places, each sentence in one at most, with their margins (M,), largest
+    first.
+    """
+
+    pairs: Ints
+    margins: Floats
+
+    @classmethod
+    def of(cls, src_SH: torch.Tensor, tgt_TH: torch.Tensor, k: int) -> Mined:
+        """Mine pairs: the best of either side by margin, of two with a sentence in common the
+        better one (Artetxe and Schwenk 2019, maximum score).
+        """
+        src_SH, tgt_TH = (torch.nn.functional.normalize(side, dim=1) for side in (src_SH, tgt_TH))
+        forward, backward = nearest_neighbors(src_SH, tgt_TH, measure="margin", k=k)
+        rows = torch.arange(len(src_SH), device=forward.device)
+        columns = torch.arange(len(tgt_TH), device=forward.device)
+        pairs = torch.cat([torch.stack([rows, forward], 1), torch.stack([backward, columns], 1)])
+        pairs = torch.unique(pairs, dim=0)
+        around = hubness(src_SH, tgt_TH, k)[pairs[:, 0]] + hubness(tgt_TH, src_SH, k)[pairs[:, 1]]
+        cosines = (src_SH[pairs[:, 0]] * tgt_TH[pairs[:, 1]]).sum(1)
+        margins = (2 * cosines / around.clamp(min=1e-6)).double().cpu().numpy()
+        found, taken = [], (set[int](), set[int]())
+        order = np.argsort(-margins, kind="stable")
+        for place, (i, j) in zip(order, pairs.cpu().numpy()[order].tolist(), strict=True):
+            if i not in taken[0] and j not in taken[1]:
+                found.append(place)
+                taken[0].add(i)
+                taken[1].add(j)
+        return cls(pairs.cpu().numpy()[found], margins[found])
+
+    def best_threshold(self, gold: Ints) -> float:
+        """Return the margin above which the pairs have the best F1: halfway between the last one
+        that is kept and the next.
+        """
+        right = self.right(gold).cumsum()
+        f1 = 2 * right / (np.arange(1, len(right) + 1) + len(gold))
+        best = int(f1.argmax())
+        return float(self.margins[best : best + 2].mean())
+
+    def right(self, gold: Ints) -> Bools:
+        """Return which pairs (M,) are gold pairs."""
+        known = {(int(i), int(j)) for i, j in gold}
+        return np.array([(int(i), int(j)) in known for i, j in self.pairs], dtype=np.bool_)
