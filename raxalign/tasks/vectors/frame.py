@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 LAYERS = (
     "Layers whose vectors are read and added up: `last`, one number or a range such as `9-12` (0:"
-    " the embeddings), or fractions of the depth such as `0.5` and `0.5-1.0`. A list of these"
-    " evaluates each from one pass: metrics have the name of the layers before them"
-    " (`layer4_accuracy`, `layer8-12_accuracy`), and without it are of the last entry."
+    " the embeddings), or fractions of the depth such as `0.5` and `0.5-1.0`; of a list each is"
+    " evaluated from one pass, with names such as `layer8-12_accuracy`, and metrics without such a"
+    " name are of its last entry."
 )
 WORD_POOLING = (
     "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
