@@ -204,7 +204,7 @@ class Mteb(Task):
         notes = {
             "main_score": task.metadata.main_score,
             "unread": encoder.unread,
-            **{f"{entry.subset} {entry.split}": dict(entry.reported) for entry in found},
+            **{entry.part: dict(entry.reported) for entry in found},
         }
         return [(_direction(sides[entry.subset], lang), entry) for entry in found], notes
 
@@ -245,9 +245,9 @@ def _examples(lang: str, way: SearchDirection | None, entry: SubsetScore) -> pa.
     """
     scores = [None] if entry.each is None else entry.each.tolist()
     n = len(scores)
-    names = np.array([f"{entry.task}/{entry.split}/{row}" for row in range(n)])
+    names = np.array([f"{entry.task}/{entry.part.split()[-1]}/{row}" for row in range(n)])
     columns: dict[str, Any] = {"id": range(n), "unit": numbered(names), "score": scores}
     columns |= {"lang": [lang] * n, "split": [entry.split] * n, "task": [entry.task] * n}
-    columns |= {"subset": [entry.subset] * n, "direction": [way] * n}
+    columns |= {"subset": [entry.part] * n, "direction": [way] * n}
     types = [(name, pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()]
     return pa.table(columns, schema=pa.schema(types))

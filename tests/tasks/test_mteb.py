@@ -96,13 +96,13 @@ def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_
     assert len(sample.units) == 10  # five rows of each task, in whichever direction
     topics = rows_of(outcome, task="OwnTopics")
     assert {row["score"] for row in topics} <= {0.0, 0.5, 1.0}  # a mean over two classifiers
-    assert {row["subset"] for row in topics} == {"de"}
+    assert {row["subset"] for row in topics} == {"de test"}
 
 
 def test_f1_of_an_example_is_less_where_others_find_the_same_sentence(encoder, tmp_path):
     ntrex = {"NTREXBitextMining": str(copy_of_ntrex(tmp_path))}
     outcome = evaluated(made("NTREXBitextMining", data=ntrex), AlignedEncoder(encoder))
-    got = [row["score"] for row in rows_of(outcome, subset="deu_Latn-eng_Latn")]
+    got = [row["score"] for row in rows_of(outcome, subset="deu_Latn-eng_Latn test")]
     vectors = [
         vectors_of(encoder, texts, code) for texts, code in ((GERMAN, "de"), (ENGLISH, "en"))
     ]

@@ -33,12 +33,14 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class SubsetScore:
-    """The main score of a task on one subset and split (`dev` or `test`), what each example adds to
-    it (None where mteb's predictions do not give that), and all numbers that mteb reports.
+    """The main score of a task on one subset and split (`dev` or `test`; `part` names both as mteb
+    does), what each example adds to it (None where mteb's predictions do not give that), and all
+    numbers that mteb reports.
     """
 
     task: str
     subset: str
+    part: str
     split: str
     value: float
     each: Floats | None
@@ -92,9 +94,8 @@ def scores_of(task: AbsTask, encoder: EncoderForMteb) -> Iterator[SubsetScore]:
             if each is not None and abs(each.mean() - value) > _SAME:
                 each = None
             numbers = {key: float(v) for key, v in entry.items() if isinstance(v, int | float)}
-            yield SubsetScore(
-                name, subset, "dev" if split in _DEV else "test", value, each, numbers
-            )
+            part, ours = f"{subset} {split}", "dev" if split in _DEV else "test"
+            yield SubsetScore(name, subset, part, ours, value, each, numbers)
 
 
 def _each(task: Any, split: str, subset: str, predicted: Mapping[str, Any]) -> dict[str, Floats]:
