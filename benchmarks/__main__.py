@@ -57,6 +57,7 @@ RUNS = (
     Run("training", "--steps 6", 70),
     Run("tasks", "--rows 96 --batch 8", 85),
     Run("translation", "--sentences 100", 25),
+    Run("layers", "--sentences 200", 30),
     Run("steps", "--steps 4 --batch 16", 30),
     Run("workers", "--steps 4", 30),
     Run("pieces", "--pairs 10000 --rows 10000 --threads 2", 30),

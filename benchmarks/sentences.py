@@ -117,7 +117,9 @@ def first_rows(pairs: Path, folder: Path, n: int) -> Path:
     return folder / "data"
 
 
-def random_bert(folder: Path, pairs: Path, positions: int = 512) -> Path:
+def random_bert(
+    folder: Path, pairs: Path, positions: int = 512, layers: int = 4, width: int = 256
+) -> Path:
     """Make a masked LM of the size of a small encoder, its vocabulary learnt from the sentences;
     `positions` are those of the usual encoders, into which the windows of MLQA fit.
     """
@@ -134,10 +136,10 @@ def random_bert(folder: Path, pairs: Path, positions: int = 512) -> Path:
     )
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=256,
-        num_hidden_layers=4,
+        hidden_size=width,
+        num_hidden_layers=layers,
         num_attention_heads=4,
-        intermediate_size=1024,
+        intermediate_size=4 * width,
         max_position_embeddings=positions,
     )
     torch.manual_seed(0)

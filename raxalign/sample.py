@@ -317,6 +317,17 @@ def unadapted(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["shots"], 0)) if few else table
 
 
+def of_layers(rows: pa.Table, label: str = "") -> pa.Table:
+    """Return the rows of one of the layers that a task lists (empty: of the last one, which is that
+    of metrics without the name of a layer); all rows where it lists none.
+    """
+    import pyarrow.compute as pc
+
+    if "layers" not in rows.column_names or not len(rows):
+        return rows
+    return rows.filter(pc.equal(rows["layers"], label or rows["layers"].unique()[-1]))
+
+
 def column(table: pa.Table, name: str) -> Array:
     """Return the values of a column."""
     return np.asarray(table[name].to_numpy(zero_copy_only=False))

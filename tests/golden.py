@@ -93,8 +93,14 @@ LATER_TASKS = """
   bitext_mining:
     data: {dev: {text: "rows.{side}", gold: gold.de}, test: {text: "rows.{side}", gold: gold.fr}}
   mteb: {tasks: [NTREXBitextMining]}
+  belebele: OWN
+  massive_slots: OWN
+  tydiqa: OWN
 """
-LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT)
+OWN = """
+    data: {train: "rows.{pivot}", dev: "rows.{lang}"}
+    codes: {en: en, de: de, fr: fr}"""
+LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT).replace(" OWN", OWN)
 EACH, TOGETHER = "{each: [de, fr]}", "{together: [de, fr]}"
 GRIDS = {
     "each": grid(EACH, methods=METHODS, tasks=TASKS),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog, in_words, name_of
 from raxalign.errors import RaxalignError
-from raxalign.sample import unadapted
+from raxalign.sample import of_layers, unadapted
 from raxalign.tasks.base import Score
 from raxalign.tasks.transfer.outcome import means
 
@@ -124,7 +124,7 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
     """
     import pyarrow.compute as pc
 
-    predictions = unadapted(predictions)
+    predictions = of_layers(unadapted(predictions))
     for lang in predictions["lang"].unique().to_pylist():
         of_lang = predictions.filter(pc.equal(predictions["lang"], lang))
         for split in of_lang["split"].unique().to_pylist():

@@ -84,6 +84,17 @@ class Plan:
         return tuple(dict.fromkeys([*spoken, self.pivot]))
 
     @cached_property
+    def _made(self) -> dict[str, Task]:
+        """The tasks of the trials, with their options; those whose plug-in is not here are not."""
+        found: dict[str, Task] = {}
+        for trial in self.trials:
+            for task, key in trial.evaluations.items():
+                here = key in self.stages and self.stages[key].maker in catalog("tasks")
+                if task not in found and here:
+                    found[task] = self.stages[key].plugin()
+        return found
+
+    @cached_property
     def _kinds(self) -> dict[str, str]:
         """The kinds of tasks by the names that the grid gives them."""
         found: dict[str, str] = {}
@@ -109,8 +120,14 @@ class Plan:
         return plugin
 
     def main_metric(self, task: str) -> str | None:
-        """Return the metric that a task's plug-in calls its main one; None where it is not here."""
-        return getattr(self.task(task), "main_metric", None)
+        """Return the metric that a task calls its main one, by its options where a trial has it, or
+        by its plug-in; None where it is not here.
+        """
+        return getattr(self._made.get(task) or self.task(task), "main_metric", None)
+
+    def guessing(self, task: str) -> float | None:
+        """Return the main metric of a guesser; None where there is no such level."""
+        return getattr(self._made.get(task) or self.task(task), "guessing", None)
 
     def measured(self, task: str, metric: str) -> Measured:
         """Return what is declared of a metric of a task, by the metric that the grid adds or by the

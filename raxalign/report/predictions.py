@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.report.cells.choice import best_on_dev
 from raxalign.report.cells.results import Results
-from raxalign.sample import unadapted
+from raxalign.sample import of_layers, unadapted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,6 +67,7 @@ class StoredPredictions:
                 self._kept[key] = table
             if table is not None and columns | {"lang", "split"} <= set(table.column_names):
                 table = unadapted(table)
+                table = of_layers(table)
                 test = pc.equal(table["split"], "test")
                 for lang in langs:
                     tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), test))

@@ -141,6 +141,8 @@ def _reading(plan: Plan, trial: Trial, task: str) -> _Reading | None:
         return None
     params = stage.params["task"]
     assert isinstance(params, dict)
+    if not isinstance(params["layers"], str):
+        return None
     specials = params.get("specials", "include") == "include"
     return str(params["layers"]), str(params["pooling"]), specials
 

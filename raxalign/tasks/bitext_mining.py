@@ -10,7 +10,7 @@ from pydantic import Field
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.vectors import Layers
+from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np
 from raxalign.measured import Measured, share
 from raxalign.sample import Ratios, Sample, of_ratio
@@ -88,7 +88,7 @@ class BitextMining(VectorTask):
         """
 
         data: MiningData = Field(description="Files of both parts.")
-        layers: Layers = Field("last", description=frame.LAYERS)
+        layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: SentencePooling | Literal["own"] = Field("mean", description=_POOLING)
         k: int = Field(4, ge=1, description=_K)
 
@@ -138,7 +138,7 @@ class BitextMining(VectorTask):
         from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
         params, threshold = self.params, 0.0
-        how = SentenceReading(params.layers, params.pooling, specials=True)
+        how = SentenceReading(frame.single(params.layers), params.pooling, specials=True)
         for split in params.data.splits():
             names = ("source", "target", "gold")
             paths = {name: inputs.files[f"{split}_{name}"][lang] for name in names}

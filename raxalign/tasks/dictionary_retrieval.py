@@ -14,7 +14,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
 from raxalign.corpora.text.dataset import word_counts
-from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import pa, torch
 from raxalign.sample import Sample
 from raxalign.similarity import Measure
@@ -90,7 +90,7 @@ class DictionaryRetrieval(VectorTask):
             "corpus", description=_CONTEXTS
         )
         max_contexts: int | None = Field(20, ge=1, description=_MAX_CONTEXTS)
-        layers: Layers = Field("last", description=frame.LAYERS)
+        layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         measure: Measure = Field("cosine", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
@@ -176,7 +176,9 @@ class DictionaryRetrieval(VectorTask):
     ) -> tuple[torch.Tensor, Bools]:
         """(vectors of words (V, H), whether each has one (V,))."""
         params = self.params
-        read = partial(aligned.words, lang=lang, layers=params.layers, pooling=params.pooling)
+        read = partial(
+            aligned.words, lang=lang, layers=frame.single(params.layers), pooling=params.pooling
+        )
         if params.contexts == "isolated":
             return lone_vectors(words, read)
         vectors, counts = mean_vectors(aligned, inputs.text[lang], words, read, params.max_contexts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field, model_validator
 
 from raxalign.arrays import Bools
-from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
 from raxalign.similarity import Measure
@@ -84,7 +84,7 @@ class Retrieval(frame.VectorTask):
         are what circulating code does.
         """
 
-        layers: Layers = Field("last", description=frame.LAYERS)
+        layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("last", description=frame.WORD_POOLING)
         augmentation: Literal["none", "sentence"] = Field("none", description=_AUGMENTATION)
         measure: Measure = Field("csls", description=frame.WORD_MEASURE)
@@ -188,7 +188,7 @@ class Retrieval(frame.VectorTask):
         self, aligned: AlignedEncoder, words: SideWords, lang: str
     ) -> tuple[torch.Tensor, Bools]:
         """Vectors (words, hidden), the layers added up, and which words have one."""
-        layers = self.params.layers
+        layers = frame.single(self.params.layers)
         found = aligned.words(words.sentences, lang, layers=layers, pooling=self.params.pooling)
         vectors_NH = found.vectors_NLH.sum(1)
         if self.params.augmentation == "sentence":

@@ -12,7 +12,7 @@ from raxalign.arrays import Bools, Ints
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.vectors import Layers
+from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
@@ -172,7 +172,7 @@ class SentenceRetrieval(VectorTask):
         """Options left at `none` take the profile's value."""
 
         profile: Literal["none", "xtreme"] = Field("none", description=_PROFILE)
-        layers: Layers | None = Field(None, description=frame.LAYERS)
+        layers: LayerList | None = Field(None, description=frame.LAYERS)
         pooling: SentencePooling | Literal["own"] | None = Field(None, description=_POOLING)
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
         measure: Measure | QuerybankMeasure | None = Field(
@@ -284,6 +284,10 @@ class SentenceRetrieval(VectorTask):
         params = self.resolved()
         with_specials = params["specials"] == "include"
         return SentenceReading(params["layers"], params["pooling"], specials=with_specials)
+
+    def pools_languages(self) -> bool:
+        """Return whether the pool is mixed."""
+        return self.params.pool == "mixed"
 
     def compared(
         self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs

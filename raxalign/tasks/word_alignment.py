@@ -15,7 +15,7 @@ from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
-from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
 from raxalign.measured import share
@@ -176,7 +176,7 @@ class WordAlignment(VectorTask):
         format: GoldFormat = Field("pharaoh", description=_FORMAT)
         first: Literal[0, 1] = Field(0, description="Number of the first word in `pharaoh` links.")
         swap: bool = Field(False, description=_SWAP)
-        layers: Layers = Field("last", description=frame.LAYERS)
+        layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         extraction: Literal["intersection", "softmax"] = Field(
             "intersection", description=_EXTRACTION
@@ -285,7 +285,7 @@ class WordAlignment(VectorTask):
             aligned.words(
                 spaced_out([given_words(words, code) for words in sentences], params.spacing),
                 code,
-                layers=params.layers,
+                layers=frame.single(params.layers),
                 pooling=params.pooling,
             )
             for sentences, code in ((gold.src, lang), (gold.tgt, pivot))

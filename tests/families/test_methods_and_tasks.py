@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -63,6 +64,18 @@ TASKS = {
     "tagging": (
         "{scheme: plain, data: {train: 'train.{pivot}.tags', dev: 'dev.{lang}.tags', test:"
         " 'test.{lang}.tags'}, epochs: 1}"
+    ),
+    "massive_slots": (
+        "{data: {train: 'train.{pivot}.slots', dev: 'dev.{lang}.slots', test: 'test.{lang}.slots'},"
+        " codes: {en: en, de: de}, epochs: 1}"
+    ),
+    "tydiqa": (
+        "{data: {train: 'train.{pivot}.json', test: 'test.{lang}.json'}, epochs: 1,"
+        " codes: {en: en, de: de}, max_length: 96, doc_stride: 32}"
+    ),
+    "belebele": (
+        "{data: {train: 'train.{pivot}.jsonl', dev: 'dev.{lang}.jsonl', test:"
+        " 'test.{lang}.jsonl'}, codes: {en: en, de: de}, epochs: 1}"
     ),
     "spans": (
         "{data: {train: 'train.{pivot}.json', dev: 'dev.{lang}.json', test: 'test.{lang}.json'},"
@@ -131,6 +144,14 @@ def _write_task_files(root):
                 "".join(f"{word} T{len(word) % 2}\n" for word in text.split()) for text in texts
             ]
             (root / f"{split}.{lang}.tags").write_text("\n".join(tags), encoding="utf-8")
+            slots = re.sub(r" T\d", " B-time", "\n".join(tags))
+            (root / f"{split}.{lang}.slots").write_text(slots, encoding="utf-8")
+            choices = [
+                {"passage": text, "question": "What?", "options": list("abcd"), "answer": "ABCD"[k]}
+                for k, text in enumerate(texts)
+            ]
+            lines = "\n".join(map(json.dumps, choices))
+            (root / f"{split}.{lang}.jsonl").write_text(lines, encoding="utf-8")
             asked = [
                 {
                     "context": text,

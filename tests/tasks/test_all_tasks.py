@@ -138,9 +138,10 @@ def test_every_metric_has_one_declaration_and_one_sentence(kind):
 
 
 ANISOTROPY = ("anisotropy", "anisotropy_pivot")
-LAYERS = tuple(f"layer3_{name}" for name in ("language_probe", *ANISOTROPY))
+SPACES = (*ANISOTROPY, "hubness", "cka", "cka_unbiased")
+LAYERS = tuple(f"layer3_{name}" for name in ("margin", "language_probe", *SPACES))
 NUMBERS = {
-    "representation": (*ANISOTROPY, *LAYERS[1:]),
+    "representation": ("margin", *SPACES, LAYERS[0], *LAYERS[2:]),
     "sentence_retrieval": ("max_rank",),
     "bitext_mining": ("threshold",),
 }
@@ -149,7 +150,7 @@ LOWER = {
     "sentence_retrieval": ("max_rank", "own_language"),
 }
 NEITHER = {
-    "representation": ("language_probe", *ANISOTROPY, *LAYERS),
+    "representation": ("language_probe", *SPACES, *LAYERS[1:]),
     "sentence_retrieval": ("pivot_language",),
     "bitext_mining": ("threshold",),
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 import datasets
 import pytest
 
+from raxalign.catalog import catalog
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.stages import Workshop, run_trial
@@ -224,6 +225,10 @@ def test_the_page_of_presets_has_every_one_with_its_name_on_the_hub_and_its_lice
     known |= {name: (kind.dataset, kind.licence) for name, kind in TAGGED.items()}
     known |= {f"data: {name}": (kind.dataset, kind.licence) for name, kind in SETS.items()}
     known |= {name: (hub.dataset, "") for name, (hub, _) in ASKED.items()}
+    for kind, field in (("belebele", "dataset"), ("massive_slots", "dataset"), ("tydiqa", "hub")):
+        task = catalog("tasks")[kind]
+        default = task.Params.model_fields[field].get_default()
+        known[f"kind: {kind}"] = (getattr(default, "dataset", default), task.licence)
     assert len(lines) == len(known)
     for name, (dataset, licence) in known.items():
         (line,) = [line for line in lines if f"| `{name}` |" in line]

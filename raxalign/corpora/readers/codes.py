@@ -47,6 +47,22 @@ from which ``eng-US`` differs in 62 of 1,997 lines.
 _MASSIVE_CODES = """af am ar az bn cy da de el en es fa fi fr he hi hu hy id is it ja jv ka km kn
 ko lv ml mn ms my nb nl pl pt ro ru sl sq sv sw ta te th tl tr ur vi"""
 _MASSIVE = {code: code for code in _MASSIVE_CODES.split()} | {"zh-CN": "zh", "zh-TW": "zh-Hant"}
+_LOCALE_CODES = """af-ZA am-ET ar-SA az-AZ bn-BD ca-ES cy-GB da-DK de-DE el-GR en-US es-ES fa-IR
+fi-FI fr-FR he-IL hi-IN hu-HU hy-AM id-ID is-IS it-IT ja-JP jv-ID ka-GE km-KH kn-IN ko-KR lv-LV
+ml-IN mn-MN ms-MY my-MM nb-NO nl-NL pl-PL pt-PT ro-RO ru-RU sl-SL sq-AL sv-SE sw-KE ta-IN te-IN
+th-TH tl-PH tr-TR ur-PK vi-VN zh-CN zh-TW"""
+_LOCALES = {**{code: code[:2] for code in _LOCALE_CODES.split()}, "zh-TW": "zh-Hant"}
+_TYDIQA = {
+    "arabic": "ar",
+    "bengali": "bn",
+    "english": "en",
+    "finnish": "fi",
+    "indonesian": "id",
+    "korean": "ko",
+    "russian": "ru",
+    "swahili": "sw",
+    "telugu": "te",
+}
 _MLQA = ("ar", "de", "en", "es", "hi", "vi", "zh")
 _PAWSX = ("de", "en", "es", "fr", "ja", "ko", "zh")
 _XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
@@ -62,6 +78,20 @@ ms mt mwl my mzn nap nds ne nl nn no nov oc or os pa pdc pl pms pnb ps pt qu rm 
 scn sco sd sh si simple sk sl so sq sr su sv sw szl ta te tg th tk tl tr tt ug uk ur uz vec vep
 vi vls vo wa war wuu xmf yi yo zea zh zh-classical zh-min-nan zh-yue"""
 _WIKIANN = tuple(_WIKIANN_CODES.split())
+
+_BELEBELE_CODES = """acm_Arab afr_Latn als_Latn amh_Ethi apc_Arab arb_Arab arb_Latn ars_Arab
+ary_Arab arz_Arab asm_Beng azj_Latn bam_Latn ben_Beng ben_Latn bod_Tibt bul_Cyrl cat_Latn ceb_Latn
+ces_Latn ckb_Arab dan_Latn deu_Latn ell_Grek eng_Latn est_Latn eus_Latn fin_Latn fra_Latn fuv_Latn
+gaz_Latn grn_Latn guj_Gujr hat_Latn hau_Latn heb_Hebr hin_Deva hin_Latn hrv_Latn hun_Latn hye_Armn
+ibo_Latn ilo_Latn ind_Latn isl_Latn ita_Latn jav_Latn jpn_Jpan kac_Latn kan_Knda kat_Geor kaz_Cyrl
+kea_Latn khk_Cyrl khm_Khmr kin_Latn kir_Cyrl kor_Hang lao_Laoo lin_Latn lit_Latn lug_Latn luo_Latn
+lvs_Latn mal_Mlym mar_Deva mkd_Cyrl mlt_Latn mri_Latn mya_Mymr nld_Latn nob_Latn npi_Deva npi_Latn
+nso_Latn nya_Latn ory_Orya pan_Guru pbt_Arab pes_Arab plt_Latn pol_Latn por_Latn ron_Latn rus_Cyrl
+shn_Mymr sin_Latn sin_Sinh slk_Latn slv_Latn sna_Latn snd_Arab som_Latn sot_Latn spa_Latn srp_Cyrl
+ssw_Latn sun_Latn swe_Latn swh_Latn tam_Taml tel_Telu tgk_Cyrl tgl_Latn tha_Thai tir_Ethi tsn_Latn
+tso_Latn tur_Latn ukr_Cyrl urd_Arab urd_Latn uzn_Latn vie_Latn war_Latn wol_Latn xho_Latn yor_Latn
+zho_Hans zho_Hant zsm_Latn zul_Latn"""
+_BELEBELE = tuple(_BELEBELE_CODES.split())
 
 _WIKIPEDIA = {
     "als": "gsw",
@@ -99,8 +129,11 @@ _OF_DATASETS: Mapping[str, Mapping[str, str]] = {
     "google/xquad": {code: code for code in _XQUAD},
     "facebook/flores": _LISTS["flores"],
     "Muennighoff/flores200": _LISTS["flores"],
-    "Davlan/sib200": _LISTS["flores"],
+    "Davlan/sib200": {**_LISTS["flores"], "nqo_Nkoo": "nqo_Nkoo"},
     "mteb/amazon_massive_intent": _MASSIVE,
+    "AmazonScience/massive": _LOCALES,
+    "facebook/belebele": {code: code for code in _BELEBELE},
+    "google-research-datasets/tydiqa": _TYDIQA,
 }
 """Data set of the hub -> the code in its configurations -> the tag that it means."""
 
@@ -144,6 +177,11 @@ def lacking(dataset: str, languages: Iterable[str], codes: Codes) -> list[str]:
         and lang not in known
         and spelled(lang, known.values()) is None
     ]
+
+
+def names_in(dataset: str) -> Mapping[str, str]:
+    """Return all languages of a data set of the hub whose list is known: tag -> its own code."""
+    return {tag: own for own, tag in _OF_DATASETS[dataset].items()}
 
 
 def opus_code(lang: str, codes: Mapping[str, str]) -> str:

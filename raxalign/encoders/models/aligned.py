@@ -106,18 +106,31 @@ class AlignedEncoder:
         )
 
     def words(
-        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
+        self,
+        sentences: WordLists,
+        lang: str,
+        *,
+        layers: str | Sequence[int] = "last",
+        pooling: Pooling = "mean",
     ) -> WordVectors:
         """Vectors of all words in input order, (N, L, H), transformed; absent words are zero."""
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
-        n_layers = len(parse_layers(layers, self.n_layers))
+        n_layers = len(self._chosen(layers))
         return assemble(sentences, batches, n_layers, self.hidden_size)
 
+    def _chosen(self, layers: str | Sequence[int]) -> tuple[int, ...]:
+        return parse_layers(layers, self.n_layers) if isinstance(layers, str) else tuple(layers)
+
     def iter_words(
-        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
+        self,
+        sentences: WordLists,
+        lang: str,
+        *,
+        layers: str | Sequence[int] = "last",
+        pooling: Pooling = "mean",
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """The vectors of `words` batch by batch: (indices of the sentences, their vectors)."""
-        chosen, edits = parse_layers(layers, self.n_layers), self.edits()
+        chosen, edits = self._chosen(layers), self.edits()
         inside: dict[str, Any] = {"edits": edits} if edits else {}
         batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, **inside)
         own = [transform for transform in self.active("readout") if transform.lang == lang]

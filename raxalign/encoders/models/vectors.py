@@ -145,6 +145,22 @@ Layer = Annotated[str, AfterValidator(partial(_checked, single=True))]
 """Likewise, of one layer."""
 
 
+def _listed(layers: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if isinstance(layers, str):
+        return _checked(layers)
+    if not layers:
+        raise ValueError("layers names no layer; write `last`, or a list such as [4, 8-12]")
+    for entry in layers:
+        _checked(entry)
+        if layers.count(entry) > 1:
+            raise ValueError(f"layers names {entry!r} twice")
+    return layers
+
+
+LayerList = Annotated[str | tuple[str, ...], AfterValidator(_listed)]
+"""A param that is `Layers`, or a list of these, each of which is evaluated."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Padded pieces, all int64: `mask_BT` is 1 for real ones, `segments_BT` are token types,

@@ -179,7 +179,7 @@ def comparisons(
     found: list[Compared] = []
     for task in dict.fromkeys(entry[0] for entry in entries):
         of_task = {entry for entry in entries if entry[0] == task}
-        guessing = getattr(plan.task(task), "guessing", None)
+        guessing = plan.guessing(task)
         reader = _Task(plan, Predictions(plan, ledger), of_task, guessing)
         if baseline == ALL and not any(cell.method == ALL for cell in cells):
             found += reader.of_all_pairs(cells)

@@ -142,7 +142,7 @@ def _floors(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[st
         measured = plan.measured(task, plan.main_metric(task) or "")
         low = ordered((lang for lang, value in values.items() if value < FLOOR), plan)
         higher = (measured.unit, measured.better, measured.limits[0]) == ("share", "higher", 0)
-        guessed = getattr(plan.task(task), "guessing", None) is not None
+        guessed = plan.guessing(task) is not None
         if low and higher and not guessed and len(there[task]) > 1:
             yield (
                 f"near the floor: no method reaches {FLOOR:.0%} in {task} ({', '.join(low)}), so"

@@ -20,9 +20,8 @@ class HubSets(BaseParams):
     pivot's training set, and `translated_config` of `dataset` those of the other languages for
     translate-train.
 
-    For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation, revision main, and
-    `rules: squad` next to `hub`. MLQA's own files need code that is not run: the default is the
-    branch where the hub keeps the converted files.
+    MLQA's own files need code that is not run: the default is the branch where the hub keeps the
+    converted files. `xquad` is a preset of `spans`, and `tydiqa` a task of its own.
     """
 
     dataset: Annotated[str, shared.DATASET] = "facebook/mlqa"
@@ -48,14 +47,23 @@ class HubSets(BaseParams):
             " `setting: translate-train`."
         ),
     )
+    ids: Annotated[str, LATER] = Field(
+        "",
+        description=(
+            "What the ids of a language's questions begin with, where a configuration of `dataset`"
+            " has several languages (empty: it has one)."
+        ),
+    )
 
     def at(self, split: str, lang: str, pivot: str, names: shared.LanguageNames) -> shared.HubSet:
         """Return what has the rows of a split of a language."""
         own = hub_code(self.dataset, lang, names)
+        part = self.ids.replace("{lang}", own)
         if split == "train" and lang == pivot:
-            return shared.HubSet(self.train_dataset, self.train_config, self.train_revision)
+            same = part if self.train_dataset == self.dataset else ""
+            return shared.HubSet(self.train_dataset, self.train_config, self.train_revision, same)
         config = self.translated_config if split == "train" else self.config
-        return shared.HubSet(self.dataset, config.replace("{lang}", own), self.revision)
+        return shared.HubSet(self.dataset, config.replace("{lang}", own), self.revision, part)
 
 
 class QuestionCounts(BaseParams):

@@ -181,9 +181,11 @@ def read_hub(found: HubSet, split: str, cache: Path | None, *, named: bool = Tru
 
     def entries() -> Iterator[_Entry]:
         for number, row in enumerate(table, 1):
-            found = row["answers"]
+            if not str(row["id"]).startswith(found.part):
+                continue
+            given = row["answers"]
             try:
-                pairs = zip(found["text"], found["answer_start"], strict=True)
+                pairs = zip(given["text"], given["answer_start"], strict=True)
                 answers = [Answer(str(text), int(start)) for text, start in pairs]
             except (KeyError, TypeError, ValueError) as error:
                 told = "column answers has no lists `text` and `answer_start` of one length"

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
 
+_SHOWN = 5
+"""So many labels are shown in a message."""
+
 
 class LabelHead(Head):
     """Examples, a classifier, and its probabilities (examples, labels)."""
@@ -47,6 +50,7 @@ class LabelHead(Head):
         super().__init__(task, inputs)
         self.scheme = task.scheme()
         self.allowed = 0.5 if task.repeats else 0.0
+        self.known = set[str]()
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Examples:
         """Read a local file."""
@@ -71,6 +75,24 @@ class LabelHead(Head):
 
     read_prepared = staticmethod(read_examples)
     write_prepared = staticmethod(write_examples)
+
+    def check_trained(self, rows: Examples) -> Examples:
+        """Return the examples, and remember their labels."""
+        self.known |= {*rows.label_names()}
+        return rows
+
+    def check_evaluated(self, rows: Examples) -> Examples:
+        """Return the examples. Raises `DataError` where none has a label of the training data, by
+        which the task's labels are known.
+        """
+        known, found = {*self.labels} or self.known, rows.label_names()
+        if known and not self.scheme.labels and not known & {*found}:
+            own, others = (", ".join(sorted(names)[:_SHOWN]) for names in (found, known))
+            told = f"has the labels {own}, but the training data has {others}"
+            remedy = "Labels are the same in all languages: write the training data's names"
+            line = int(rows.table["line"][0].as_py())
+            raise DataError(rows.source, told, line=line, remedy=remedy)
+        return rows
 
     def learnable(self, rows: Examples) -> Bools:
         """Return which examples have a label that the classifier knows."""

@@ -70,6 +70,11 @@ class SentenceClassifier(Classifier, FineTuned):
     piece's language apply to it.
     """
 
+    @property
+    def width(self) -> int:
+        """Return how many labels there are."""
+        return self.head.out_features
+
     def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> Sequence[PieceRow]:
         """Divide sentences, or the first and second sentences of pairs, into pieces, one row per
         example; of a pair that is too long the longer sentence is cut first.
@@ -102,7 +107,7 @@ class SentenceClassifier(Classifier, FineTuned):
             logits: torch.Tensor = self([rows[i] for i in chosen])
             return logits.float().softmax(1).cpu()
 
-        found = torch.empty(len(rows), self.head.out_features)
+        found = torch.empty(len(rows), self.width)
         batches = token_batches([len(row) for row in rows], self.encoder.batch_tokens)
         with evaluating(self):
             for chosen, part in shared(batches, of_batch):

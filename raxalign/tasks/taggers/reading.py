@@ -19,20 +19,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.taggers.scheme import ENTITIES, UNIVERSAL, TagScheme, listed
+from raxalign.tasks.taggers.scheme import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
 from raxalign.tasks.taggers.sentences import Tagged, TaggedSentences
 from raxalign.tasks.transfer.params import HubSet
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
 _BLANKS = " \t"
 """What may stand next to a word: white space of other kinds is part of it, or is the word."""
+_BY_CHARACTER = ("ja-JP", "zh-CN", "zh-TW")
+"""Locales of MASSIVE whose requests are divided into characters."""
 _RANGE = "_"
 """The tag that a range of words (``2-3 zum``) has among its words (``2 zu``, ``3 dem``) where they
 are in one list.
@@ -346,26 +351,42 @@ def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -
     Raises as `HubSet.read` does, and `DataError` where a column is missing, or a tag is unknown.
     """
     where, table = found.read(split, cache)
-    columns = listed(scheme.columns.words), listed(scheme.columns.tags)
-    there = [next((n for n in names if n in table.column_names), None) for names in columns]
-    if None in there:
-        expected = " and ".join(" or ".join(names) for names in columns)
-        told = f"has the columns {', '.join(table.column_names)}, expected {expected}"
-        raise DataError(where, told)
-    names = getattr(getattr(table.features[there[1]], "feature", None), "names", None)
-    rows, given = list[Tagged | None](), zip(*(table[name] for name in there), strict=True)
-    for number, (words, cells) in enumerate(given, 1):
-        same = len(words) == len(cells)
-        tags = [_hub_tag(where, number, tag, names) if same else str(tag) for tag in cells]
-        if not scheme.entities and same:
-            words = [word for word, tag in zip(words, tags, strict=True) if tag != _RANGE]
-            tags = [tag for tag in tags if tag != _RANGE]
+    rows = list[Tagged | None]()
+    for number, words, tags in _hub_rows(where, table, scheme):
         if words or tags:
             rows += _tagged(where, number, (words, tags), scheme, Refusals())
     kept = [row for row in rows if row is not None]
     if not kept:
         raise DataError(where, "has no sentences")
     return TaggedSentences(where, kept, len(rows) - len(kept))
+
+
+def _hub_rows(
+    where: str, table: Dataset, scheme: TagScheme
+) -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
+    """Yield the number of each row of a data set, from 1, its words and its tags."""
+    annotated = scheme.columns.annotated
+    if annotated and annotated in table.column_names:
+        locales = table["locale"] if "locale" in table.column_names else [""] * len(table)
+        for number, (text, locale) in enumerate(zip(table[annotated], locales, strict=True), 1):
+            characters = locale in _BY_CHARACTER
+            yield number, *in_brackets(str(text), characters=characters)
+        return
+    columns = listed(scheme.columns.words), listed(scheme.columns.tags)
+    there = [next((n for n in names if n in table.column_names), None) for names in columns]
+    if None in there:
+        expected = " and ".join(" or ".join(names) for names in columns)
+        expected = annotated or expected
+        told = f"has the columns {', '.join(table.column_names)}, expected {expected}"
+        raise DataError(where, told)
+    names = getattr(getattr(table.features[there[1]], "feature", None), "names", None)
+    for number, (words, cells) in enumerate(zip(*(table[name] for name in there), strict=True), 1):
+        same = len(words) == len(cells)
+        tags = [_hub_tag(where, number, tag, names) if same else str(tag) for tag in cells]
+        if not scheme.entities and same:
+            words = [word for word, tag in zip(words, tags, strict=True) if tag != _RANGE]
+            tags = [tag for tag in tags if tag != _RANGE]
+        yield number, words, tags
 
 
 def _hub_tag(where: str, number: int, tag: object, names: Sequence[str] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,6 +33,8 @@ class TagColumns:
     `word` and `tag` are columns from 0; negative ones count from the end. They are `given` where
     the user named both, so that they do not follow from the file. `header` names the columns of
     tab-separated files with a header and one sentence per line, as MultiATIS++ has them.
+    `annotated` is the hub's column of whole requests with their slots in brackets, as MASSIVE has
+    them (empty: there is none).
     """
 
     words: Names = "tokens"
@@ -41,6 +44,7 @@ class TagColumns:
     tag: int = -1
     given: bool = False
     header: tuple[str, str] = ("utterance", "slot_labels")
+    annotated: str = ""
 
 
 def listed(names: Names) -> tuple[str, ...]:
@@ -111,6 +115,26 @@ def iob2(tags: Sequence[str]) -> tuple[str, ...]:
         found.append(f"B-{kind}" if tag.startswith("I-") and kind != inside else tag)
         inside = kind
     return tuple(found)
+
+
+def in_brackets(text: str, *, characters: bool) -> tuple[list[str], list[str]]:
+    """Return the words and tags of a request whose slots are in brackets, divided at blanks;
+    with `characters` words that are not ASCII alone are divided into characters.
+
+    >>> in_brackets("wake me at [time : nine am]", characters=False)[1]
+    ['O', 'O', 'O', 'B-time', 'I-time']
+    >>> in_brackets("[date : 明天] 叫 me", characters=True)
+    (['明', '天', '叫', 'me'], ['B-date', 'I-date', 'O', 'O'])
+    """
+    words, tags = list[str](), list[str]()
+    for plain, kind, inside in re.findall(r"([^\[]+)|\[\s*([^\s:]+)\s*:([^\]]*)\]", text):
+        found = (plain or inside).split()
+        if characters:
+            found = [part for word in found for part in ([word] if word.isascii() else word)]
+        words += found
+        follow = [f"{'I' if at else 'B'}-{kind}" for at in range(len(found))]
+        tags += follow if kind else [OUTSIDE] * len(found)
+    return words, tags
 
 
 ENTITIES = TagScheme()

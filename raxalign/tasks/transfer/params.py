@@ -60,16 +60,20 @@ class DataFiles(BaseParams):
 
 @dataclass(frozen=True)
 class HubSet:
-    """A configuration of a data set of the hub, at a branch, tag or commit."""
+    """A configuration of a data set of the hub, at a branch, tag or commit; `part` is what the ids
+    of a language's rows begin with, where one configuration has several languages.
+    """
 
     dataset: str
     config: str
     revision: str
+    part: str = ""
 
     def source(self) -> RemoteData:
         """Return its name in keys and lock files, pinned where the revision is a commit."""
         pin = self.revision if re.fullmatch(r"[0-9a-f]{40}", self.revision) else None
-        return RemoteData(f"hub:{self.dataset}/{self.config}@{self.revision}", pin)
+        part = f"#{self.part}" if self.part else ""
+        return RemoteData(f"hub:{self.dataset}/{self.config}@{self.revision}{part}", pin)
 
     def at(self, revision: str | None) -> HubSet:
         """Return the set at a commit, where that is known."""

@@ -35,6 +35,8 @@ class TransferTask(Task):
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
     and columns; others go by their codes.
     """
+    covers: ClassVar[frozenset[str]] = frozenset()
+    """All languages of the hub's data set; empty where they are not known."""
     row_options: ClassVar[tuple[str, ...]] = ("data", "codes", "phrasebook", "max_train")
     """The options that decide which training rows there are."""
     one_language_files: ClassVar[bool] = True
@@ -335,8 +337,13 @@ class TransferTask(Task):
     def _data_faults(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A data set of the hub without a name, and rows that the phrasebook does not have."""
         if self.params.data == "hub":
-            named = all(found.dataset for found in self.hub_sets(pivot, pivot).values())
-            return [] if named else ["data: hub needs the name of a data set (dataset)"]
+            if not all(found.dataset for found in self.hub_sets(pivot, pivot).values()):
+                return ["data: hub needs the name of a data set (dataset)"]
+            known = {*self.covers, *self.params.codes}
+            spoken = self.languages(languages, pivot) if self.covers else ()
+            lacks = ", ".join(lang for lang in spoken if spelled(lang, known) is None)
+            remedy = "name others in `languages`, or its own code in `codes`"
+            return [f"data: the data set has no {lacks}; {remedy}"] if lacks else []
         if self.params.data != "phrasebook":
             return []
         from raxalign.corpora.phrases.rows import LANGS, held

@@ -22,6 +22,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
 from raxalign.running import Sentence, in_text
+from raxalign.tasks.vectors.one_pass import OnePass
 from raxalign.tasks.vectors.pairs import SideWords
 
 if TYPE_CHECKING:
@@ -83,6 +84,14 @@ def sentence_vectors(
 
     Raises `RaxalignError` for a pooling that the encoder does not have.
     """
+    if isinstance(aligned, OnePass):
+        how = (lang, replace(reading, layers=""))
+        return aligned.sentences(
+            sentences,
+            how,
+            reading.layers,
+            lambda groups: layered_vectors(aligned, sentences, lang, reading, groups),
+        )
     chosen = parse_layers(reading.layers, aligned.n_layers)
     vectors_SLH, read = layered_vectors(aligned, sentences, lang, reading, [chosen])
     return vectors_SLH[:, 0], read

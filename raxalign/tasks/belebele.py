@@ -1,0 +1,97 @@
+"""Multiple-choice questions on passages of FLORES-200, in 122 languages and scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
+
+from pydantic import Field
+
+from raxalign.corpora.readers.codes import names_in, own_code
+from raxalign.tasks.classifiers.params import ClassificationParams
+from raxalign.tasks.classifiers.scheme import Columns
+from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.transfer.params import DATASET, HubSet, MaxLength
+
+if TYPE_CHECKING:
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.classifiers.choices import ChoiceHead
+
+BELEBELE = "facebook/belebele"
+
+
+@final
+class Belebele(ClassificationTask):
+    """Belebele: transfer of a classifier that finds the right one of four answers to a question on
+    a passage, trained on English questions, scored on the 900 questions of every language, the
+    pivot too. All languages have the same questions, translated by people.
+
+    The encoder reads the passage with the question and each answer; one linear layer on the last
+    layer's [CLS] gives each answer a logit, and the largest one of the four is chosen. Settings and
+    training are those of `xnli`, with rows of up to 512 pieces, of which passages are cut first.
+    Metrics are `accuracy` per language, and its means `avg` (over all languages) and
+    `avg_zero_shot` (over all but the pivot). Questions on one passage are resampled together.
+
+    Training data: Belebele is a test set alone. `data: hub` trains on RACE, whose own development
+    set chooses the epoch; RACE is more than half of the training set of Bandarkar et al. (67,500
+    questions of RACE, SciQ, MultiRC, MCTest, MCScript2.0 and ReClor), which their script makes:
+    name the files of it in `data` to train on all of that.
+
+    Reference: Bandarkar et al. (2024) for the data; Lai et al. (2017) for RACE.
+    """
+
+    VERSION = 1
+    papers = ("bandarkar2024belebele", "data=hub lai2017race")
+    licence: ClassVar[str] = "CC BY-SA 4.0; RACE is for research alone"
+    accepts = frozenset({"transformer"})
+    labels = ("1", "2", "3", "4")
+    columns = Columns(first="flores_passage", label="correct_answer_num")
+    unit = "passage"
+    language_names = names_in(BELEBELE)
+    covers = frozenset(language_names)
+
+    class Params(ClassificationParams):
+        """`data` is `hub` or files with Belebele's columns, or those of its training set, whose
+        paths may hold {lang} and {pivot}: languages have their codes in FLORES-200 there.
+        """
+
+        dataset: Annotated[str, DATASET] = BELEBELE
+        train_dataset: str = Field(
+            "ehovy/race", description="Data set of the hub with the pivot's training questions."
+        )
+        train_config: str = Field("all", description="Configuration of `train_dataset`.")
+        max_length: MaxLength[int] = 512
+
+    params: Params
+
+    def head(self, inputs: TaskInputs) -> ChoiceHead:
+        """Return the reader of the questions, and the maker and judge of classifiers."""
+        from raxalign.tasks.classifiers.choices import ChoiceHead
+
+        return ChoiceHead(self, inputs)
+
+    def idle(self) -> set[str]:
+        """Return what names data too, whose identity is in the key."""
+        return super().idle() | {"train_dataset", "train_config"}
+
+    def prepares(self, lang: str, pivot: str) -> None:
+        """Prepare nothing: questions are divided into pieces where they are trained on."""
+
+    def hub_sets(self, lang: str, pivot: str) -> dict[str, HubSet]:
+        """Return the data set, and for the pivot what is trained and chosen on."""
+        config = own_code(lang, self.names)
+        found = {"hub": HubSet(self.params.dataset, config, self.params.revision)}
+        if lang == pivot:
+            training = HubSet(self.params.train_dataset, self.params.train_config, "main")
+            found |= {"train": training, "dev": training}
+        return found
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report what all classifiers report, and training questions that the hub does not have."""
+        faults = super().check(languages, pivot)
+        reads = [lang for lang in languages if self.reads_training(lang, pivot)]
+        if self.params.data == "hub" and [lang for lang in reads if lang != pivot]:
+            faults.append(
+                "the hub has training questions in English alone: write `setting: zero-shot`"
+                " without `shots`, or name files in `data`"
+            )
+        return faults

@@ -1,0 +1,49 @@
+"""Slots of requests to an assistant, in 52 languages."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, final
+
+from raxalign.corpora.readers.codes import names_in
+from raxalign.tasks.taggers.params import TaggingParams
+from raxalign.tasks.taggers.scheme import TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.transfer.params import DATASET, REVISION
+
+MASSIVE = "AmazonScience/massive"
+
+
+@final
+class MassiveSlots(TaggingTask):
+    """MASSIVE's slots: zero-shot transfer of a slot tagger, trained on the pivot, scored on dev and
+    test of every language, the pivot too. `classification` has the intents (`preset:
+    massive_intents`).
+
+    Formula: slot F1 = 2PR / (P + R) over all requests, a slot being right with its type and both
+    ends. Taggers, metrics and options are those of `ner`.
+
+    The words of a request and their slots are those of its column `annot_utt` (``wake me at [time :
+    nine am]``), divided at blanks, and in Japanese and Chinese into characters, Latin words whole,
+    as MASSIVE's own code divides them. Two neighbouring slots of one type are two slots here; that
+    code joins them.
+
+    Reference: FitzGerald et al. (2023) for the data.
+    """
+
+    VERSION = 1
+    papers = ("fitzgerald2023",)
+    licence: ClassVar[str] = "CC BY 4.0"
+    columns = TagColumns(annotated="annot_utt")
+    language_names = names_in(MASSIVE)
+    covers = frozenset(language_names)
+
+    class Params(TaggingParams):
+        """`data` is `hub`, or files with a word per line and its tag, whose paths may hold {lang}
+        and {pivot}: languages have MASSIVE's codes there (``de-DE``). Options left at `none` take
+        the value of the profile, or else of the tagger; see also `ner`.
+        """
+
+        dataset: Annotated[str, DATASET] = MASSIVE
+        revision: Annotated[str, REVISION] = "refs/convert/parquet"
+
+    params: Params
