@@ -56,7 +56,7 @@ def main() -> None:
         every, one = in_turn(options.repeats, time.perf_counter, *works)
     print(f"12 layers: {min(every):.2f} s, one: {min(one):.2f} s")
     ratio, noise = min(every) / min(one), spread(every, one)
-    show(Row("measures of 12 layers", ratio, at_most(BUDGET), noise, "the same of one layer"))
+    show(Row("measures of 12 layers", ratio, at_most(BUDGET), noise, "one layer"))
 
 
 if __name__ == "__main__":

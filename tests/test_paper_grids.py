@@ -45,7 +45,7 @@ OUTDATED = {
     },
     "paper": {
         (method, "xnli", f"{method} moves the pivot, so that the task trains through its readouts")
-        for method in ("centering", "znorm", "iterative_normalization", "lsar", "lir")
+        for method in ("centering", "znorm", "iterative_normalization", "leace", "lsar", "lir")
     },
 }
 COMMIT = "c" * 40

@@ -271,7 +271,7 @@ tasks:\n  retrieval: {} => tasks: [retrieval, xnli]
 sentences: => pairs: {aligner: [eflomal, links]}\nsentences:
 => a list is not the name of a word aligner (name one of: awesome_align, eflomal, fast_align, links, simalign)
 |  path:| => |  split: {test: 0.1}\n  path:| => 0.1 is not a whole number (number of lines)
-"""
+"""  # noqa: E501
 )
 
 

@@ -1,5 +1,5 @@
 """Data sets by name: small copies in their published layouts are read as they are, and what a set
-does not have is said in the plan.
+does not have is a fault of the plan.
 """
 
 from __future__ import annotations
