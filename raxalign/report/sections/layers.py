@@ -202,7 +202,7 @@ class _Profile:
         if name is None:
             return EMPTY
         if self.stays(cell, metric):
-            return Entry("=", state="empty")
+            return Entry("=")
         return Entry(unit.show(cell.values[name].mean))
 
     def correlations(self) -> Iterator[_Correlated]:
