@@ -251,21 +251,29 @@ class SentenceRetrieval(VectorTask):
         return self._set.fetch(lang, pivot) if self._set else {}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Report languages that a set lacks, files of neither split, and `qb_norm` without its
-        bank.
+        """Report a mixed pool of one language, languages that a set lacks, files of neither split,
+        and `qb_norm` without its bank.
         """
         data, known = self.params.data, self._set
+        faults = []
+        if self.params.pool == "mixed" and len(languages) < 2:
+            faults.append(
+                "pool: mixed is of several languages, and here is one: name more of them"
+                " `together`, or write pool: bilingual"
+            )
         if data == "corpus":
-            return []
-        if known and (faults := known.faults(languages, pivot)):
             return faults
+        faults += known.faults(languages, pivot) if known else ()
         splits = set(known.known.splits) if known else set()
         splits |= set(data.splits()) if isinstance(data, SentenceFiles) else set()
         if not splits:
-            return ["data has neither dev nor test: there is nothing to evaluate"]
-        if self.resolved()["measure"] == "qb_norm" and len(splits) == 1:
-            return ["measure: qb_norm takes data.dev as its bank of queries: give dev and test"]
-        return []
+            faults.append("data has neither dev nor test: there is nothing to evaluate")
+        elif self.resolved()["measure"] == "qb_norm" and len(splits) == 1:
+            instead = "data: flores has both" if known else "give dev and test"
+            faults.append(
+                f"measure: qb_norm takes the development part as its bank of queries: {instead}"
+            )
+        return faults
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the task's own files of every language."""

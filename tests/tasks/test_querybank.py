@@ -94,5 +94,5 @@ def test_without_a_development_side_there_is_no_bank(tmp_path, pool):
         {"measure": "qb_norm", "data": {"test": "some/{side}.txt"}}
     )
     assert SentenceRetrieval(made).check(("de",), "en") == [
-        "measure: qb_norm takes data.dev as its bank of queries: give dev and test"
+        "measure: qb_norm takes the development part as its bank of queries: give dev and test"
     ]

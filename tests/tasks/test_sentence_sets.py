@@ -99,4 +99,5 @@ def test_languages_that_a_set_lacks_and_names_of_no_set_are_refused_with_their_l
     assert "data: tatoeba has no yo, xh; its languages are af, ar, bg" in lacking
     assert "grid.yaml:" in lacking
     assert "tatoeba" in refused("data: tatoba")
-    assert "takes data.dev as its bank" in refused("data: ntrex, measure: qb_norm")
+    assert "data: flores has both" in refused("data: ntrex, measure: qb_norm")
+    assert "name more of them `together`" in refused("languages: [de], pool: mixed")
