@@ -52,13 +52,20 @@ METHODS = {
     "weak_contrastive": PLAIN,
     "weam": BERT,
 }
+SPANS = ("linear", 1e-4, (0.9, 0.999), 1e-8, 1.0, 0.1)
 TASKS = {
-    "mlqa": ("linear", 1e-4, (0.9, 0.999), 1e-8, 1.0, 0.1),
+    "belebele": CAO,
+    "classification": CAO,
+    "massive_slots linear": XTREME,
+    "mlqa": SPANS,
     "ner linear": XTREME,
     "ner bilstm_crf": ("constant", 0.0, (0.9, 0.999), 1e-8, None, 0.0),
     "pawsx": CAO,
     "pos linear": XTREME,
     "slots linear": XTREME,
+    "spans": SPANS,
+    "tagging linear": XTREME,
+    "tydiqa": SPANS,
     "xnli": CAO,
 }
 """Schedule, decay, betas, epsilon, clipping and warm-up by default; a tagger has its own."""

@@ -70,8 +70,9 @@ def test_every_stream_keeps_its_number():
         for name, value in vars(chance).items()
         if name.isupper() and isinstance(value, int) and not isinstance(value, bool)
     }
+    few = {"SHOTS": 7, "RUNS": 8}
     weights = {"ORDER": 0, "DROPOUT": 2, "DROPOUT_TWICE": 3, "NEW_WEIGHTS": 4, "ADAPTERS": 6}
-    assert numbers == {**weights, "USES": 3, "DEV": 5, "MASKING": 0, "MIXING": 1}
+    assert numbers == {**weights, **few, "USES": 3, "DEV": 5, "MASKING": 0, "MIXING": 1}
 
 
 def test_mixed_seeds_are_those_of_stored_results():
