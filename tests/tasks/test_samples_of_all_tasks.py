@@ -23,12 +23,15 @@ from tests.tasks.conftest import UNTESTED
 pytestmark = pytest.mark.slow
 OWN_MTEB_TASKS = Path(__file__).with_name("own_mteb_tasks.py")
 PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
+CODES = "codes: {en: en, de: de}, epochs: 1"
 TASKS = (
+    f'belebele: {{data: {{train: "asked.{{pivot}}.jsonl", dev: "read.{{lang}}.jsonl"}}, {CODES}}}',
     'bitext_mining: {data: {dev: {text: "mined.{side}", gold: mined.gold},'
     ' test: {text: "mined.{side}", gold: mined.gold}}}',
     "classification: {columns: {first: sentence1, second: sentence2}, epochs: 1,"
     ' data: {train: "train.{pivot}", dev: "rows.{lang}"}}',
     'dictionary_retrieval: {dictionary: "words.{lang}"}',
+    f'massive_slots: {{data: {{train: "tags.{{pivot}}", dev: "tagged.{{lang}}"}}, {CODES}}}',
     f"mlqa: {{{PHRASEBOOK}}}",
     f"mteb: {{tasks: [OwnPairs, OwnTopics], definitions: {OWN_MTEB_TASKS}}}",
     f"ner: {{{PHRASEBOOK}}}",
@@ -41,6 +44,7 @@ TASKS = (
     'spans: {data: {train: "questions.{pivot}", dev: "asked.{lang}"}, epochs: 1}',
     'tagging: {data: {train: "tags.{pivot}", dev: "tagged.{lang}"}, epochs: 1}',
     "token_translation: {}",
+    f'tydiqa: {{data: {{train: "questions.{{pivot}}", test: "asked.{{lang}}"}}, {CODES}}}',
     'word_alignment: {data: {test: {text: "gold.{lang}", links: "links.{lang}"}}}',
     f"xnli: {{setting: zero-shot, {PHRASEBOOK}}}",
 )
@@ -82,6 +86,18 @@ def write_files(folder):
             )
         for part in ("questions", "asked"):
             write_questions(folder / f"{part}.{name[-2:]}", part)
+        for part in ("asked", "read"):
+            choices = [
+                {
+                    "flores_passage": f"The {word} {part} is here.",
+                    "question": "What is it?",
+                    **{f"mc_answer{k}": word if k == 1 + i % 4 else f"no {k}" for k in range(1, 5)},
+                    "correct_answer_num": str(1 + i % 4),
+                }
+                for i, word in enumerate(ENTRIES.split())
+            ]
+            lines = "\n".join(map(json.dumps, choices))
+            (folder / f"{part}.{name[-2:]}.jsonl").write_text(lines, encoding="utf-8")
         sentences = [f"{i}\t{word} {name[-2:]}" for i, word in enumerate(ENTRIES.split())]
         (folder / f"mined.{name[-2:]}").write_text("\n".join(sentences), encoding="utf-8")
     (folder / "mined.gold").write_text("0\t1\n2\t3\n", encoding="utf-8")
