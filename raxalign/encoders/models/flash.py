@@ -147,7 +147,8 @@ def _attention(
 def _flat(part_BATD: torch.Tensor) -> torch.Tensor:
     """The places of all rows (F, A, D), in the type of autocast, which no kernel gets by itself."""
     kind = part_BATD.device.type
-    rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    # `is_autocast_available`, asked first, would cut a compiled block in PyTorch 2.11 and older.
+    rounds = torch.is_autocast_enabled(kind)
     dtype = torch.get_autocast_dtype(kind) if rounds else part_BATD.dtype
     return part_BATD.transpose(1, 2).flatten(0, 1).to(dtype)
 
