@@ -64,16 +64,20 @@ def published_unit(name: str | None, figures: Iterable[float] = ()) -> NumberFor
 
 def unit_of(measured: Measured, values: Iterable[float]) -> NumberFormat:
     """Return how the values of a metric are shown: shares in percent, counts without decimals, and
-    numbers with three decimals, or with more where all of them are small.
+    numbers with three decimals, with more where all of them are small and with one above 100.
 
     >>> unit_of(Measured("distance", "Mean distance."), [1.0, 0.25]).show(1.0)
     '1.000'
+    >>> unit_of(Measured("rank", "Mean rank."), [2198.18]).show(2198.18)
+    '2,198.2'
     """
     if measured.unit == "share":
         return PERCENT
     if measured.unit == "count":
         return NumberFormat(1, 0)
     most = max(map(abs, values), default=0.0)
+    if most >= 100:
+        return NumberFormat(1, 1)
     return NumberFormat(1, 3 if most >= 0.1 or not most else 2 - math.floor(math.log10(most)))
 
 
