@@ -81,9 +81,8 @@ def arithmetic(precision: Precision, device: torch.device | str) -> Iterator[Non
     autocast, those of `tf32` to TensorFloat-32. A backward pass repeats what the forward pass did
     in `bf16`; for `tf32` it must be within such a block too.
     """
-    kind = torch.device(device).type
     if precision == "bf16":
-        with torch.autocast(kind, dtype=torch.bfloat16), _without_plans(kind):
+        with torch.autocast(torch.device(device).type, dtype=torch.bfloat16), without_plans():
             yield
     elif precision == "tf32":
         before = torch.get_float32_matmul_precision()
@@ -97,20 +96,17 @@ def arithmetic(precision: Precision, device: torch.device | str) -> Iterator[Non
 
 
 @contextmanager
-def _without_plans(kind: str) -> Iterator[None]:
-    """Keep attention from cuDNN on a card. It plans anew, on the host, for each new shape, and the
-    shapes of batches of text hardly ever come twice: a step of fine-tuning under a mask took 148 ms
-    on an H100, of which the card computed 12.
+def without_plans() -> Iterator[None]:
+    """Keep attention from cuDNN within the block. It plans anew, on the host, for each new shape,
+    and the shapes of batches of text hardly ever come twice: a step of fine-tuning under a mask
+    took 148 ms on an H100, of which the card computed 12.
     """
-    before = kind == "cuda" and torch.backends.cuda.cudnn_sdp_enabled()
-    if not before:
-        yield
-        return
+    before = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
-        torch.backends.cuda.enable_cudnn_sdp(True)
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def has_fast_products() -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from raxalign.lazy import torch
+from raxalign.train.devices import without_plans
 
 if TYPE_CHECKING:
     from torch import nn
@@ -75,7 +76,15 @@ def _kept_inputs(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return forward(*args, **{name: _empty(name, value) for name, value in kwargs.items()})
 
     # named inputs are given by position: the random state of the devices of others is not kept
-    return checkpoint(call, args, kwargs, use_reentrant=False)
+    return checkpoint(call, args, kwargs, use_reentrant=False, context_fn=_kernels)
+
+
+def _kernels() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Return the contexts of the forward pass and of what runs again. That comes after the block of
+    the forward pass, and other kernels of attention would keep tensors of other shapes.
+    """
+    same = nullcontext() if torch.backends.cuda.cudnn_sdp_enabled() else without_plans()
+    return nullcontext(), same
 
 
 def _empty(name: str, value: Any) -> Any:

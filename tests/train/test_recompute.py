@@ -88,6 +88,21 @@ def test_hooks_of_a_part_run_once():
     assert seen == [1]
 
 
+def test_what_runs_again_after_the_block_has_the_kernels_of_attention_of_the_forward_pass():
+    part, seen = nn.Linear(2, 2), []
+    uses_cudnn = torch.backends.cuda.cudnn_sdp_enabled
+
+    def noted(x):
+        seen.append(uses_cudnn())
+        return part.weight @ x.exp()
+
+    with recomputed([part]), forward_as(part, noted), arithmetic("bf16", "cpu"):
+        found = part(torch.ones(2, 2))
+    assert uses_cudnn()
+    found.sum().backward()
+    assert seen == [False, False]
+
+
 def test_another_forward_pass_of_a_part_runs_again_too():
     part, seen = nn.Linear(2, 2), []
 
