@@ -62,6 +62,9 @@ class BitextMining(VectorTask):
     sides; of two candidates with a sentence in common the one with the larger margin stays. The
     threshold is that with the best F1 on `dev`. F1 = 2 |found and gold| / (|found| + |gold|).
 
+    The hub has no data for it: `mteb/BUCC` is one part alone, so that nothing could
+    choose the threshold. The task `mteb` scores that part in mteb's manner (`tasks: [BUCC]`).
+
     Reference: Zweigenbaum et al. (2018) for the data; Artetxe and Schwenk (2019) for the margin.
     """
 
