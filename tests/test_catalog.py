@@ -70,7 +70,7 @@ def without_sentence(model, within=""):
 @pytest.mark.parametrize(("folder", "kind"), KINDS)
 def test_every_option_says_in_a_sentence_what_it_is(folder, kind):
     assert list(without_sentence(catalog(folder)[kind].Params)) == [], (
-        "give each of them `Field(default, description=...)`"
+        "write a sentence under each of them"
     )
 
 

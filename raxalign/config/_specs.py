@@ -68,8 +68,10 @@ class PieceLimits(BaseParams):
 class Split(BaseParams):
     """`split`: the last `test` lines of a corpus, and the `dev` lines before those."""
 
-    test: int = Field(1024, ge=1, description="Number of lines.")
-    dev: int = Field(1024, ge=0, description="Number of lines.")
+    test: int = Field(1024, ge=1)
+    """Number of lines."""
+    dev: int = Field(1024, ge=0)
+    """Number of lines."""
 
 
 class CorpusSettings(BaseParams):

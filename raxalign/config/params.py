@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from raxalign.config.sources import DataPrefix, PathMarker
 
@@ -29,7 +29,8 @@ class BaseParams(BaseModel):
 
     A field that YAML names by a Python keyword is declared with an alias: ``reg_weight: float =
     Field(1.0, alias="lambda")``. Identity and YAML use the alias (`model_dump(by_alias=True)`),
-    code uses the field.
+    code uses the field. The sentence under a field says what it is, as `Field(description=...)`
+    does.
     """
 
     model_config = ConfigDict(
@@ -39,7 +40,14 @@ class BaseParams(BaseModel):
         allow_inf_nan=True,
         str_strip_whitespace=True,
         coerce_numbers_to_str=True,
+        use_attribute_docstrings=True,
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        for field in cls.model_fields.values():  # sentences that are wrapped become one line
+            field.description = field.description and " ".join(field.description.split())
 
     def identity(self) -> dict[str, Any]:
         """Return all options by their YAML names, defaults filled in, paths left out (a file enters
@@ -103,11 +111,12 @@ class Parts(BaseParams):
     Paths may hold ``{lang}`` and ``{pivot}``, and are completed as a single path is.
     """
 
-    train: DataPrefix = Field(description="Path of the training text.")
-    dev: DataPrefix | None = Field(
-        None, description="Path of the dev text (none: there is no dev set)."
-    )
-    test: DataPrefix = Field(description="Path of the test text.")
+    train: DataPrefix
+    """Path of the training text."""
+    dev: DataPrefix | None = None
+    """Path of the dev text (none: there is no dev set)."""
+    test: DataPrefix
+    """Path of the test text."""
 
     def paths(self) -> dict[str, str]:
         """Return the paths by part, in the order in which the parts make up the corpus: training,

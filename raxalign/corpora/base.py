@@ -144,12 +144,10 @@ class FileCorpus(Corpus):
     class Params(Corpus.Params):
         """The options of all corpora of local text files."""
 
-        path: DataPath | Parts = Field(
-            description=(
-                "Path of the file, or of one for each of `train`, `dev` and `test`; it may hold"
-                " `{lang}` and `{pivot}`."
-            )
-        )
+        path: DataPath | Parts
+        """Path of the file, or of one for each of `train`, `dev` and `test`; it may hold `{lang}`
+        and `{pivot}`.
+        """
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
         codes: Annotated[dict[str, str] | ListName, LATER] = Field(
             default_factory=dict, description=CODES.format("files'")

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field
-
 from raxalign.config.params import Parts
 from raxalign.config.sources import DataPrefix, LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
@@ -16,10 +14,6 @@ from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed,
 from raxalign.errors import DataError
 
 _SIDE = "{side}"
-_PATH = (
-    "Path that both files share up to their extension, the code of the language; or the whole path,"
-    " with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`."
-)
 
 
 class Moses(FileCorpus):
@@ -41,7 +35,10 @@ class Moses(FileCorpus):
         in a file's name stands for what is not the same in both (`ref` and `src`).
         """
 
-        path: DataPrefix | Parts = Field(description=_PATH)
+        path: DataPrefix | Parts
+        """Path that both files share up to their extension, the code of the language; or the whole
+        path, with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`.
+        """
 
     params: Params
 

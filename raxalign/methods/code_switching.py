@@ -56,25 +56,15 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
     class Params(MaskedLMParams):
         """Training is by AdamW."""
 
-        dictionary: DataPath = Field(
-            description=(
-                "File of a dictionary, two words per line, the pivot's last; its path may hold"
-                " `{lang}` and `{pivot}`."
-            )
-        )
+        dictionary: DataPath
+        """File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}`
+        and `{pivot}`.
+        """
         swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
-        sentence_share: float = Field(
-            1.0, ge=0, le=1, description="Probability that words of a sentence are changed at all."
-        )
-        switch_share: float = Field(
-            0.5,
-            ge=0,
-            le=1,
-            description=(
-                "Probability that a word of such a sentence is changed, where the dictionary"
-                " has it."
-            ),
-        )
+        sentence_share: float = Field(1.0, ge=0, le=1)
+        """Probability that words of a sentence are changed at all."""
+        switch_share: float = Field(0.5, ge=0, le=1)
+        """Probability that a word of such a sentence is changed, where the dictionary has it."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params

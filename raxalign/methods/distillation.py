@@ -62,12 +62,10 @@ class Distillation(TrainedMethod["Lessons"]):
         the layer that is trained.
         """
 
-        teacher: DataPath | None = Field(
-            None, description=("Hugging Face folder of the teacher (none: the original encoder).")
-        )
-        teacher_pooling: SentencePooling | None = Field(
-            None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."
-        )
+        teacher: DataPath | None = None
+        """Hugging Face folder of the teacher (none: the original encoder)."""
+        teacher_pooling: SentencePooling | None = None
+        """What the teacher's vector of a sentence is (none: as in `pooling`)."""
         learning_rate: LearningRate[float] = 2e-5
         batch_size: int = Field(64, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 5

@@ -50,13 +50,10 @@ class IterativeNormalization(TextMethod):
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
-        rounds: int = Field(
-            5, ge=1, description="Times that vectors are brought to length one and centred."
-        )
-        rotate: bool = Field(
-            False,
-            description="Whether a rotation over word pairs follows, as in the method `rotation`.",
-        )
+        rounds: int = Field(5, ge=1)
+        """Times that vectors are brought to length one and centred."""
+        rotate: bool = False
+        """Whether a rotation over word pairs follows, as in the method `rotation`."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
 
     params: Params

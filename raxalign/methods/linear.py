@@ -52,16 +52,10 @@ class Linear(WordMapMethod):
         alone.
         """
 
-        center: bool = Field(
-            False,
-            description="Whether the centroids of the word pairs are mapped onto each other too.",
-        )
-        ridge: float = Field(
-            0.0,
-            ge=0,
-            allow_inf_nan=False,
-            description="Weight of the squared norm of W, which holds the matrix small (0: none).",
-        )
+        center: bool = False
+        """Whether the centroids of the word pairs are mapped onto each other too."""
+        ridge: float = Field(0.0, ge=0, allow_inf_nan=False)
+        """Weight of the squared norm of W, which holds the matrix small (0: none)."""
 
     params: Params
 

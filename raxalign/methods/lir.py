@@ -39,11 +39,8 @@ class Lir(TextMethod):
     class Params(TextMethod.Params):
         """The directions are those of the words of the sentences that are read."""
 
-        rank: int = Field(
-            1,
-            ge=1,
-            description="Number of directions that are taken out of each language's vectors.",
-        )
+        rank: int = Field(1, ge=1)
+        """Number of directions that are taken out of each language's vectors."""
 
     params: Params
 

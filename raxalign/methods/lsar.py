@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from raxalign.methods.statistics.moments import TextMoments
     from raxalign.train.runtime import Runtime
 
-_RANK = (
-    "Dimensions of the subspace: at most the number of languages, the pivot included, less one"
-    " (none: as many as that)."
-)
-
 
 @final
 class Lsar(JointTextMethod):
@@ -44,7 +39,10 @@ class Lsar(JointTextMethod):
     class Params(JointTextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
-        rank: int | None = Field(None, ge=1, description=_RANK)
+        rank: int | None = Field(None, ge=1)
+        """Dimensions of the subspace: at most the number of languages, the pivot included, less one
+        (none: as many as that).
+        """
 
     params: Params
 

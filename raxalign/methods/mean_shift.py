@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.train.runtime import Runtime
 
-_ROWS = "What is read at once: `blocks` of running text, or single `sentences`, as tasks read them."
-
 
 @final
 class MeanShift(Method):
@@ -48,36 +46,24 @@ class MeanShift(Method):
         `weighting`.
         """
 
-        layers: str = Field(
-            "last",
-            description=(
-                "Block after which tokens are shifted, l in the formula: `last` or one number from"
-                " 1 on."
-            ),
-        )
-        alpha: float = Field(
-            1.0,
-            allow_inf_nan=False,
-            description="Factor of the shift, α in the formula (0: nothing changes).",
-        )
+        layers: str = "last"
+        """Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.
+        """
+        alpha: float = Field(1.0, allow_inf_nan=False)
+        """Factor of the shift, α in the formula (0: nothing changes)."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
-        rows: Literal["blocks", "sentences"] = Field("blocks", description=_ROWS)
-        block_size: int = Field(
-            510, ge=1, description="Pieces per block, without the special ones around it."
-        )
-        max_blocks: int | None = Field(
-            10_000,
-            ge=1,
-            description=(
-                "Blocks of each language that are read, from the beginning of its text (none: all)."
-            ),
-        )
-        weighting: Literal["blocks", "tokens"] = Field(
-            "blocks", description="Whether every block weighs the same in a mean, or every token."
-        )
-        specials: Literal["include", "exclude"] = Field(
-            "include", description="Whether [CLS] and [SEP] count in the means."
-        )
+        rows: Literal["blocks", "sentences"] = "blocks"
+        """What is read at once: `blocks` of running text, or single `sentences`, as tasks read
+        them.
+        """
+        block_size: int = Field(510, ge=1)
+        """Pieces per block, without the special ones around it."""
+        max_blocks: int | None = Field(10_000, ge=1)
+        """Blocks of each language that are read, from the beginning of its text (none: all)."""
+        weighting: Literal["blocks", "tokens"] = "blocks"
+        """Whether every block weighs the same in a mean, or every token."""
+        specials: Literal["include", "exclude"] = "include"
+        """Whether [CLS] and [SEP] count in the means."""
 
         @field_validator("layers")
         @classmethod

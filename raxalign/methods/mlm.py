@@ -41,10 +41,8 @@ class Mlm(MaskedLMMethod[Texts]):
         a shorter side.
         """
 
-        data: Literal["text", "bitext"] = Field(
-            "text",
-            description="Which sentences are read: monolingual text, or both sides of the bitext.",
-        )
+        data: Literal["text", "bitext"] = "text"
+        """Which sentences are read: monolingual text, or both sides of the bitext."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params

@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rotation", "procrustes"]
 
-_NORMALIZE = (
-    "Whether vectors are brought to length one, centred, and brought to length one again before the"
-    " rotation."
-)
-_CENTROIDS = (
-    "What centroids are means over: the vectors of the word pairs (`pairs`), or all occurrences of"
-    " words in each language's text (`corpus`)."
-)
-_TOWARD_IDENTITY = (
-    "How much the rotation is held near the identity where the pairs do not determine it: 0 not at"
-    " all, 0.1 a little, 1 much."
-)
-
 
 @final
 class Rotation(WordMapMethod):
@@ -92,15 +79,20 @@ class Rotation(WordMapMethod):
         with `supervision: dictionary` alone.
         """
 
-        center: bool = Field(
-            False,
-            description="Whether the centroids of both languages are mapped onto each other too.",
-        )
-        normalize: Literal["none", "unit-center-unit"] = Field("none", description=_NORMALIZE)
-        centroids: Literal["pairs", "corpus"] = Field("pairs", description=_CENTROIDS)
-        toward_identity: Annotated[float, LATER] = Field(
-            0.0, ge=0, allow_inf_nan=False, description=_TOWARD_IDENTITY
-        )
+        center: bool = False
+        """Whether the centroids of both languages are mapped onto each other too."""
+        normalize: Literal["none", "unit-center-unit"] = "none"
+        """Whether vectors are brought to length one, centred, and brought to length one again
+        before the rotation.
+        """
+        centroids: Literal["pairs", "corpus"] = "pairs"
+        """What centroids are means over: the vectors of the word pairs (`pairs`), or all
+        occurrences of words in each language's text (`corpus`).
+        """
+        toward_identity: Annotated[float, LATER] = Field(0.0, ge=0, allow_inf_nan=False)
+        """How much the rotation is held near the identity where the pairs do not determine it: 0
+        not at all, 0.1 a little, 1 much.
+        """
 
         def reads_corpus(self) -> bool:
             """Whether centroids are taken, and from text."""

@@ -49,11 +49,6 @@ _PROFILES: Profiles = {
     },
 }
 
-_SAME_SENTENCE = (
-    "Whether sentence pairs that have a sentence in common are negatives of one another (`keep`) or"
-    " not (`mask`)."
-)
-
 
 @final
 class SentenceMargin(TrainedMethod[Bitexts]):
@@ -87,21 +82,14 @@ class SentenceMargin(TrainedMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
-        margin: float = Field(
-            0.3,
-            ge=0,
-            allow_inf_nan=False,
-            description=(
-                "Margin that is subtracted from the cosine of a translation, m in the formula."
-            ),
-        )
-        scale: float = Field(
-            100.0,
-            gt=0,
-            allow_inf_nan=False,
-            description="Factor of the cosines, s in the formula: the inverse of a temperature.",
-        )
-        same_sentence: Literal["keep", "mask"] | None = Field(None, description=_SAME_SENTENCE)
+        margin: float = Field(0.3, ge=0, allow_inf_nan=False)
+        """Margin that is subtracted from the cosine of a translation, m in the formula."""
+        scale: float = Field(100.0, gt=0, allow_inf_nan=False)
+        """Factor of the cosines, s in the formula: the inverse of a temperature."""
+        same_sentence: Literal["keep", "mask"] | None = None
+        """Whether sentence pairs that have a sentence in common are negatives of one another
+        (`keep`) or not (`mask`).
+        """
         learning_rate: LearningRate[float | None] = None
         batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pydantic import Field
-
 from raxalign.measured import Motion
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
@@ -39,10 +37,8 @@ class SentenceRotation(MapMethod):
     class Params(MapParams):
         """`pooling` comes before the mean over the words of a sentence."""
 
-        center: bool = Field(
-            False,
-            description="Whether the centroids of the sentences are mapped onto each other too.",
-        )
+        center: bool = False
+        """Whether the centroids of the sentences are mapped onto each other too."""
 
     params: Params
 

@@ -57,20 +57,14 @@ class Tlm(MaskedLMMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        random_order: bool = Field(
-            True,
-            description=(
-                "Whether the order of the two sentences is drawn anew each time, rather than the"
-                " pivot's last."
-            ),
-        )
-        pivot_first: Annotated[bool, LATER] = Field(
-            False,
-            description=(
-                "Whether the pivot's sentence is the first of the two, as in `weam`; requires"
-                " `random_order: false`."
-            ),
-        )
+        random_order: bool = True
+        """Whether the order of the two sentences is drawn anew each time, rather than the pivot's
+        last.
+        """
+        pivot_first: Annotated[bool, LATER] = False
+        """Whether the pivot's sentence is the first of the two, as in `weam`; requires
+        `random_order: false`.
+        """
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)

@@ -56,23 +56,14 @@ class Weam(TrainedMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        reg_weight: float = Field(
-            1.0,
-            alias="lambda",
-            ge=0,
-            allow_inf_nan=False,
-            description="Weight of L_cp, λ in the formula.",
-        )
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+        """Weight of L_cp, λ in the formula."""
         learning_rate: LearningRate[float] = 5e-5
         batch_size: int = Field(32, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 2
         mask_share: float = Field(0.3, gt=0, lt=1, description=wording.MASK_SHARE)
-        reduction: Literal["sum", "mean"] | None = Field(
-            None,
-            description=(
-                "Whether L_mp and L_cp are sums or means over the masked pieces of a batch."
-            ),
-        )
+        reduction: Literal["sum", "mean"] | None = None
+        """Whether L_mp and L_cp are sums or means over the masked pieces of a batch."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int = Field(0, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from raxalign.errors import DataError
 from raxalign.metrics.base import Metric
@@ -29,9 +28,8 @@ class MacroF1(Metric):
     class Params(Metric.Params):
         """Labels that are part of the mean."""
 
-        leave_out: str | None = Field(
-            None, description="Label whose F1 is not part of the mean, as `O` of entity tags."
-        )
+        leave_out: str | None = None
+        """Label whose F1 is not part of the mean, as `O` of entity tags."""
 
     params: Params
 

@@ -23,7 +23,8 @@ class PrecisionAt(PerExample):
     class Params(PerExample.Params):
         """The depth of the list."""
 
-        k: int = Field(5, ge=1, description="Number of answers among which the right one may be.")
+        k: int = Field(5, ge=1)
+        """Number of answers among which the right one may be."""
 
     params: Params
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
-from pydantic import Field
-
 from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
@@ -55,10 +53,10 @@ class Belebele(ClassificationTask):
         """
 
         dataset: Annotated[str, DATASET] = BELEBELE
-        train_dataset: str = Field(
-            "ehovy/race", description="Data set of the hub with the pivot's training questions."
-        )
-        train_config: str = Field("all", description="Configuration of `train_dataset`.")
+        train_dataset: str = "ehovy/race"
+        """Data set of the hub with the pivot's training questions."""
+        train_config: str = "all"
+        """Configuration of `train_dataset`."""
         max_length: MaxLength[int] = 512
 
     params: Params

@@ -31,12 +31,6 @@ _RATIOS: Ratios = {
     "precision": (("n_right",), ("n_found",)),
     "recall": (("n_right",), ("n_gold",)),
 }
-_POOLING = (
-    "What the vector of a sentence is: the `mean` of its pieces, that of its first piece (`cls`) or"
-    " of its last one that is not special (`last`), a mean in which piece i weighs i + 1"
-    " (`weighted`), or what sentence-transformers keeps in the encoder's folder (`own`)."
-)
-_K = "Number of nearest sentences of the other side by whose mean cosine a cosine is divided."
 
 
 class MiningData(BaseParams):
@@ -44,8 +38,10 @@ class MiningData(BaseParams):
     part, which XTREME takes as development and test set.
     """
 
-    dev: ComparableFiles = Field(description="Part on which the threshold is chosen.")
-    test: ComparableFiles = Field(description="Part that is mined with that threshold.")
+    dev: ComparableFiles
+    """Part on which the threshold is chosen."""
+    test: ComparableFiles
+    """Part that is mined with that threshold."""
 
     def splits(self) -> dict[str, ComparableFiles]:
         """Return the files by split, the one that chooses first."""
@@ -87,10 +83,17 @@ class BitextMining(VectorTask):
         "bucc/{lang}-{pivot}.sample.gold"`.
         """
 
-        data: MiningData = Field(description="Files of both parts.")
+        data: MiningData
+        """Files of both parts."""
         layers: LayerList = Field("last", description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] = Field("mean", description=_POOLING)
-        k: int = Field(4, ge=1, description=_K)
+        pooling: SentencePooling | Literal["own"] = "mean"
+        """What the vector of a sentence is: the `mean` of its pieces, that of its first piece
+        (`cls`) or of its last one that is not special (`last`), a mean in which piece i weighs i +
+        1 (`weighted`), or what sentence-transformers keeps in the encoder's folder (`own`).
+        """
+        k: int = Field(4, ge=1)
+        """Number of nearest sentences of the other side by whose mean cosine a cosine is divided.
+        """
 
     params: Params
 

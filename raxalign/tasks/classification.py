@@ -16,33 +16,20 @@ from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.few_shot import with_shots
 from raxalign.tasks.transfer.params import DATASET, HubSet
 
-_PRESET = (
-    "Published data set whose name on the hub, columns and labels are filled in (none: the options"
-    " give them): SIB-200 (`sib200`), MASSIVE (`massive_intents`), or MLDoc (`mldoc`)."
-)
-_LABELS = (
-    "All labels in their order, whose numbers from 0 data may have instead (none: those of the"
-    " training data)."
-)
-_ALIASES = "Other spellings of labels, spelling: label."
-_METRIC = "Main metric, which also chooses the epoch."
-
 
 class LabelColumns(BaseParams):
     """Names of the columns of files and data sets, in any case of letters."""
 
-    first: str = Field("text", description="Column of the text, or of the first of two.")
-    second: str | None = Field(None, description="Column of the second text (none: there is one).")
-    label: str = Field("label", description="Column of the label.")
-    group: str | None = Field(
-        None,
-        description=(
-            "Column by which rows are resampled together (none: rows with the same first text are)."
-        ),
-    )
-    language: str = Field(
-        "language", description="Column that picks the rows of a language, where files have it."
-    )
+    first: str = "text"
+    """Column of the text, or of the first of two."""
+    second: str | None = None
+    """Column of the second text (none: there is one)."""
+    label: str = "label"
+    """Column of the label."""
+    group: str | None = None
+    """Column by which rows are resampled together (none: rows with the same first text are)."""
+    language: str = "language"
+    """Column that picks the rows of a language, where files have it."""
 
     @model_validator(mode="after")
     def _are_different(self) -> LabelColumns:
@@ -93,13 +80,20 @@ class Classification(ClassificationTask):
         label; or hold one JSON object per line.
         """
 
-        preset: LabelPresetName | None = Field(None, description=_PRESET)
-        columns: LabelColumns | None = Field(
-            None, description="Columns of the data (none: those of the preset, or `text`, `label`)."
-        )
-        labels: tuple[str, ...] = Field((), description=_LABELS)
-        aliases: dict[str, str] = Field(default_factory=dict, description=_ALIASES)
-        metric: Literal["accuracy", "macro_f1"] = Field("accuracy", description=_METRIC)
+        preset: LabelPresetName | None = None
+        """Published data set whose name on the hub, columns and labels are filled in (none: the
+        options give them): SIB-200 (`sib200`), MASSIVE (`massive_intents`), or MLDoc (`mldoc`).
+        """
+        columns: LabelColumns | None = None
+        """Columns of the data (none: those of the preset, or `text`, `label`)."""
+        labels: tuple[str, ...] = ()
+        """All labels in their order, whose numbers from 0 data may have instead (none: those of the
+        training data).
+        """
+        aliases: dict[str, str] = Field(default_factory=dict)
+        """Other spellings of labels, spelling: label."""
+        metric: Literal["accuracy", "macro_f1"] = "accuracy"
+        """Main metric, which also chooses the epoch."""
         dataset: Annotated[str, DATASET] = ""
 
         @field_validator("labels")

@@ -38,20 +38,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
 
 _DICTIONARY = "dictionary"
-_FILE = "File with two words per line, that of the other language first, in any case."
-_SWAP = (
-    "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from"
-    " English."
-)
-_CONTEXTS = (
-    "Where a word is read: in its occurrences in the grid's text (`corpus`, by their mean; words"
-    " that do not occur are left out), alone (`isolated`), or alone only where it does not occur"
-    " (`corpus-or-isolated`)."
-)
-_MAX_CONTEXTS = (
-    "Number of occurrences per word that suffice: a sentence is read where it holds a word that was"
-    " met less often before (null: the mean is over all occurrences, as in Liu et al. 2020)."
-)
 
 
 @final
@@ -84,12 +70,22 @@ class DictionaryRetrieval(VectorTask):
     class Params(Task.Params):
         """Neighbourhoods of hubness terms are over the dictionary's words."""
 
-        dictionary: DataPath = Field(description=_FILE)
-        swap: Annotated[bool, LATER] = Field(False, description=_SWAP)
-        contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = Field(
-            "corpus", description=_CONTEXTS
-        )
-        max_contexts: int | None = Field(20, ge=1, description=_MAX_CONTEXTS)
+        dictionary: DataPath
+        """File with two words per line, that of the other language first, in any case."""
+        swap: Annotated[bool, LATER] = False
+        """Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries
+        from English.
+        """
+        contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = "corpus"
+        """Where a word is read: in its occurrences in the grid's text (`corpus`, by their mean;
+        words that do not occur are left out), alone (`isolated`), or alone only where it does not
+        occur (`corpus-or-isolated`).
+        """
+        max_contexts: int | None = Field(20, ge=1)
+        """Number of occurrences per word that suffice: a sentence is read where it holds a word
+        that was met less often before (null: the mean is over all occurrences, as in Liu et al.
+        2020).
+        """
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         measure: Measure = Field("cosine", description=frame.WORD_MEASURE)

@@ -51,31 +51,7 @@ if TYPE_CHECKING:
 _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
 )
-_LAYERS = (
-    "Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the"
-    " embeddings)."
-)
-_UNIT = "What has a vector: `words`, or `sentences` by the means of their words."
-_MAX_SENTENCES = "Number of sentence pairs that are read, from the first on (none: all)."
-_PROJECTION = "How words are placed in a plane: not at all (`none`), by `pca` or by `tsne`."
-_OCCURRENCES = "Number of linked pairs that are placed, evenly spread over the text."
-_TYPES = "Number of pairs of word types that are placed, the ones linked most often."
-_DRAW = "Seed of the probe's halves and of t-SNE."
 
-_MEASURES = (
-    "What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of translations"
-    " `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`."
-)
-_SENTENCE_POOLING = (
-    "What the vector of a sentence is with `unit: sentences`: the mean of its `words`, or of its"
-    " pieces the `mean`, a mean in which piece i weighs i (`weighted`, as in MEXA), the first"
-    " (`cls`) or the `last` one (as in MEXA), special pieces included."
-)
-_K = "Number of nearest neighbours of `margin` and `hubness`."
-_MAX_PAIRS = (
-    "Number of linked pairs, evenly spread over the text, that measures of pairs are over with"
-    " `unit: words` (none: all)."
-)
 _COSINE = (-1.0, 1.0)
 
 
@@ -202,20 +178,40 @@ class Representation(VectorTask):
     class Params(Task.Params):
         """One evaluation examines all layers."""
 
-        layers: str = Field("all", description=_LAYERS)
+        layers: str = "all"
+        """Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the
+        embeddings).
+        """
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
-        unit: Literal["words", "sentences"] = Field("words", description=_UNIT)
-        max_sentences: int | None = Field(300, ge=2, description=_MAX_SENTENCES)
-        projection: Literal["none", "pca", "tsne"] = Field("pca", description=_PROJECTION)
-        occurrences: int = Field(100, ge=0, description=_OCCURRENCES)
-        types: int = Field(20, ge=0, description=_TYPES)
-        draw: int = Field(0, ge=0, description=_DRAW)
-        measures: Annotated[tuple[str, ...], LATER] = Field(_DEFAULT, description=_MEASURES)
+        unit: Literal["words", "sentences"] = "words"
+        """What has a vector: `words`, or `sentences` by the means of their words."""
+        max_sentences: int | None = Field(300, ge=2)
+        """Number of sentence pairs that are read, from the first on (none: all)."""
+        projection: Literal["none", "pca", "tsne"] = "pca"
+        """How words are placed in a plane: not at all (`none`), by `pca` or by `tsne`."""
+        occurrences: int = Field(100, ge=0)
+        """Number of linked pairs that are placed, evenly spread over the text."""
+        types: int = Field(20, ge=0)
+        """Number of pairs of word types that are placed, the ones linked most often."""
+        draw: int = Field(0, ge=0)
+        """Seed of the probe's halves and of t-SNE."""
+        measures: Annotated[tuple[str, ...], LATER] = _DEFAULT
+        """What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of
+        translations `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`.
+        """
         sentence_pooling: Annotated[Literal["words", "mean", "weighted", "cls", "last"], LATER] = (
-            Field("words", description=_SENTENCE_POOLING)
+            "words"
         )
-        k: Annotated[int, LATER] = Field(10, ge=1, description=_K)
-        max_pairs: Annotated[int | None, LATER] = Field(2_000, ge=2, description=_MAX_PAIRS)
+        """What the vector of a sentence is with `unit: sentences`: the mean of its `words`, or of
+        its pieces the `mean`, a mean in which piece i weighs i (`weighted`, as in MEXA), the first
+        (`cls`) or the `last` one (as in MEXA), special pieces included.
+        """
+        k: Annotated[int, LATER] = Field(10, ge=1)
+        """Number of nearest neighbours of `margin` and `hubness`."""
+        max_pairs: Annotated[int | None, LATER] = Field(2_000, ge=2)
+        """Number of linked pairs, evenly spread over the text, that measures of pairs are over with
+        `unit: words` (none: all).
+        """
 
         @field_validator("layers")
         @classmethod

@@ -32,21 +32,6 @@ from raxalign.tasks.vectors.retrieved_words import (
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
 
-_AUGMENTATION = (
-    "Whether a word's vector is followed by the mean, the largest and the smallest value of each"
-    " coordinate over its sentence (`sentence`), which makes it four times as wide."
-)
-_CANDIDATES = "Which words can be found: `all`, or only those that have a link (`linked`)."
-_SPECIALS = "Whether the first and the last piece of each sentence count as linked words."
-_NONCONTEXTUAL = (
-    "Where repeated word types are removed for non-contextual retrieval: from the `corpus`, or from"
-    " the `queries` alone, so that each type's first pair is searched among all occurrences."
-)
-_UNSEEN_IN = (
-    "Number of training sentences whose links make a pair count as seen (none: the grid's largest"
-    " training set)."
-)
-
 
 @final
 class Retrieval(frame.VectorTask):
@@ -86,13 +71,24 @@ class Retrieval(frame.VectorTask):
 
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("last", description=frame.WORD_POOLING)
-        augmentation: Literal["none", "sentence"] = Field("none", description=_AUGMENTATION)
+        augmentation: Literal["none", "sentence"] = "none"
+        """Whether a word's vector is followed by the mean, the largest and the smallest value of
+        each coordinate over its sentence (`sentence`), which makes it four times as wide.
+        """
         measure: Measure = Field("csls", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
-        candidates: Literal["all", "linked"] = Field("all", description=_CANDIDATES)
-        specials: Literal["include", "exclude"] = Field("exclude", description=_SPECIALS)
-        noncontextual: Literal["corpus", "queries"] = Field("corpus", description=_NONCONTEXTUAL)
-        unseen_in: int | None = Field(None, ge=1, description=_UNSEEN_IN)
+        candidates: Literal["all", "linked"] = "all"
+        """Which words can be found: `all`, or only those that have a link (`linked`)."""
+        specials: Literal["include", "exclude"] = "exclude"
+        """Whether the first and the last piece of each sentence count as linked words."""
+        noncontextual: Literal["corpus", "queries"] = "corpus"
+        """Where repeated word types are removed for non-contextual retrieval: from the `corpus`, or
+        from the `queries` alone, so that each type's first pair is searched among all occurrences.
+        """
+        unseen_in: int | None = Field(None, ge=1)
+        """Number of training sentences whose links make a pair count as seen (none: the grid's
+        largest training set).
+        """
 
         @model_validator(mode="after")
         def _words_alone(self) -> Retrieval.Params:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from raxalign.corpora.readers.codes import lacking
 from raxalign.tasks.answers.metrics import Rules
@@ -29,11 +29,6 @@ PRESETS: Mapping[SpanPresetName, tuple[HubSets, Rules]] = {
 """XQuAD: 1,190 questions in 12 languages (Artetxe et al. 2020), CC BY-SA 4.0. MLQA: 7 languages
 (Lewis et al. 2020), CC BY-SA 3.0. Both are trained on SQuAD and scored by F1 and exact match.
 """
-_PRESET = (
-    "Published data set whose sets on the hub and whose rules are filled in (none: `hub` and"
-    " `rules` give them): `xquad` or `mlqa`."
-)
-_RULES = "How answers are compared: by SQuAD's rules, or by MLQA's for each language."
 
 
 @final
@@ -54,8 +49,12 @@ class SpanAnswers(SpanTask):
     class Params(SpanParams):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}; see also `mlqa`."""
 
-        preset: SpanPresetName | None = Field(None, description=_PRESET)
-        rules: Rules = Field("squad", description=_RULES)
+        preset: SpanPresetName | None = None
+        """Published data set whose sets on the hub and whose rules are filled in (none: `hub` and
+        `rules` give them): `xquad` or `mlqa`.
+        """
+        rules: Rules = "squad"
+        """How answers are compared: by SQuAD's rules, or by MLQA's for each language."""
 
         @model_validator(mode="before")
         @classmethod

@@ -6,24 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, final
 
-from pydantic import Field
-
 from raxalign.corpora.readers.codes import hub_code, lacking
 from raxalign.tasks.taggers.params import TaggingParams, config_of
 from raxalign.tasks.taggers.presets import PRESETS, TagPresetName
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import HubSet
-
-_PRESET = (
-    "Published data set whose name on the hub and types of entities are filled in (none: the"
-    " options give them): MasakhaNER 2.0 (`masakhaner`), or WikiANN as XTREME has it (`panx`)."
-)
-_SCHEME = (
-    "What tags are: O, B-type and I-type, which mark entities (`entities`, scored by F1), or one"
-    " tag per word (`plain`, scored by accuracy)."
-)
-_LABELS = "All types of entities, or all plain tags (none: those of the data)."
 
 
 @final
@@ -50,11 +38,20 @@ class Tagging(TaggingTask):
         of the tagger; see also `ner`.
         """
 
-        preset: TagPresetName | None = Field(None, description=_PRESET)
-        scheme: Literal["entities", "plain"] = Field("entities", description=_SCHEME)
-        labels: tuple[str, ...] = Field((), description=_LABELS)
-        words: str = Field("tokens", description="Column of words in data sets of the hub.")
-        tags: str = Field("ner_tags", description="Column of tags in data sets of the hub.")
+        preset: TagPresetName | None = None
+        """Published data set whose name on the hub and types of entities are filled in (none: the
+        options give them): MasakhaNER 2.0 (`masakhaner`), or WikiANN as XTREME has it (`panx`).
+        """
+        scheme: Literal["entities", "plain"] = "entities"
+        """What tags are: O, B-type and I-type, which mark entities (`entities`, scored by F1), or
+        one tag per word (`plain`, scored by accuracy).
+        """
+        labels: tuple[str, ...] = ()
+        """All types of entities, or all plain tags (none: those of the data)."""
+        words: str = "tokens"
+        """Column of words in data sets of the hub."""
+        tags: str = "ner_tags"
+        """Column of tags in data sets of the hub."""
 
     params: Params
 

@@ -33,28 +33,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import WordVectors
 
-_TEXT = (
-    "Text with one sentence pair per line: the words of the other language, ``|||``, and those of"
-    " the pivot, divided by blanks; the path may hold {lang} and {pivot}."
-)
-_LINKS = "Links of the words of `text`; the path may hold {lang} and {pivot}."
-_FORMAT = (
-    "How links are written: `pharaoh` has one line per sentence pair, with sure links as ``i-j``"
-    " and possible ones as ``ipj``; `naacl` has one line per link, ``sentence i j [S|P]``, counted"
-    " from 1."
-)
-_SWAP = "Whether text and links have the pivot's side first."
-_EXTRACTION = (
-    "Which words are linked: those that are each other's nearest (`intersection`), or those whose"
-    " dot product has a share above `threshold` among the words of either sentence (`softmax`)."
-)
-_SPACING = (
-    "What divides the words of the gold text in the text that the encoder reads: what their"
-    " language writes, which is nothing in Chinese or Japanese (`language`), or `blanks`, so that"
-    " each word is divided into pieces by itself, as SimAlign and awesome-align do it."
-)
-_THRESHOLD = "Smallest share of `softmax` in both directions."
-
 
 _RATIOS: Ratios = {
     "precision": (("n_right",), ("n_predicted",)),
@@ -67,15 +45,21 @@ _RATIOS: Ratios = {
 class GoldFiles(BaseParams):
     """A text whose lines are ``words ||| words``, divided by blanks, and its links."""
 
-    text: DataPath = Field(description=_TEXT)
-    links: DataPath = Field(description=_LINKS)
+    text: DataPath
+    """Text with one sentence pair per line: the words of the other language, ``|||``, and those of
+    the pivot, divided by blanks; the path may hold {lang} and {pivot}.
+    """
+    links: DataPath
+    """Links of the words of `text`; the path may hold {lang} and {pivot}."""
 
 
 class GoldData(BaseParams):
     """Gold links by split; a split that is not given is not reported."""
 
-    dev: GoldFiles | None = Field(None, description="Text and links of the development set.")
-    test: GoldFiles | None = Field(None, description="Text and links of the test set.")
+    dev: GoldFiles | None = None
+    """Text and links of the development set."""
+    test: GoldFiles | None = None
+    """Text and links of the test set."""
 
     def splits(self) -> dict[str, GoldFiles]:
         """Return those that are given, by name."""
@@ -172,19 +156,33 @@ class WordAlignment(VectorTask):
     class Params(Task.Params):
         """`measure` and `k` are those of `extraction: intersection`."""
 
-        data: GoldData = Field(description="Texts and links of `dev`, `test` or both.")
-        format: GoldFormat = Field("pharaoh", description=_FORMAT)
-        first: Literal[0, 1] = Field(0, description="Number of the first word in `pharaoh` links.")
-        swap: bool = Field(False, description=_SWAP)
+        data: GoldData
+        """Texts and links of `dev`, `test` or both."""
+        format: GoldFormat = "pharaoh"
+        """How links are written: `pharaoh` has one line per sentence pair, with sure links as
+        ``i-j`` and possible ones as ``ipj``; `naacl` has one line per link, ``sentence i j [S|P]``,
+        counted from 1.
+        """
+        first: Literal[0, 1] = 0
+        """Number of the first word in `pharaoh` links."""
+        swap: bool = False
+        """Whether text and links have the pivot's side first."""
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
-        extraction: Literal["intersection", "softmax"] = Field(
-            "intersection", description=_EXTRACTION
-        )
+        extraction: Literal["intersection", "softmax"] = "intersection"
+        """Which words are linked: those that are each other's nearest (`intersection`), or those
+        whose dot product has a share above `threshold` among the words of either sentence
+        (`softmax`).
+        """
         measure: Annotated[Measure, LATER] = Field("cosine", description=frame.WORD_MEASURE)
         k: Annotated[int, LATER] = Field(10, ge=1, description=frame.NEIGHBORS)
-        threshold: float = Field(0.001, ge=0, lt=1, description=_THRESHOLD)
-        spacing: Annotated[Spacing, LATER] = Field("language", description=_SPACING)
+        threshold: float = Field(0.001, ge=0, lt=1)
+        """Smallest share of `softmax` in both directions."""
+        spacing: Annotated[Spacing, LATER] = "language"
+        """What divides the words of the gold text in the text that the encoder reads: what their
+        language writes, which is nothing in Chinese or Japanese (`language`), or `blanks`, so that
+        each word is divided into pieces by itself, as SimAlign and awesome-align do it.
+        """
 
     params: Params
 

@@ -39,23 +39,20 @@ Folders = Mapping[str, Path]
 Profiles = Mapping[str, Mapping[str, Any]]
 """Profile -> option (YAML name) -> the value that it has where none is given."""
 
-_SELECTION = (
-    "Which weights are kept: the last ones (`none`), or those of the step with the lowest loss on"
-    " the dev part of the corpus (`dev`)."
-)
-_SELECT_EVERY = (
-    "Training steps between two measurements of the loss on the dev part (0: after each epoch); the"
-    " last step is measured too."
-)
-
 
 class TrainedParams(Method.Params, LoopOptions):
     """The options that every training of an encoder has."""
 
     freeze: Annotated[Freeze, LATER] = "none"
     lora: Annotated[AdapterOption, LATER] = "none"
-    selection: Annotated[Literal["none", "dev"], LATER] = Field("none", description=_SELECTION)
-    select_every: Annotated[int, LATER] = Field(0, ge=0, description=_SELECT_EVERY)
+    selection: Annotated[Literal["none", "dev"], LATER] = "none"
+    """Which weights are kept: the last ones (`none`), or those of the step with the lowest loss on
+    the dev part of the corpus (`dev`).
+    """
+    select_every: Annotated[int, LATER] = Field(0, ge=0)
+    """Training steps between two measurements of the loss on the dev part (0: after each epoch);
+    the last step is measured too.
+    """
 
 
 RowsT = TypeVar("RowsT", bound=Sized)

@@ -100,18 +100,6 @@ Pairs = Iterator[tuple["torch.Tensor", "torch.Tensor"]]
 """Vectors of pairs, blocks of (P, L, H) for either side."""
 Fitting = Callable[[str], tuple[list["Transform"], dict[str, object]]]
 """Language -> the readouts that move toward each other, and what they rest on, for the notes."""
-_SUPERVISION = (
-    "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the"
-    " entries of a dictionary (`dictionary`)."
-)
-_MAX_PIECES = (
-    "Largest number of pieces of a sentence of the bitext, without special ones, for its pair of"
-    " sentences to be read (0: no limit)."
-)
-_DICTIONARY = (
-    "File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and"
-    " `{pivot}`."
-)
 
 
 class MapParams(Method.Params):
@@ -171,18 +159,23 @@ class MapMethod(Method):
 class WordPairParams(MapParams):
     """The options of a map over word pairs."""
 
-    supervision: Literal["parallel", "dictionary"] = Field("parallel", description=_SUPERVISION)
-    dictionary: DataPath | None = Field(None, description=_DICTIONARY)
+    supervision: Literal["parallel", "dictionary"] = "parallel"
+    """Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the
+    entries of a dictionary (`dictionary`).
+    """
+    dictionary: DataPath | None = None
+    """File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and
+    `{pivot}`.
+    """
     swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
-    min_count: int = Field(
-        1,
-        ge=1,
-        description=(
-            "Times that both words of a dictionary entry have to occur in the bitext; other entries"
-            " are left out."
-        ),
-    )
-    max_pieces: Annotated[int, LATER] = Field(0, ge=0, description=_MAX_PIECES)
+    min_count: int = Field(1, ge=1)
+    """Times that both words of a dictionary entry have to occur in the bitext; other entries are
+    left out.
+    """
+    max_pieces: Annotated[int, LATER] = Field(0, ge=0)
+    """Largest number of pieces of a sentence of the bitext, without special ones, for its pair of
+    sentences to be read (0: no limit).
+    """
 
     @model_validator(mode="after")
     def _has_dictionary(self) -> WordPairParams:

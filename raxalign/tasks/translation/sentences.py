@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, Source
@@ -34,10 +33,10 @@ class XnliFiles(BaseParams):
     path stand for languages.
     """
 
-    dev: DataPath | None = Field(
-        None, description="Development file of each language (none: nothing is chosen on dev)."
-    )
-    test: DataPath = Field(description="Test file of each language.")
+    dev: DataPath | None = None
+    """Development file of each language (none: nothing is chosen on dev)."""
+    test: DataPath
+    """Test file of each language."""
 
 
 class _XnliRows(ClassificationTask):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.config.params import BaseParams
@@ -25,18 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SIDE = "{side}"
-_TEXT = (
-    "Files of the sentences, `{side}` standing for the code of a language: a number and a sentence"
-    " per line, divided by a tab."
-)
-_GOLD = "File of the pairs that are translations: two numbers per line, the pivot's last."
 
 
 class ComparableFiles(BaseParams):
     """The files of one split, in the layout of BUCC 2018."""
 
-    text: DataPrefix = Field(description=_TEXT)
-    gold: DataPath = Field(description=_GOLD)
+    text: DataPrefix
+    """Files of the sentences, `{side}` standing for the code of a language: a number and a sentence
+    per line, divided by a tab.
+    """
+    gold: DataPath
+    """File of the pairs that are translations: two numbers per line, the pivot's last."""
 
     def sources(self, split: str, lang: str, pivot: str) -> Mapping[str, LocalFile]:
         """Return the files of one language and the pivot: ``test_source`` and so on."""
