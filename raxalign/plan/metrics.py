@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog, in_words, name_of
 from raxalign.errors import RaxalignError
-from raxalign.sample import of_layers, unadapted
-from raxalign.tasks.base import Score
+from raxalign.sample import Sample, of_layers, unadapted
+from raxalign.tasks.base import Score, Task
 from raxalign.tasks.transfer.outcome import means
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from raxalign.config.grid import MetricSpec
     from raxalign.metrics.base import Metric
-    from raxalign.sample import Sample
-    from raxalign.tasks.base import Task
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
-from raxalign.encoders.models.vectors import LayerList, Pooling
+from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
 from raxalign.measured import share
@@ -31,7 +31,6 @@ from raxalign.tasks.vectors.frame import VectorTask
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead, Report, Translations
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import WordVectors
 
 
 _RATIOS: Ratios = {

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Translations, read_through
 from raxalign.corpora.readers.lines import count_lines
 from raxalign.errors import DataError
 
 if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import Translations
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 

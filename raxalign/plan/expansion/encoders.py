@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import EncoderSpec
+from raxalign.config.grid import EncoderSpec, Grid, PairsSpec
 from raxalign.errors import DataError, Fault, RaxalignError
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import Grid, PairsSpec
     from raxalign.config.params import BaseParams
     from raxalign.encoders.base import EncoderKind
     from raxalign.plan.expansion.identity import Identity

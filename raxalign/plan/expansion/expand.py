@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
+from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
+from raxalign.config.params import BaseParams
 from raxalign.errors import Fault, GridError
-from raxalign.methods.base import Needs
+from raxalign.methods.base import Method, Needs
 from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
 from raxalign.plan.expansion.identity import Identity
@@ -27,17 +28,11 @@ from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import Asked, Study, Suggestion, study_of
+from raxalign.plan.study import Asked, SearchMetric, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
 from raxalign.store.key import digest
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
-    from raxalign.config.params import BaseParams
-    from raxalign.methods.base import Method
-    from raxalign.plan.study import SearchMetric
 
 
 @dataclass

@@ -13,6 +13,7 @@ from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.expansion.data import (
     SEEN_DICTIONARY,
     SEEN_SWAPPED,
+    SharedStages,
     compiles,
     precision_of,
     prepared_pieces,
@@ -20,13 +21,11 @@ from raxalign.plan.expansion.data import (
 )
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import FIT, Stage
-from raxalign.tasks.base import TaskNeeds
+from raxalign.tasks.base import Task, TaskNeeds
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, TaskSpec
     from raxalign.methods.base import Method
-    from raxalign.plan.expansion.data import SharedStages
-    from raxalign.tasks.base import Task
 
 
 _Files = tuple[dict[str, str], dict[str, str]]

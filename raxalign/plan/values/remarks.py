@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.languages import remark
 from raxalign.plan.names import ordered, trial_name
-from raxalign.plan.trial import kept_readouts
+from raxalign.plan.trial import Trial, kept_readouts
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 UNKNOWN = 0.02
 """A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from raxalign.store.key import digest
 from raxalign.store.tombstones import Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from raxalign.config.run import Keep
     from raxalign.plan.plan import Plan
     from raxalign.plan.trial import Trial

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
+
+import pyarrow as pa
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.languages import pair_of
@@ -17,12 +19,8 @@ from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Heat, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
+from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.store.ledger import Ledger
 
 Points = Mapping[tuple[int, float], float]
 """(layer, weight) -> value."""

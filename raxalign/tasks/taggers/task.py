@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.sample import Ratios, Sample, of_ratio
-from raxalign.tasks.base import Reads
+from raxalign.tasks.base import Reads, TaskInputs
 from raxalign.tasks.taggers.params import (
     OF_BILSTM,
     PROFILES,
@@ -31,7 +31,6 @@ from raxalign.tasks.transfer.task import TransferTask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.taggers.head import TagHead
 
 _RATIOS: Ratios = {

@@ -4,10 +4,10 @@ pairs that are mined in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.lazy import torch
 from raxalign.similarity import hubness, nearest_neighbors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SIDE = "{side}"
 

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from raxalign.arrays import Bools
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import parse_layers, refuse_infinite
+from raxalign.encoders.models.vectors import Batch, parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
 from raxalign.running import Sentence, in_text
 from raxalign.tasks.vectors.one_pass import OnePass
 from raxalign.tasks.vectors.pairs import SideWords
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import Batch
 
 Vectors = tuple[torch.Tensor, Bools]
 
