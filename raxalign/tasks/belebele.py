@@ -44,8 +44,8 @@ class Belebele(ClassificationTask):
     labels = ("1", "2", "3", "4")
     columns = Columns(first="flores_passage", label="correct_answer_num")
     unit = "passage"
+    listed = BELEBELE
     language_names = names_in(BELEBELE)
-    covers = frozenset(language_names)
 
     class Params(ClassificationParams):
         """`data` is `hub` or files with Belebele's columns, or those of its training set, whose

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, final
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.params import BaseParams
-from raxalign.corpora.readers.codes import hub_code, lacking
+from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.presets import PRESETS, LabelPresetName
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
@@ -108,6 +108,7 @@ class Classification(ClassificationTask):
     def __init__(self, params: Params) -> None:
         super().__init__(params)
         self._preset = None if params.preset is None else PRESETS[params.preset]
+        self.listed = self._preset.dataset if self._preset else params.dataset
         given = params.columns
         if given is not None:
             self.columns = given.scheme()
@@ -118,11 +119,6 @@ class Classification(ClassificationTask):
         if self.labels and self.main_metric == "accuracy":
             self.guessing = 1 / len(self.labels)
 
-    @property
-    def _dataset(self) -> str:
-        """The name of the data set whose codes are known."""
-        return self._preset.dataset if self._preset else self.params.dataset
-
     def canonical(self) -> dict[str, Any]:
         """Return the options with what a preset fills in, without its name."""
         found = super().canonical()
@@ -132,21 +128,15 @@ class Classification(ClassificationTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
         """Return the data set, with the configuration of the language."""
-        config = hub_code(self._dataset, lang, self.names)
-        name = self.params.dataset or self._dataset
+        config = hub_code(self.listed, lang, self.names)
+        name = self.params.dataset or self.listed
         return {"hub": HubSet(name, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Report what all classifiers report, languages that the data set lacks, and a preset that
-        is not on the hub.
-        """
-        if self.params.data != "hub":
-            return super().check(languages, pivot)
-        if self._preset and not (self.params.dataset or self._preset.dataset):
+        """Report what all classifiers report, and a preset that is not on the hub."""
+        if self.params.data == "hub" and self._preset and not (self.params.dataset or self.listed):
             return [
                 f"preset: {self.params.preset} is not on the hub (licence: {self._preset.licence});"
                 " name its files in `data`"
             ]
-        missing = lacking(self._dataset, self.languages(languages, pivot), self.names)
-        told = f"data: {self._dataset} has no {', '.join(missing)}; name others in `languages`"
-        return [*super().check(languages, pivot), *([told] if missing else [])]
+        return super().check(languages, pivot)

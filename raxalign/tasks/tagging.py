@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, final
 
-from raxalign.corpora.readers.codes import hub_code, lacking
+from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.taggers.params import TaggingParams, config_of
 from raxalign.tasks.taggers.presets import PRESETS, TagPresetName
 from raxalign.tasks.taggers.scheme import TagColumns
@@ -58,16 +58,12 @@ class Tagging(TaggingTask):
     def __init__(self, params: Params) -> None:
         super().__init__(params)
         self._preset = None if params.preset is None else PRESETS[params.preset]
+        self.listed = self._preset.dataset if self._preset else params.dataset
         self.entities = params.scheme == "entities"
         self.labels = params.labels or (self._preset.labels if self._preset else ())
         self.columns = replace(TagColumns(), words=params.words, tags=params.tags)
         if not self.entities:
             self.main_metric = "accuracy"
-
-    @property
-    def _dataset(self) -> str:
-        """The name of the data set whose codes are known."""
-        return self._preset.dataset if self._preset else self.params.dataset
 
     def canonical(self) -> dict[str, Any]:
         """Return the options with what a preset fills in, without its name."""
@@ -84,15 +80,5 @@ class Tagging(TaggingTask):
             revision = self._preset.revision
         config = config_of(params, self.names, lang)
         if config == lang:
-            config = hub_code(self._dataset, lang, self.names)
-        return {"hub": HubSet(params.dataset or self._dataset, config, revision)}
-
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Report what all taggers report, and languages that the data set lacks."""
-        faults = super().check(languages, pivot)
-        if self.params.data != "hub":
-            return faults
-        named = {**self.names, **self.params.configs}
-        missing = lacking(self._dataset, self.languages(languages, pivot), named)
-        told = f"data: {self._dataset} has no {', '.join(missing)}; name others in `languages`"
-        return [*faults, *([told] if missing else [])]
+            config = hub_code(self.listed, lang, self.names)
+        return {"hub": HubSet(params.dataset or self.listed, config, revision)}

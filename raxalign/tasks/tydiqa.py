@@ -52,8 +52,8 @@ class Tydiqa(SpanTask):
     VERSION = 1
     papers = ("clark2020tydiqa", "hu2020")
     licence: ClassVar[str] = "Apache-2.0"
+    listed = TYDIQA
     language_names = names_in(TYDIQA)
-    covers = frozenset(language_names)
 
     class Params(SpanParams):
         """`data` is `hub`, or files in SQuAD's format, whose paths may hold {lang} and {pivot}:
