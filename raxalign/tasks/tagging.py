@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.taggers.params import TaggingParams, config_of
-from raxalign.tasks.taggers.presets import PRESETS, TagPresetName
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import HubSet
+
+TagPresetName = Literal["masakhaner", "panx"]
+
+
+@dataclass(frozen=True)
+class TagPreset:
+    """One data set of entities: its name on the hub, the branch that has its rows as files, its
+    types of entities, and its licence.
+    """
+
+    dataset: str
+    revision: str
+    labels: tuple[str, ...]
+    licence: str
+
+
+PRESETS: Mapping[TagPresetName, TagPreset] = {
+    "masakhaner": TagPreset(
+        "masakhane/masakhaner2",
+        "refs/convert/parquet",
+        ("PER", "LOC", "ORG", "DATE"),
+        "AFL 3.0; its texts are news for research",
+    ),
+    "panx": TagPreset("unimelb-nlp/wikiann", "main", ("PER", "ORG", "LOC"), "ODC-BY"),
+}
+"""MasakhaNER 2.0: news in 20 African languages (Adelani et al. 2022); it has no English, so that
+training data is named in `data`, or the pivot is one of its languages. PAN-X: WikiANN as XTREME has
+it (Pan et al. 2017, Rahimi et al. 2019). Both are scored by entity F1.
+"""
 
 
 @final
