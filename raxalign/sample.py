@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from raxalign import lazy
+from raxalign.lazy import pc
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,8 +148,6 @@ def of_influence(units: Ints, value: float, influence: Floats) -> Sample:
 
 def of_labels(rows: pa.Table) -> Sample:
     """Return the sample of the share of rows whose `predicted` is their `label`."""
-    import pyarrow.compute as pc
-
     right = (
         pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
     )
@@ -311,8 +310,6 @@ def _models(table: pa.Table) -> Array:
 
 def unadapted(table: pa.Table) -> pa.Table:
     """Return the predictions of models that were not trained further on few examples."""
-    import pyarrow.compute as pc
-
     few = "shots" in table.column_names
     return table.filter(pc.equal(table["shots"], 0)) if few else table
 
@@ -321,8 +318,6 @@ def of_layers(rows: pa.Table, label: str = "") -> pa.Table:
     """Return the rows of one of the layers that a task lists (empty: of the last one, which is that
     of metrics without the name of a layer); all rows where it lists none.
     """
-    import pyarrow.compute as pc
-
     if "layers" not in rows.column_names or not len(rows):
         return rows
     return rows.filter(pc.equal(rows["layers"], label or rows["layers"].unique()[-1]))

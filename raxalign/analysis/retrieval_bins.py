@@ -11,13 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from raxalign.lazy import pa
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "lexical-overlap": ("NUM", "PUNCT", "PROPN"),

@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
+from raxalign.corpora.readers.download import download
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
@@ -161,8 +162,6 @@ class Opus(Corpus):
         """The place of a zip file (downloaded first, unless `base_url` is a folder), and its
         SHA-256.
         """
-        from raxalign.corpora.readers.download import download
-
         version = self.params.versions[name]
         base = self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
         remote = f"{base.rstrip('/')}/OPUS-{name}/{version}/moses/{pair}.txt.zip"

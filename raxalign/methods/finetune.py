@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
 from raxalign.config.params import LATER
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
@@ -23,9 +24,6 @@ from raxalign.methods.rows.states import Spans, lay_out, real_gap
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.text import TextMethod
@@ -70,8 +71,6 @@ class IterativeNormalization(TextMethod):
         """Return the encoder with a chain of steps for each language and layer. Raises
         `RaxalignError` for text without words, or no word pairs.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-
         reading = self.word_reading(encoder, runtime)
         layers = reading.layers
         chains: dict[str, Chains] = {}
@@ -95,8 +94,6 @@ class IterativeNormalization(TextMethod):
         self, reading: WordReading, inputs: MethodInputs, lang: str
     ) -> tuple[Chains, int]:
         """The steps of one language for each layer, and the number of its words."""
-        from raxalign.encoders.models.aligned import Affine, Unit
-
         chains: Chains = [(Unit(),)] * len(reading.layers)
         words = 0
         for _ in range(self.params.rounds):

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field, field_validator
 
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
@@ -105,8 +109,6 @@ class MeanShift(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with its shifts. Raises `RaxalignError` for text without words."""
-        from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-
         (layer,) = parse_blocks(self.params.layers, encoder.n_layers)
         means = {
             lang: self._mean(encoder, inputs, lang, layer)
@@ -126,10 +128,7 @@ class MeanShift(Method):
 
     def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
         """The mean of one language."""
-        from raxalign.corpora.text.dataset import read_table
-        from raxalign.corpora.text.sentences import sentence_chunks
         from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
-        from raxalign.encoders.models.transformer import TransformerEncoder
 
         assert isinstance(encoder, TransformerEncoder)
         params = self.params

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.encoders.models.aligned import Affine, Transform, Unit
 from raxalign.measured import Motion
 from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import (
@@ -163,8 +164,6 @@ class _Rotations:
         its pairs with one language, or of its own text, which is the same for all and is applied
         once.
         """
-        from raxalign.encoders.models.aligned import Transform
-
         if not steps:
             return []
         if self.params.direction == "to-other":
@@ -181,8 +180,6 @@ class _Rotations:
 
     def _normalizers(self, lang: str) -> tuple[Chains, Chains]:
         """Return unit, centre, unit for each layer, of a language and of the pivot."""
-        from raxalign.encoders.models.aligned import Affine, Unit
-
         unit = self._each((Unit(),))
         moments = self._moments(lang, unit) if self.params.centroids == "pairs" else None
         ends = self._centroids(lang, unit, moments)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from pydantic import Field
 
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
@@ -20,9 +21,6 @@ from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.train.devices import on_device
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _PROFILES: Profiles = {
     "released": {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self, final
+from typing import Annotated, Literal, Self, final
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
@@ -15,10 +16,7 @@ from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, 
 from raxalign.methods.families.trained import Folders, Profiles
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.train.chance import MIXING
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.objective import Step
+from raxalign.train.objective import Step
 
 _PROFILES: Profiles = {
     "paper": {"min_pieces": 10, "max_pieces": 128},

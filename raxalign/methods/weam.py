@@ -10,6 +10,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
+from raxalign.methods.rows.linked_words import with_piece_links
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.train.options import Epochs, LearningRate
 
@@ -72,8 +73,6 @@ class Weam(TrainedMethod[Bitexts]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, with the links of their pieces."""
-        from raxalign.methods.rows.linked_words import with_piece_links
-
         bitexts = read_pairs(self, encoder, inputs, folders)
         return with_piece_links(bitexts, folders)
 

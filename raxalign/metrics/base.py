@@ -21,16 +21,14 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from raxalign.config.params import BaseParams
+from raxalign.lazy import pa
 from raxalign.measured import Measured, Unit
 from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCKS = 200
 """The largest number of parts of the predictions that are left out in turn."""

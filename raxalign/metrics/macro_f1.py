@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from raxalign.errors import DataError
+from raxalign.lazy import pa, pc
 from raxalign.metrics.base import Metric
 from raxalign.sample import Floats, Ints, Sample, clusters_of, parts_of, summed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class MacroF1(Metric):
@@ -52,8 +48,6 @@ class MacroF1(Metric):
         """Every occurrence of a label, right ones and then predicted ones: its row, its part (a
         label of a model), and what it gains.
         """
-        import pyarrow as pa
-
         row, gold = _labels(predictions, "label")
         other, guess = _labels(predictions, "predicted")
         if not np.array_equal(row, other):
@@ -70,9 +64,6 @@ class MacroF1(Metric):
 
 def _labels(predictions: pa.Table, name: str) -> tuple[Ints, pa.StringArray]:
     """The row of each label of a column, and the labels; a row may hold a list of them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values = predictions[name].combine_chunks()
     if not pa.types.is_list(values.type):
         return np.arange(len(values)), values.cast(pa.string())

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from raxalign.lazy import pa
 from raxalign.metrics.base import PerExample
 from raxalign.sample import Array, column
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class PrecisionAt(PerExample):

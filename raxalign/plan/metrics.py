@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog, in_words, name_of
 from raxalign.errors import RaxalignError
+from raxalign.lazy import pc
 from raxalign.sample import Sample, of_layers, unadapted
 from raxalign.tasks.base import Score, Task
 from raxalign.tasks.transfer.outcome import means
@@ -120,8 +121,6 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
     """Yields the languages and splits of predictions with their rows, in the order of the table;
     those after training on few examples are left out.
     """
-    import pyarrow.compute as pc
-
     predictions = of_layers(unadapted(predictions))
     for lang in predictions["lang"].unique().to_pylist():
         of_lang = predictions.filter(pc.equal(predictions["lang"], lang))

@@ -7,16 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.config.grid import Grid, MethodSpec
 from raxalign.config.search import Pruner
 from raxalign.config.search_spaces import Space, Value
+from raxalign.plan.trial import Trial
 from raxalign.store.key import digest
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import Grid, MethodSpec
-    from raxalign.plan.trial import Trial
 
 
 @dataclass(frozen=True)

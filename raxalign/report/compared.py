@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import base_names, cell_name
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 FIELDS = (
     *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),

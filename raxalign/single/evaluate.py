@@ -18,6 +18,7 @@ from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
 from raxalign.plan.checks.preflight import read_files
@@ -186,7 +187,6 @@ def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
     """The artifact of the aligned encoder: its transforms, beside weights that stay where they
     lie.
     """
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
     def build(folder: Path) -> Mapping[str, Any]:
         if aligned.locations:

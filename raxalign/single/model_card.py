@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
+from raxalign.encoders.models.sentence_module import layers_read
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
@@ -198,8 +199,6 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     vectors of an encoder depend on it. `choices` are the languages; ``en>de`` is the pivot on its
     way to German.
     """
-    from raxalign.encoders.models.sentence_module import layers_read
-
     layers, depth = layers_read(use, aligned.transforms, aligned.n_layers), aligned.n_layers
     first = use.language or choices[0]
     code = first.partition(">")[0]

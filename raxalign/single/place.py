@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
+from raxalign.lazy import torch
 from raxalign.plan.stage import Stage
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
@@ -59,8 +60,6 @@ def runtime(
         RaxalignError: There is no such precision or device, or the device cannot compute in the
             precision.
     """
-    import torch
-
     if precision not in get_args(Precision):
         raise RaxalignError(f"--precision {precision}: write {', '.join(get_args(Precision))}")
     if threads is not None:

@@ -27,7 +27,7 @@ from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Hear, all_of
-from raxalign.sweep.job import Job
+from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.removal import Keeper
 from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of, with_database
@@ -150,8 +150,6 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     for remark in found.remarks:
         to_stderr(f"note: {remark}")
     _report_idle_workers(opened, plan)
-    from raxalign.sweep.job import Job, write_plan
-
     return Job(
         storage,
         write_plan(plan, storage),

@@ -10,20 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.vectors import Pooling
+from raxalign.lazy import pa, pc
 from raxalign.measured import Measured
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import Pooling
-    from raxalign.sample import Sample
-    from raxalign.train.runtime import Runtime
+from raxalign.sample import Sample
+from raxalign.train.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -313,8 +310,6 @@ class Task(ABC):
         """Return the samples of several (lang, metric, split) of an evaluation's predictions; each
         language's rows are looked up once.
         """
-        import pyarrow.compute as pc
-
         found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
         for place in dict.fromkeys((lang, split) for lang, _, split in found):
             rows = predictions

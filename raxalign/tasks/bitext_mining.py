@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead, read_through
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import LayerList
-from raxalign.lazy import np
+from raxalign.lazy import np, pa
 from raxalign.measured import Measured, share
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -19,12 +21,6 @@ from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.mined_pairs import ComparableFiles, ComparableText, Mined
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 _RATIOS: Ratios = {
     "f1": (("n_right", "n_right"), ("n_gold", "n_found")),
@@ -115,8 +111,6 @@ class BitextMining(VectorTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the files of every language."""
-        from raxalign.corpora.readers.inspection import read_through
-
         for lang in languages:
             for split, files in self.params.data.splits().items():
                 found = files.sources(split, lang, pivot)

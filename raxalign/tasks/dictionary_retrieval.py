@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +13,9 @@ from raxalign.arrays import Bools
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
+from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.corpora.text.dataset import word_counts
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import pa, torch
 from raxalign.sample import Sample
@@ -32,10 +34,6 @@ from raxalign.tasks.vectors.dictionary_words import (
 )
 from raxalign.tasks.vectors.directions import directed
 from raxalign.tasks.vectors.frame import VectorTask
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 _DICTIONARY = "dictionary"
 
@@ -107,8 +105,6 @@ class DictionaryRetrieval(VectorTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the dictionaries."""
-        from raxalign.corpora.readers.inspection import read_dictionaries
-
         sources = {lang: self.sources(lang, pivot) for lang in languages}
         return read_dictionaries(sources, pivot, swap=self.params.swap)
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints
 from raxalign.config.params import LATER
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.lazy import pa
+from raxalign.lazy import pa, pc
 from raxalign.measured import Better, Measured, Motion, share
 from raxalign.sample import Array, Sample, column, summed, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
@@ -44,9 +45,6 @@ from raxalign.tasks.vectors.pairs import (
     SideWords,
     read_linked_words,
 )
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
@@ -280,8 +278,6 @@ class Representation(VectorTask):
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of a measure of pairs at a layer, without its name at the highest."""
-        import pyarrow.compute as pc
-
         found = _LAYER.fullmatch(metric)
         if found is None or found[2] not in OF_PAIRS or found[2] not in rows.column_names:
             return None

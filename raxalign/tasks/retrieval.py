@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 from pydantic import Field, model_validator
 
 from raxalign.arrays import Bools
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
@@ -28,9 +29,6 @@ from raxalign.tasks.vectors.retrieved_words import (
     search,
     word_pairs,
 )
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 
 @final

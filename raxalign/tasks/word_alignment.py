@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import pyarrow as pa
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
@@ -27,11 +29,6 @@ from raxalign.similarity import Measure, mutual_nearest, uses_neighbors
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead, Report, Translations
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
 
 _RATIOS: Ratios = {
     "precision": (("n_right",), ("n_predicted",)),
@@ -215,8 +212,6 @@ class WordAlignment(VectorTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read text and links of every language and split, as `compare` does."""
-        from raxalign.corpora.readers.inspection import Translations, read_through
-
         for lang in languages:
             for files in self.params.data.splits().values():
                 text, links = (

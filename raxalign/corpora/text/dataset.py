@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from raxalign.errors import DataError
-from raxalign.lazy import pa
+from raxalign.lazy import pa, pc
 from raxalign.store.key import Json, file_digest
 
 METADATA_KEY = b"raxalign"
@@ -155,8 +155,6 @@ def vocabulary(folder: Path, column: str) -> set[str]:
 
 def word_counts(folder: Path, column: str) -> Counter[str]:
     """Return how often each word occurs in a column of lists of words, lower-cased."""
-    import pyarrow.compute as pc
-
     found: Counter[str] = Counter()
     for chunk in read_table(folder).column(column).chunks:
         counted = pc.value_counts(pc.list_flatten(chunk))

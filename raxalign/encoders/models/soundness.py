@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from raxalign.catalog import PluginFault, name_of, outside
 from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
+from raxalign.lazy import torch
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder

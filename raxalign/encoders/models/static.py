@@ -11,16 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Ints, offsets_of
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np, torch
 
-Floats: TypeAlias = npt.NDArray[np.float32]
+Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]
 Normalization = Literal["unit-center-unit", "unit", "none"]
 
@@ -116,7 +113,7 @@ class Subwords:
     row i of `vectors_GH`. Buckets that training never met are left out.
     """
 
-    numbers: npt.NDArray[np.int64]
+    numbers: Ints
     vectors_GH: Floats
     min_n: int
     max_n: int

@@ -10,9 +10,11 @@ from pydantic import Field
 from raxalign.config.params import LATER
 from raxalign.encoders.models.trained_weights import Freeze
 from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 
@@ -119,15 +121,11 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the word pairs of all languages."""
-        from raxalign.methods.rows.linked_words import read_word_rows
-
         length, drops = self.resolved()["max_length"], self.params.identical_pairs == "drop"
         return read_word_rows(encoder, folders, inputs.pivot, length, drop_identical=drops)
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Contrast:
         """Return the contrast, with a projector that is left behind."""
-        import torch
-
         from raxalign.methods.objectives.word_contrast import Contrast, WordContrast
 
         kind = WordContrast if self.params.negatives == "all" else Contrast

@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.sentence_config import SentencePooling, trained_config
 from raxalign.encoders.models.trained_weights import (
     AdapterOption,
     Freeze,
@@ -17,6 +21,7 @@ from raxalign.encoders.models.trained_weights import (
     frozen,
     lowest_trained,
 )
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
@@ -25,14 +30,7 @@ from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import DevLoss, Objective
 from raxalign.train.options import LoopOptions
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.sentence_config import SentencePooling
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 Folders = Mapping[str, Path]
 """Language -> the folder of its dataset."""
@@ -142,10 +140,6 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Train the encoder in place, except what `freeze` holds; with `lora` by adapters, which
         are then merged. Raises what `train` raises.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder
-        from raxalign.encoders.models.sentence_config import trained_config
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
         self.acts(encoder.n_layers)
         seed = mix(runtime.seed, ADAPTERS)

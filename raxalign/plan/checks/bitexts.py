@@ -12,16 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Translations, read_through
 from raxalign.corpora.readers.lines import count_lines
+from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 
 _ALL = 1 << 62  # lines: more than any file has
 _TEXT = 5000  # sentence pairs whose words dictionaries and gold texts are compared with
@@ -112,7 +111,6 @@ class _Seen:
     def doubts(self) -> Iterator[Remark]:
         """Yield a remark per reason to doubt what was seen, and one on what is left out."""
         from raxalign.corpora.text.parallel import swapped
-        from raxalign.corpora.text.words import clean
 
         place, (lang, pivot) = _place(self.stage), self.langs
         if why := swapped(self.first, lang, pivot):
@@ -167,8 +165,6 @@ def _place(stage: Stage) -> Path:
 
 def _of_lines(stage: Stage) -> bool:
     """Whether a corpus is read line by line, so that its beginning takes no time."""
-    from raxalign.corpora.base import FileCorpus
-
     return isinstance(stage.plugin(), FileCorpus)
 
 

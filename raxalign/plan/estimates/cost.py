@@ -6,14 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.store.tombstones import Tombstone
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 

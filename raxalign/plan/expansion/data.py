@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
+from raxalign.config.run import Precision
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
-    from raxalign.config.run import Precision
-    from raxalign.plan.expansion.identity import Identity
-    from raxalign.tasks.base import Task
+from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3
 PAIRS_VERSION = 2

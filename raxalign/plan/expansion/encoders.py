@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec, Grid, PairsSpec
+from raxalign.config.params import BaseParams
+from raxalign.encoders.base import EncoderKind
 from raxalign.errors import DataError, Fault, RaxalignError
-
-if TYPE_CHECKING:
-    from raxalign.config.params import BaseParams
-    from raxalign.encoders.base import EncoderKind
-    from raxalign.plan.expansion.identity import Identity
+from raxalign.plan.expansion.identity import Identity
 
 
 def plugin_of(spec: EncoderSpec) -> EncoderKind:

@@ -7,19 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell, cells, mean_name
+from raxalign.config.claims import Claim
 from raxalign.config.lock import Lock
+from raxalign.plan.load import Opened
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import Compared, comparisons, named_cells
 from raxalign.plan.values.results import rows
 from raxalign.store.key import digest
-
-if TYPE_CHECKING:
-    from raxalign.config.claims import Claim
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+from raxalign.store.ledger import Ledger
 
 Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
 NO_DIFFERENCE: Verdict = "no difference"

@@ -9,19 +9,19 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.languages import labels_with
 from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.study import SearchMetric
-    from raxalign.plan.trial import Trial
-    from raxalign.store.ledger import Ledger
+from raxalign.plan.plan import Plan
+from raxalign.plan.study import SearchMetric
+from raxalign.plan.trial import Trial
+from raxalign.store.ledger import Ledger
+from raxalign.tasks.base import Score
+from raxalign.tasks.transfer.outcome import means
 
 
 def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
@@ -150,9 +150,6 @@ def _of_trial(
     trial has not aligned: trials that align others may share an evaluation, and then have means of
     their own.
     """
-    from raxalign.tasks.base import Score
-    from raxalign.tasks.transfer.outcome import means
-
     scores, stored = (*record["scores"], *added), record.get("unseen", ())
     languages = record.get("languages", ())
     outside = [lang for lang in languages if lang not in (*trial.languages, pivot)]

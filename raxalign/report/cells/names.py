@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
 from raxalign.plan.names import plain, searched_mark
+from raxalign.plan.plan import Plan
 from raxalign.report.cells.results import Results, TableKey, table_of
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 
 def symbol(axis: str) -> str:

@@ -6,15 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.plan.names import ordered
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.report.cells.numbers import FEW, NumberFormat, unit_of
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 TableKey = tuple[str, str, str]
 """(task, metric, split), which name a table."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from raxalign.lazy import np
 from raxalign.report.figures.panels import Ends, Heat, Panel, Series
 
 if TYPE_CHECKING:
@@ -135,8 +136,6 @@ def _error_bars(
 
 def draw_heat(axes: Axes, heat: Heat) -> None:
     """Draw values as colours, with their numbers where there is room."""
-    import numpy as np
-
     values = np.asarray(heat.values, dtype=float)
     masked = np.ma.masked_invalid(values)
     mesh = axes.pcolormesh(masked, cmap="cividis", edgecolors="none", rasterized=False)

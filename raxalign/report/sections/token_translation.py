@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.languages import pair_of
+from raxalign.lazy import pc
 from raxalign.measured import spoken
 from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results
@@ -157,8 +158,6 @@ def _sentences_of(
     table: pa.Table, lang: str, shift: tuple[int, float | None], sides: tuple[str, str]
 ) -> Iterator[Table]:
     """The table of a direction, where it has kept texts."""
-    import pyarrow.compute as pc
-
     layer, chosen = shift
     here = pc.and_(pc.equal(table["lang"], lang), pc.equal(table["layer"], layer))
     rows = table.filter(pc.and_(here, pc.is_valid(table["source_text"]))).to_pylist()

@@ -11,6 +11,7 @@ from raxalign.analysis.cells import cells
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.measured import Measured
 from raxalign.plan.estimates.cost import duration, volume
+from raxalign.plan.metrics import by_language
 from raxalign.plan.names import plain, trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -245,8 +246,6 @@ def _made(storage: Storage, kind: str, key: str) -> dict[str, Any]:
 
 def _sample(storage: Storage, key: str, examples: int, *, dev_only: bool) -> list[dict[str, Any]]:
     """The first predictions of each language and split."""
-    from raxalign.plan.metrics import by_language
-
     try:
         table = storage.ledger.predictions(key)
     except (DamagedArtifact, StorageError) as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.corpora.phrases.rows import read
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classifiers.params import ClassificationParams
@@ -69,8 +70,6 @@ class ClassificationTask(TransferTask):
         """Make n examples of a language and split: by default those that the phrasebook has for a
         task of this name.
         """
-        from raxalign.corpora.phrases.rows import read
-
         for ((*texts, label),) in read(self.name, split, (lang,), range(n)):
             first, second = [text.split(" ") for text in (*texts, "")][:2]
             yield first, second, label

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.corpora.phrases.rows import tagged
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Reads, TaskInputs
 from raxalign.tasks.taggers.params import (
@@ -79,8 +80,6 @@ class TaggingTask(TransferTask):
         """Make n sentences of a language and split: by default those that the phrasebook has for a
         task of this name.
         """
-        from raxalign.corpora.phrases.rows import tagged
-
         return tagged(self.name, n, lang, split)
 
     def scheme(self) -> TagScheme:

@@ -7,8 +7,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
@@ -17,10 +18,7 @@ from raxalign.sample import Sample, of_layers
 from raxalign.similarity import NEIGHBORS_ABOUT, measure_about, uses_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 LAYERS = (
     "Layers whose vectors are read and added up: `last`, one number or a range such as `9-12` (0:"
