@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from raxalign.lazy import np
 from raxalign.sample import Floats
 
 

@@ -22,11 +22,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, NOTHING, ONE_RUN, aligned, differences
 from raxalign.arrays import Floats
+from raxalign.lazy import np
 
 FEWEST = 4
 FEW_LANGUAGES = f"fewer than {FEWEST} languages show too little of how languages differ"

@@ -14,11 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from raxalign.analysis.significance import Spread, TrainedSide, noise_of
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np
 
 POWER = 0.8
 MOST_RUNS = 1000

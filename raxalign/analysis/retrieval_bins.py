@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
-from raxalign.lazy import pa
+from raxalign.lazy import np, pa
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "lexical-overlap": ("NUM", "PUNCT", "PROPN"),

@@ -15,9 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from raxalign.arrays import Floats, Ints
+from raxalign.lazy import np
 from raxalign.measured import Measured, undeclared
 from raxalign.sample import Sample
 

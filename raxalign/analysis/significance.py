@@ -27,17 +27,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-import numpy as np
-
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.arrays import Floats, Ints
+from raxalign.lazy import np
 
 LEVEL = 0.05
 ONE_RUN = "one run"
 ONE_EXAMPLE = "one example"
 NOTHING = 1e-24  # a variance that is rounding error alone
 _EXACT = 1e-9  # of a p-value at the end of an interval
-_STEPS = np.linspace(-18.0, 10.0, 37)  # log odds of the probabilities at which U is taken
+_STEPS = (-18.0, 10.0, 37)  # ends and number of the log odds at which U is taken
 _FINE = 4  # variances that are told apart, per factor of e
 
 
@@ -331,7 +330,7 @@ def _between(own: float, within: float, runs: int, weight: float) -> _Between:
 
     half = (runs - 1) / 2
     above = float(gammainc(half, own * half / within)) if within > 0 else 1.0
-    places = expit(_STEPS)
+    places = expit(np.linspace(*_STEPS))
     density = places * (1 - places)
     true = np.full(len(places), within)
     if above > _EXACT**2:

@@ -23,7 +23,6 @@ from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.train.runtime import Runtime
 
     Chains = list[tuple[Unit | Affine, ...]]

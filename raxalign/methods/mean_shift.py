@@ -18,7 +18,6 @@ from raxalign.methods.families.word_map import Direction
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.train.runtime import Runtime
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, Transform, Unit
 
     Chain = tuple[Unit | Affine, ...]
     Chains = list[Chain]

@@ -23,10 +23,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from raxalign.config.params import BaseParams
-from raxalign.lazy import pa
+from raxalign.lazy import np, pa
 from raxalign.measured import Measured, Unit
 from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
 

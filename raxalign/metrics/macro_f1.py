@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from raxalign.errors import DataError
-from raxalign.lazy import pa, pc
+from raxalign.lazy import np, pa, pc
 from raxalign.metrics.base import Metric
 from raxalign.sample import Floats, Ints, Sample, clusters_of, parts_of, summed
 

@@ -11,20 +11,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog, in_words, name_of
+from raxalign.config.grid import MetricSpec
 from raxalign.errors import RaxalignError
-from raxalign.lazy import pc
+from raxalign.lazy import pa, pc
+from raxalign.metrics.base import Metric
 from raxalign.sample import Sample, of_layers, unadapted
 from raxalign.tasks.base import Score, Task
 from raxalign.tasks.transfer.outcome import means
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.config.grid import MetricSpec
-    from raxalign.metrics.base import Metric
 
 
 @dataclass(frozen=True)

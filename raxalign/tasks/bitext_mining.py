@@ -21,6 +21,7 @@ from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.mined_pairs import ComparableFiles, ComparableText, Mined
+from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 _RATIOS: Ratios = {
     "f1": (("n_right", "n_right"), ("n_gold", "n_found")),
@@ -132,8 +133,6 @@ class BitextMining(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Mine both parts, the second one with the threshold of the first."""
-        from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-
         params, threshold = self.params, 0.0
         how = SentenceReading(frame.single(params.layers), params.pooling, specials=True)
         for split in params.data.splits():

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, ClassVar, Literal, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Bools
@@ -17,7 +16,7 @@ from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.corpora.text.dataset import word_counts
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
-from raxalign.lazy import pa, torch
+from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
 from raxalign.similarity import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds

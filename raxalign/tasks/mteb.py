@@ -30,6 +30,7 @@ from raxalign.tasks.vectors.directions import (
     direction_of,
     with_directions,
 )
+from raxalign.tasks.vectors.sentences import SentenceReading
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -193,7 +194,6 @@ class Mteb(Task):
         """Return what is found for the subsets of one task in one language, and notes."""
         from raxalign.tasks.embedding_benchmark.encoder import EncoderForMteb
         from raxalign.tasks.embedding_benchmark.scores import loaded, scores_of
-        from raxalign.tasks.vectors.sentences import SentenceReading
 
         params, kind = self.params, self._known()[name]
         sides = registry.subsets_of(kind, lang, pivot)

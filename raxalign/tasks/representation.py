@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, final
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints
@@ -17,7 +16,7 @@ from raxalign.config.params import LATER
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.lazy import pa, pc
+from raxalign.lazy import np, pa, pc
 from raxalign.measured import Better, Measured, Motion, share
 from raxalign.sample import Array, Sample, column, summed, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
@@ -45,6 +44,7 @@ from raxalign.tasks.vectors.pairs import (
     SideWords,
     read_linked_words,
 )
+from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
 
 _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
@@ -372,8 +372,6 @@ class Representation(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
     ) -> tuple[_Sides, dict[str, object]]:
         """The sentences of the test side by their pieces, and notes."""
-        from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
-
         pooling = self.params.sentence_pooling
         assert pooling != "words"
         if aligned.encoder.family != "transformer":

@@ -29,6 +29,7 @@ from raxalign.tasks.vectors.retrieved_words import (
     search,
     word_pairs,
 )
+from raxalign.tasks.vectors.sentences import add_specials
 
 
 @final
@@ -193,8 +194,6 @@ class Retrieval(frame.VectorTask):
         read = found.present_N.cpu().numpy().astype(np.bool_)
         if self.params.specials == "exclude":
             return vectors_NH, read
-        from raxalign.tasks.vectors.sentences import add_specials
-
         return add_specials(aligned, words, lang, vectors_NH, read, layers)
 
 

@@ -28,6 +28,7 @@ from raxalign.tasks.vectors.directions import (
     with_directions,
 )
 from raxalign.tasks.vectors.frame import VectorTask
+from raxalign.tasks.vectors.mixed_pool import mixed_pools
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import (
     ABOUT,
@@ -37,6 +38,7 @@ from raxalign.tasks.vectors.querybank import (
 )
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
 from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
+from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -279,8 +281,6 @@ class SentenceRetrieval(VectorTask):
         return of_pool if self.params.pool == "mixed" else {}
 
     def _reading(self) -> SentenceReading:
-        from raxalign.tasks.vectors.sentences import SentenceReading
-
         params = self.resolved()
         with_specials = params["specials"] == "include"
         return SentenceReading(params["layers"], params["pooling"], specials=with_specials)
@@ -296,8 +296,6 @@ class SentenceRetrieval(VectorTask):
         if self.params.pool == "bilingual":
             yield from super().compared(aligned, languages, inputs)
             return
-        from raxalign.tasks.vectors.mixed_pool import mixed_pools
-
         params = self.resolved()
         sides: dict[str, dict[str, SentencePairs]] = {}
         for lang in languages:
@@ -319,8 +317,6 @@ class SentenceRetrieval(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side; with `qb_norm` on the test side alone."""
-        from raxalign.tasks.vectors.sentences import sentence_vectors
-
         params, how, bank = self.resolved(), self._reading(), None
         for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (

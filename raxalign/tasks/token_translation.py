@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
-import pyarrow as pa
 from pydantic import Field, field_validator
 
 from raxalign.config.params import LATER
@@ -18,6 +17,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.languages import labels_with
+from raxalign.lazy import pa
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.classifiers.scheme import XNLI

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, final
 
-import pyarrow as pa
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
@@ -19,7 +18,7 @@ from raxalign.corpora.text.words import divide_at_blanks, given_words
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
-from raxalign.lazy import np, torch
+from raxalign.lazy import np, pa, torch
 from raxalign.measured import share
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold

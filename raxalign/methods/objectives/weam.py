@@ -6,14 +6,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import torch
 from torch import nn
 from torch.nn import functional
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.methods.rows.linked_words import Partners
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.methods.rows.states import last_states, lay_out_rows

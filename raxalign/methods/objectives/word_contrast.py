@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from raxalign.encoders.models.trained_weights import weight_changes
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import Spans, read_states

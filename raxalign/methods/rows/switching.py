@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.pieces import inner_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np
 from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
 
 _CHUNK = 8192

@@ -7,11 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import final
 
-import pyarrow as pa
-
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.languages import pair_of
-from raxalign.lazy import pc
+from raxalign.lazy import pa, pc
 from raxalign.measured import spoken
 from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results

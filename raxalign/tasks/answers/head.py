@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa
 from raxalign.tasks.answers.metrics import METRICS, Rules, best
 from raxalign.tasks.answers.model import SpanModel
 from raxalign.tasks.answers.rows import (

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
-
 from raxalign.arrays import Ints
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.errors import DataError
+from raxalign.lazy import np, torch
 from raxalign.running import Sentence
 from raxalign.tasks.classifiers.head import LabelHead
 from raxalign.tasks.classifiers.model import ClassifiedRows, SentenceClassifier

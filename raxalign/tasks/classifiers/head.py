@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from raxalign.arrays import Bools, Ints, offsets_of
 from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import StaticEncoder
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import (
     Example,

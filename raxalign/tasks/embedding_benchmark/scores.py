@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mteb
-import numpy as np
 
 from raxalign.arrays import Floats
 from raxalign.corpora.readers.hub import first_line, hub_error
 from raxalign.errors import TransientError
+from raxalign.lazy import np
 from raxalign.tasks.embedding_benchmark.registry import BITEXT
 
 if TYPE_CHECKING:

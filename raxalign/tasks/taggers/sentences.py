@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import pyarrow as pa
-
 from raxalign.arrays import Ints
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.encoders.models.flat_pieces import map_array, write_pieces
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np, pa
 from raxalign.running import Sentence
 from raxalign.tasks.transfer.lazy_lists import (
     ARRAYS,

@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError
+from raxalign.lazy import np
 from raxalign.running import Sentence
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example

@@ -18,6 +18,7 @@ from raxalign.sample import Sample, of_layers
 from raxalign.similarity import NEIGHBORS_ABOUT, measure_about, uses_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.vectors.one_pass import OnePass
 from raxalign.train.runtime import Runtime
 
 LAYERS = (
@@ -208,8 +209,6 @@ class VectorTask(Task):
         if not labels:
             yield from self.compared(aligned, languages, inputs)
             return
-        from raxalign.tasks.vectors.one_pass import OnePass
-
         view = OnePass.of(aligned, tuple(labels))
         for some in [languages] if self.pools_languages() else [(lang,) for lang in languages]:
             view.kept.clear()  # the pivot's are under each language's view

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, DataPrefix, LocalFile, expand_path
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import DataError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.similarity import hubness, nearest_neighbors
 
 _SIDE = "{side}"

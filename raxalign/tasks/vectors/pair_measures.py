@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from raxalign.arrays import Bools, Floats, Ints
+from raxalign.lazy import np
 from raxalign.sample import Array
 
 _BLOCK = 1024  # queries whose cosines with all candidates are in memory at once
