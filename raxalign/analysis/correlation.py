@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raxalign.lazy import np
+from raxalign.lazy import np, special
 from raxalign.sample import Floats
 
 
@@ -54,8 +54,6 @@ def correlate_groups(
     one degree less than there are groups. Counting all points as independent would make it too
     narrow, as those of one language go together.
     """
-    from scipy.special import stdtrit
-
     names = list(dict.fromkeys(groups))
     found = correlate(x, y)
     if found.pearson is None or len(names) < 3:
@@ -68,7 +66,7 @@ def correlate_groups(
         return GroupedCorrelation(found, len(names), None)
     zs = _fisher(np.array(without, np.float64))
     error = float(np.sqrt((len(zs) - 1) / len(zs) * np.square(zs - zs.mean()).sum()))
-    half = float(stdtrit(len(zs) - 1, 0.975)) * error
+    half = float(special.stdtrit(len(zs) - 1, 0.975)) * error
     middle = float(_fisher(np.array(found.pearson)))
     ends = float(np.tanh(middle - half)), float(np.tanh(middle + half))
     return GroupedCorrelation(found, len(names), ends)

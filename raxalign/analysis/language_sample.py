@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, NOTHING, ONE_RUN, aligned, differences
 from raxalign.arrays import Floats
-from raxalign.lazy import np
+from raxalign.lazy import np, special
 
 FEWEST = 4
 FEW_LANGUAGES = f"fewer than {FEWEST} languages show too little of how languages differ"
@@ -54,9 +54,9 @@ class LanguageSample:
 
         if self.high is None or self.freedom is None:
             return None
-        critical = float(stdtrit(self.freedom, 1 - LEVEL / 2))
+        critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
         error = (self.high - self.difference) / critical
-        return error * (critical + float(stdtrit(self.freedom, 0.8)))
+        return error * (critical + float(special.stdtrit(self.freedom, 0.8)))
 
 
 def over_languages(
@@ -155,9 +155,7 @@ def _tested(
     difference: float, variance: float, freedom: float
 ) -> tuple[float, float, float, float]:
     """(low, high, p, degrees of freedom) of a difference by Student's t."""
-    from scipy.special import stdtr, stdtrit
-
     error = max(variance, NOTHING) ** 0.5
-    half = float(stdtrit(freedom, 1 - LEVEL / 2)) * error
-    p = 2 * float(stdtr(freedom, -abs(difference) / error))
+    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
+    p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
     return difference - half, difference + half, p, freedom

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from raxalign.analysis.significance import Spread, TrainedSide, noise_of
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
-from raxalign.lazy import np
+from raxalign.lazy import np, special
 
 POWER = 0.8
 MOST_RUNS = 1000
@@ -61,14 +61,12 @@ class Design:
 
 def design(spread: Spread) -> Design:
     """Return what a comparison may find whose true variances are those of a spread."""
-    from scipy.special import gammaincinv
-
     places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
     places, shares = (places + 1) / 2, shares / 2
     choices = []
     for side in spread.trained:
         half = (side.runs - 1) / 2
-        sizes = gammaincinv(half, places) / half
+        sizes = special.gammaincinv(half, places) / half
         choices.append(
             [
                 (share, replace(side, between=side.between * size))

@@ -29,7 +29,7 @@ from functools import lru_cache
 
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.arrays import Floats, Ints
-from raxalign.lazy import np
+from raxalign.lazy import np, special
 
 LEVEL = 0.05
 ONE_RUN = "one run"
@@ -154,7 +154,7 @@ class Noise:
         enough = beyond > LEVEL
         # p falls and is convex, so that secants from the left never step over its root
         at, p, last, p_last = 0.0, 1.0, 0.0, 1.0
-        after = float(np.max(errors[enough] * -ndtri(LEVEL / 2 / beyond[enough])))
+        after = float(np.max(errors[enough] * -special.ndtri(LEVEL / 2 / beyond[enough])))
         while p - LEVEL > exact and after > at:
             last, p_last, at = at, p, after
             p = self.p(at)
@@ -326,15 +326,13 @@ def _between(own: float, within: float, runs: int, weight: float) -> _Between:
     is all noise of the examples `within` runs, below which it cannot be. The steps between the
     quantiles are small where it is large.
     """
-    from scipy.special import expit, gammainc, gammaincinv
-
     half = (runs - 1) / 2
-    above = float(gammainc(half, own * half / within)) if within > 0 else 1.0
-    places = expit(np.linspace(*_STEPS))
+    above = float(special.gammainc(half, own * half / within)) if within > 0 else 1.0
+    places = special.expit(np.linspace(*_STEPS))
     density = places * (1 - places)
     true = np.full(len(places), within)
     if above > _EXACT**2:
-        true = own * half / gammaincinv(half, above * places)
+        true = own * half / special.gammaincinv(half, above * places)
     true = np.maximum(np.append(true, within if within > 0 else true[-1]), within)
     shares = np.append(above * density / density.sum(), 1 - above)
     return _Between(true - within, shares, np.log(true * runs / weight**2))
@@ -400,9 +398,7 @@ def _wilson(value: float, noise: Noise) -> tuple[float, float]:
 
 
 def _quantile() -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(1 - LEVEL / 2))
+    return float(special.ndtri(1 - LEVEL / 2))
 
 
 def aligned(sides: Sequence[Runs]) -> list[Floats]:
