@@ -251,9 +251,7 @@ def _entries(table: pa.Table) -> tuple[Array, Array | None]:
 
 
 def _asked(directions: Array, words: Array) -> Array:
-    """The numbers of words as queries of directions: the words of two languages are never the
-    same.
-    """
+    """The numbers of words as queries of directions: words of two languages are never the same."""
     return numbered(np.char.add(np.char.add(directions.astype(str), "/"), words.astype(str)))
 
 
@@ -273,9 +271,7 @@ def units_of(table: pa.Table) -> Array:
 
 
 def _links(table: pa.Table, units: Array) -> Array | None:
-    """Return links from the examples of a group to its number, or None where each example is a unit
-    of its own.
-    """
+    """Return links from the examples of a group to its number, or None where each is alone."""
     if "id" not in table.column_names or not _GROUPS & set(table.column_names):
         return None
     examples = _numbers(table, "id")

@@ -40,9 +40,7 @@ class Design:
     error: float
 
     def power(self, effect: float) -> float:
-        """Return the share of experiments that call a true difference real, in its direction or in
-        the other.
-        """
+        """Return the share of experiments that call a true difference real, in either direction."""
         from scipy.special import ndtr
 
         if self.error == 0:

@@ -37,9 +37,7 @@ OneToOne = bool | Literal["first"]
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder: its kind and options; `label` is its name in tables, different for every encoder
-    of a grid.
-    """
+    """An encoder: its kind and options; `label`, its name in tables, is different for each."""
 
     kind: str
     params: BaseParams
@@ -104,9 +102,7 @@ class PairsSettings(BaseParams):
 
 
 class PairsSpec(PairsSettings):
-    """How word pairs are made: the word aligner's kind and options, and what is done with its two
-    directions.
-    """
+    """How word pairs are made: the word aligner's kind and options, and what its links undergo."""
 
     kind: str
     params: BaseParams

@@ -74,9 +74,7 @@ class BaseParams(BaseModel):
 
 @cache
 def path_fields(model: type[BaseParams]) -> frozenset[str]:
-    """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, or an optional
-    one).
-    """
+    """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, or optional)."""
     marked = set()
     for name, field in model.model_fields.items():
         parts: list[Any] = [*field.metadata, field.annotation, *get_args(field.annotation)]
@@ -119,8 +117,6 @@ class Parts(BaseParams):
     """Path of the test text."""
 
     def paths(self) -> dict[str, str]:
-        """Return the paths by part, in the order in which the parts make up the corpus: training,
-        dev, test.
-        """
+        """Return the paths by part, in the order in which the parts make up the corpus."""
         paths = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: path for name, path in paths.items() if path is not None}

@@ -52,9 +52,7 @@ def parse(path: Path | str, text: str, faults: Faults) -> Node:
 
 
 def written(grid: Mapping[str, Any]) -> str:
-    """Return the text of a grid file that holds a mapping. Raises `GridError` for what YAML cannot
-    hold.
-    """
+    """Return the text of a grid file with this content. Raises `GridError` for what is not YAML."""
     stream, yaml = StringIO(), YAML(pure=True)
     yaml.default_flow_style = False
     try:

@@ -162,9 +162,7 @@ class FileCorpus(Corpus):
         """Return the sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
 
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the parts in order: training, dev, test; `WHOLE` alone for a corpus
-        that is one.
-        """
+        """Return the names of the parts in order: training, dev, test; `WHOLE` of one without."""
         path = self.params.path
         return tuple(path.paths()) if isinstance(path, Parts) else (WHOLE,)
 
@@ -179,9 +177,7 @@ class FileCorpus(Corpus):
         return own_code(lang, self.params.codes)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """Yield the sentence pairs of all parts in order, streamed; ids run on from one part to the
-        next.
-        """
+        """Yield the sentence pairs of all parts in order, streamed; ids run on between parts."""
         first = 0
         for part in self.parts():
             number = -1
@@ -205,7 +201,5 @@ class FileCorpus(Corpus):
 
 
 def source_name(part: str, name: str) -> str:
-    """Return the name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of
-    a part.
-    """
+    """Return the name of a file of a part in `sources`: ``source``, or ``dev/source`` of a part."""
     return f"{part}/{name}" if part else name

@@ -1,6 +1,4 @@
-"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files of the same
-form.
-"""
+"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files like them."""
 
 from __future__ import annotations
 

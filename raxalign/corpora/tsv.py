@@ -43,9 +43,7 @@ class Tsv(FileCorpus):
         @model_validator(mode="before")
         @classmethod
         def _keep_the_tab(cls, values: object) -> object:
-            """Options are stripped of white space, which would leave nothing of a tab that is
-            given.
-            """
+            """Options are stripped of white space, which would leave nothing of a tab."""
             if isinstance(values, dict) and values.get("delimiter") == "\t":
                 return {name: value for name, value in values.items() if name != "delimiter"}
             return values

@@ -63,9 +63,7 @@ class Metric(ABC):
 
     @abstractmethod
     def of(self, predictions: pa.Table) -> float:
-        """Returns the metric over the predictions of one language and split, one row per
-        example.
-        """
+        """Return the metric over the predictions of one language and split, a row per example."""
 
     def sample(self, predictions: pa.Table) -> Sample | None:
         """Returns what each independent unit of the predictions contributes; its value is that of

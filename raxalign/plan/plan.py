@@ -1,6 +1,4 @@
-"""The plan: a pure value that holds everything a grid will compute, and its JSON form for
-workers.
-"""
+"""The plan: a pure value of everything that a grid will compute, and its JSON form for workers."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ from raxalign.store.key import digest
 
 @dataclass(frozen=True)
 class SearchMetric:
-    """What trials are judged by: a metric on development sets; `lower` values may be the better
-    ones.
-    """
+    """What trials are judged by: a metric on development sets; `lower` values may be better."""
 
     task: str
     lang: str
@@ -73,9 +71,7 @@ class Study:
 
     @property
     def corner(self) -> Suggestion:
-        """A point of the study that stands for all: its data and encoders are those of the
-        others.
-        """
+        """A point of the study that stands for all: its data and encoders are theirs."""
         return Suggestion(0, {space.name: space.values(2)[0] for space in self.spaces})
 
     def to_json(self) -> dict[str, Any]:
@@ -106,9 +102,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Asked:
-    """The trial of a suggestion: several suggestions may be one trial, where a param that differs
-    is idle.
-    """
+    """The trial of a suggestion; several may be one trial, where they differ in an idle param."""
 
     study: str
     number: int

@@ -153,9 +153,7 @@ def read_record(storage: Storage, study: Study) -> StudyRecord:
 
 
 def is_over(plan: Plan, storage: Storage, study: Study, there: AbstractSet[str]) -> bool:
-    """Return whether a study is finished and its best points are confirmed, in a ledger of these
-    keys.
-    """
+    """Return whether a study is finished and its best points are confirmed, by a ledger's keys."""
     record = read_record(storage, study)
     within = study.most is None or len(record.tried) >= study.most
     keys = [

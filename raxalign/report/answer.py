@@ -1,6 +1,4 @@
-"""The answer of a grid in one sentence, made from its comparisons, and what became of its
-claims.
-"""
+"""The answer of a grid in one sentence, from its comparisons, and what became of its claims."""
 
 from __future__ import annotations
 

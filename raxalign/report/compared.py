@@ -179,9 +179,7 @@ def all_pairs(compared: Sequence[Compared]) -> bool:
 
 
 def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
-    """Yield the ranks of the cells of one table whose pairs were all compared, each with its
-    interval.
-    """
+    """Yield the ranks of the cells of one table whose pairs were all compared, with intervals."""
     for found in rankings(entries):
         told = zip(found.ranks, found.cells, strict=True)
         names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)

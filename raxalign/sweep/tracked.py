@@ -32,9 +32,7 @@ def with_database(plan: Plan, target: Target) -> AbstractContextManager[None]:
 
 
 def copy_all(opened: Opened, target: Target) -> int:
-    """Copy all results of a grid to MLflow, as `sync` does, and on an object store the database to
-    the storage.
-    """
+    """Copy a grid's results to MLflow, as `sync` does, and the database to an object store."""
     plan, pruned = opened.plan, pruned_events(opened)
     with carried(target, lambda: recorder.sync(plan, target, pruned)):
         return recorder.sync(plan, target, pruned)

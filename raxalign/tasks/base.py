@@ -147,9 +147,7 @@ class Refit:
 
 
 class Task(ABC):
-    """An evaluation. Subclasses are final, one per file, and import torch only inside functions or
-    lazily.
-    """
+    """An evaluation. Subclasses are final, one per file, and import torch lazily."""
 
     VERSION: ClassVar[int]
     papers: ClassVar[tuple[str, ...]] = ()

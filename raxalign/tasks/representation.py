@@ -1,6 +1,4 @@
-"""The geometry of a space: language identity, anisotropy, how near translations are, and where
-words lie.
-"""
+"""The geometry of a space: language identity, anisotropy, distance of translations, words in it."""
 
 from __future__ import annotations
 

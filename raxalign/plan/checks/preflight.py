@@ -19,9 +19,7 @@ from raxalign.store.key import digest
 from raxalign.version import VERSION
 
 SHOWN = 20
-"""Faults that are shown, the first ones of each file before the next ones of any; those beyond are
-counted.
-"""
+"""Faults that are shown, the first ones of each file first; those beyond are counted."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,7 @@ def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = 
 
 @dataclass(frozen=True)
 class _Unit:
-    """The files that one plug-in reads together: `stages` are those that read them, for
-    `languages`.
-    """
+    """The files that one plug-in reads together: `stages` read them, for `languages`."""
 
     folder: str
     stages: tuple[Stage, ...]

@@ -76,9 +76,7 @@ def trial_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
 
 
 def aligned_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
-    """Return the seconds that the alignment of a trial took; 0 where the storage does not have
-    it.
-    """
+    """Return the seconds that the alignment of a trial took; 0 where they are not stored."""
     stage = plan.stages[trial.aligned]
     made = [] if stage.inline else [(stage.kind, stage.key)]
     return math.fsum(_seconds(storage, made).values())

@@ -273,9 +273,7 @@ class Work:
     _sizes: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, key: str) -> float | None:
-        """Return the seconds that making a stage may take; None where its data or its encoder say
-        too little.
-        """
+        """Return the seconds that making a stage may take; None where too little is known."""
         stage = self.plan.stages[key]
         if stage.kind in _DATA:
             fixed, each, _ = _DATA[stage.kind]

@@ -68,9 +68,7 @@ def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
 
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once. `stages` holds those made so far, each after
-    its inputs.
-    """
+    """Makes the shared stages of a grid, each once. `stages` are those made, inputs first."""
 
     grid: Grid
     identity: Identity

@@ -22,9 +22,7 @@ def plugin_of(spec: EncoderSpec) -> EncoderKind:
 
 
 def all_encoders(grid: Grid) -> tuple[EncoderSpec, ...]:
-    """Return every encoder of a grid, those of its word aligner and of `corpus.pieces`
-    included.
-    """
+    """Return every encoder of a grid, also those of its word aligner and of `corpus.pieces`."""
     own = (aligner_encoder(grid.pairs), pieces_encoder(grid))
     return (*grid.encoders, *(spec for spec in own if spec is not None))
 

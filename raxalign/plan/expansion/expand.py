@@ -196,9 +196,7 @@ class _Expansion:
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
     def add(self, encoder: EncoderSpec, spec: MethodSpec, groups: _Groups) -> None:
-        """Add the trials of a method, each for the languages of a group, unless equal ones are
-        there.
-        """
+        """Add the trials of a method, each for the languages of a group, unless they are there."""
         at = list(product(groups, self.grid.sentences, self.grid.seeds))
         for params in spec.points:
             for trial in self.trials_of(encoder, spec, params, at):
@@ -250,9 +248,7 @@ class _Expansion:
         params: BaseParams,
         points: Iterable[tuple[tuple[str, ...], int, int]],
     ) -> Iterator[Trial]:
-        """Yield the trials of one value of a method's params, at the given (languages, sentences,
-        seed).
-        """
+        """Yield the trials of one value of a method's params, at (languages, sentences, seed)."""
         name, head = spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
         returned(method, "needs", method.needs(), Needs)

@@ -203,9 +203,7 @@ def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
 
 @dataclass
 class _Task:
-    """The tables of one task. The runs of baselines are kept in memory, those of other cells are
-    not.
-    """
+    """The tables of one task. The runs of baselines alone are kept in memory."""
 
     plan: Plan
     predictions: Predictions

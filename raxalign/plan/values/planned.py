@@ -97,9 +97,7 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
 
 
 def _place(trial: Trial) -> tuple[str, object]:
-    """The encoder of a trial and the set of languages that it aligns, within which cells are
-    compared.
-    """
+    """The encoder of a trial and the languages that it aligns, within which cells are compared."""
     return trial.encoder, trial.params.get(Axis.LANGUAGES)
 
 

@@ -40,9 +40,7 @@ UNALIGNED = "°"
 
 
 def marked(text: str, cell: Cell, lang: str) -> str:
-    """Return a number with a mark where the set of languages that was aligned leaves out its
-    language.
-    """
+    """Return a number with a mark where the set that was aligned leaves out its language."""
     return text + UNALIGNED if cell.set and lang in cell.unseen else text
 
 

@@ -67,9 +67,7 @@ class Results:
 
     @cached_property
     def unseen(self) -> frozenset[str]:
-        """The languages that no method has aligned, as names have them; with sets those that are
-        in none.
-        """
+        """The languages that no method has aligned, as names have them; of sets those in none."""
         cells_ = [cell for cell in self.cells if cell.values]
         every = frozenset[str]().union(*(cell.unseen for cell in cells_))
         return every.difference(

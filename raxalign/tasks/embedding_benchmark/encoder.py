@@ -1,6 +1,4 @@
-"""An aligned encoder as mteb asks for it: texts to vectors, by the language that mteb's subset or
-column says.
-"""
+"""An aligned encoder as mteb asks for it: texts to vectors, by the language of mteb's subset."""
 
 from __future__ import annotations
 

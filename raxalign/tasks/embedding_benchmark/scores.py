@@ -1,6 +1,4 @@
-"""What mteb finds for the subsets of a task, with scores per example where its predictions give
-them.
-"""
+"""What mteb finds for the subsets of a task, with scores per example where it gives them."""
 
 from __future__ import annotations
 

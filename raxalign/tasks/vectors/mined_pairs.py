@@ -102,9 +102,7 @@ def _rows(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
 
 @dataclass(frozen=True)
 class Mined:
-    """Pairs (M, 2) of places, each sentence in one at most, with their margins (M,), largest
-    first.
-    """
+    """Pairs (M, 2) of places, each sentence in at most one, with margins (M,), largest first."""
 
     pairs: Ints
     margins: Floats
