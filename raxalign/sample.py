@@ -216,9 +216,7 @@ def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:
 
 
 def parts_of(table: pa.Table) -> Ints:
-    """Return the number of each row's part (rows,): its model and its direction, over which a
-    metric is a mean.
-    """
+    """Return the number of each row's part (rows,): model and direction, which a mean is over."""
     parts = np.zeros(len(table), dtype=np.int64)
     for name in ("toward", "direction"):
         if name in table.column_names:

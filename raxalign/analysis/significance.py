@@ -142,9 +142,7 @@ class Noise:
         return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
 
     def half(self, exact: float = _EXACT) -> float:
-        """Return the difference whose p-value is the level, within `exact` of it: half the width of
-        an interval.
-        """
+        """Return the difference whose p-value is the level, within `exact`: half an interval."""
         from scipy.special import ndtri, stdtrit
 
         errors = np.sqrt(np.maximum(self.variances, NOTHING))

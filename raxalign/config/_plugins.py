@@ -241,9 +241,7 @@ def _chosen(
 
 
 def read_pairs(node: Node, faults: Faults) -> PairsSpec:
-    """Read the word aligner with its options, and what is done with its links; after a fault the
-    options are none.
-    """
+    """Read the word aligner with its options, and what is done with its links."""
     entries, shared = node.entries(faults), key_names(PairsSettings)
     default = Node(DEFAULT_ALIGNER, node.line, "pairs.aligner", DEFAULT_ALIGNER)
     own = {name: entry for name, entry in entries.items() if name in shared}

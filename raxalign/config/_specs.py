@@ -1,6 +1,4 @@
-"""The content of a grid file, as values: every name is checked, every option is filled in, every
-path is absolute.
-"""
+"""The content of a grid file, as values: names checked, options filled in, paths absolute."""
 
 from __future__ import annotations
 

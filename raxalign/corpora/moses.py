@@ -43,9 +43,7 @@ class Moses(FileCorpus):
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the two files of each part, as `source` (the other language) and `target` (the
-        pivot).
-        """
+        """Return the files of each part: `source` (the other language) and `target` (the pivot)."""
         return {
             source_name(part, name): LocalFile(plain_or_packed(self._file(part, code, lang, pivot)))
             for part in self.parts()
@@ -72,9 +70,7 @@ class Moses(FileCorpus):
             yield from read_parallel((source_file, source), (target_file, target))
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
-        """Count the lines of the pivot's file up to `enough`, of the training part where there are
-        parts.
-        """
+        """Count the lines of the pivot's file up to `enough`, of the training part if any."""
         return count_lines(plain_or_packed(self._file(self.parts()[0], pivot, lang, pivot)), enough)
 
     def _file(self, part: str, code: str, lang: str, pivot: str) -> Path:

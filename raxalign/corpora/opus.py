@@ -159,9 +159,7 @@ class Opus(Corpus):
         return "-".join(sorted((self._code(lang), self._code(pivot))))
 
     def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
-        """The place of a zip file (downloaded first, unless `base_url` is a folder), and its
-        SHA-256.
-        """
+        """The place of a zip file (downloaded, unless `base_url` is a folder) and its SHA-256."""
         version = self.params.versions[name]
         base = self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
         remote = f"{base.rstrip('/')}/OPUS-{name}/{version}/moses/{pair}.txt.zip"

@@ -126,9 +126,7 @@ class Method(ABC):
         """Which of bitext, links and text `align` reads."""
 
     def canonical(self) -> dict[str, Any]:
-        """Return the params (YAML names, defaults filled in, no paths) without those that others'
-        values make idle.
-        """
+        """Return the params (YAML names, defaults filled in, no paths) without idle ones."""
         given, idle = self.params.identity(), self.idle()
         return {name: value for name, value in given.items() if name not in idle}
 
@@ -137,9 +135,7 @@ class Method(ABC):
         return set()
 
     def shown(self) -> dict[str, Any]:
-        """Return the params as tables show them: the canonical ones, and the names of the files
-        that the grid gives.
-        """
+        """Return the params as tables show them: the canonical ones, and the names of files."""
         shown = dict(self.canonical())
         for name in sorted(path_fields(type(self.params)) & self.params.model_fields_set):
             value = getattr(self.params, name)

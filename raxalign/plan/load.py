@@ -171,9 +171,7 @@ def _without_lines(source: object) -> Iterator[None]:
 def reopened(
     opened: Opened, suggested: Callable[[Study], Iterable[Suggestion]] | None = None
 ) -> Opened:
-    """Return the same grid with what its searches have suggested since it was opened, or with other
-    suggestions.
-    """
+    """Return the same grid with what its searches suggested since, or with other suggestions."""
     plan = _expand(opened.grid, opened.storage, suggested=suggested)
     if opened.cells is not None:
         plan = plan.only(trial for trial in plan.trials if trial.cell in opened.cells)

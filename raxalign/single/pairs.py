@@ -176,9 +176,7 @@ def _grid(request: PairsRequest) -> Grid:
 
 
 def _aligner_options(request: PairsRequest) -> tuple[str, ...]:
-    """The options of the word aligner, with its encoder. Raises `RaxalignError` for an encoder that
-    it does not read.
-    """
+    """The options of the word aligner, with its encoder. Raises `RaxalignError` for another."""
     if request.encoder is None:
         return request.aligner_options
     if "encoder" not in catalog("aligners")[request.aligner].Params.model_fields:

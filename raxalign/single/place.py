@@ -88,9 +88,7 @@ def refuse_existing(out: Path) -> None:
 
 @contextmanager
 def appearing(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` by a rename when the block ends well and is removed
-    when it does not.
-    """
+    """A folder to fill, which is renamed to `out` when the block ends well, and else removed."""
     refuse_existing(out)
     out = out.absolute()
     try:
@@ -110,9 +108,7 @@ def appearing(out: Path) -> Iterator[Path]:
 
 
 def transforms_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of the transforms of an exported encoder; none for a plain folder
-    or a hub name.
-    """
+    """Return the records of an exported encoder's transforms; none for a folder or a hub name."""
     path = folder / TRANSFORMS
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

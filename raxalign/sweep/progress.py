@@ -1,6 +1,4 @@
-"""What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always
-on stderr.
-"""
+"""What a person sees while a grid runs: a live display on a terminal, else lines; on stderr."""
 
 from __future__ import annotations
 

@@ -56,9 +56,7 @@ class _Sums:
 
 
 class Remaining:
-    """Estimates the time left of running jobs and of all. An event costs the same however many
-    jobs there are.
-    """
+    """Estimates the time left of running jobs and of all; events cost the same with many jobs."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers

@@ -39,9 +39,7 @@ def copy_all(opened: Opened, target: Target) -> int:
 
 
 def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
-    """Copy to MLflow what an earlier, killed driver has left behind; returns a message where that
-    could not be done.
-    """
+    """Copy to MLflow what a killed driver has left behind; return why it cannot be done."""
     target = target_of(opened)
     if _marker(target, plan).exists():
         return []

@@ -194,15 +194,11 @@ class Task(ABC):
         return Reads(frozenset(range(n_layers + 1)), n_layers, tunes=True)
 
     def training(self) -> Mapping[str, object] | None:
-        """Return the part of `canonical` that the task's own training depends on, or None without
-        training.
-        """
+        """Return the part of `canonical` that the task's own training depends on; else None."""
         return None
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """Return the languages whose data the training reads; selection on target development sets
-        reads theirs.
-        """
+        """Return the languages whose data the training reads, dev sets that select included."""
         return (pivot,)
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
@@ -245,9 +241,7 @@ class Task(ABC):
         return {}
 
     def refuses_unseen(self) -> tuple[str, str] | None:
-        """Return why languages that no method aligns cannot be evaluated, and what to do; None
-        where they can.
-        """
+        """Return why languages that no method aligns are refused, and what to do; else None."""
         return None
 
     def reads_corpus(self) -> bool:

@@ -1,6 +1,4 @@
-"""The client of a tracking store: where runs go, how it is reached, and what to report when it does
-not answer.
-"""
+"""The client of a tracking store: where runs go, how it is reached, what it says when it fails."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ _LIBRARIES = frozenset(
         *("urllib3", "boto3", "botocore", "google", "azure", "databricks"),
     )
 )
-"""What errors of MLflow's client, and of what it reaches databases, servers and artifacts by, are
-defined in.
-"""
+"""What defines the errors of MLflow's client, and of what it reaches other places by."""
 _DOWN = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "IO_ERROR", "BAD_REQUEST")
 """MLflow's codes for no answer and for a broken database; with any other one it has answered."""
 
@@ -54,9 +50,7 @@ class TrackingHeld(TrackingError):
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs go: a tracking URI, the storage, and the grid file's text (kept with the
-    run of the grid).
-    """
+    """Where runs go: a tracking URI, the storage, and the grid file's text, which is kept."""
 
     uri: str
     storage: Storage

@@ -1,6 +1,4 @@
-"""Exported encoders in MLflow: a logged model of the run of their trial, and versions of it in the
-model registry.
-"""
+"""Exported encoders in MLflow: a logged model of their trial's run, and registered versions."""
 
 from __future__ import annotations
 

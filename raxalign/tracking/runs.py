@@ -1,6 +1,4 @@
-"""What a tracking store records of a grid, a trial or a cell: names, params, metrics and tags, as
-plain values.
-"""
+"""What a tracking store records of a grid, a trial or a cell: names, params, metrics and tags."""
 
 from __future__ import annotations
 

@@ -165,9 +165,7 @@ def word_counts(folder: Path, column: str) -> Counter[str]:
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """Returns the metadata that `DatasetWriter` was given; empty for a dataset written by another.
-    Reads the schema only.
-    """
+    """Return the metadata that `DatasetWriter` was given, empty for others; reads the schema."""
     metadata = _opened(_data_files(Path(folder))[0], lambda stream: stream.schema.metadata) or {}
     loaded: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, b"{}"))
     return loaded

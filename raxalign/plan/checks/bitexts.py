@@ -86,9 +86,7 @@ class _Seen:
         self.parallel = Parallel(*self.langs)
 
     def read(self, _: Report) -> int:
-        """Read the corpus to its end; return its number of pairs. Raises `DataError` for its first
-        fault.
-        """
+        """Read the corpus to its end; return its number of pairs. Raises `DataError`."""
         count = _n_heldout(self.stage)
         if self.stage.params["split"] == "files":
             with _inputs(self.stage) as inputs:
@@ -169,9 +167,7 @@ def _of_lines(stage: Stage) -> bool:
 
 
 def _beginning(plan: Plan, own: Translations) -> list[tuple[str, str]]:
-    """Return sentence pairs of a corpus in the languages of a file; none where there is none on
-    this machine.
-    """
+    """Return sentence pairs of a corpus in the languages of a file; none where none is here."""
     for stage in _local(plan):
         if stage.params["lang"] == own.lang and _of_lines(stage):
             with suppress(DataError, OSError), _reading(stage) as pairs:

@@ -16,9 +16,7 @@ _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 
 
 def stored_keys(plan: Plan, storage: Storage) -> set[str]:
-    """Return the keys of a plan's stages and evaluations that a storage has; on an object store by
-    two listings.
-    """
+    """Return the keys of a plan's stages and evaluations that are stored, by two listings."""
     stages = [(stage.kind, key) for key, stage in plan.stages.items()]
     artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
     evaluations = {key for kind, key in stages if kind == "evaluation"}

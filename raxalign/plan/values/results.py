@@ -34,9 +34,7 @@ def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """Read the records of a plan's evaluations that the ledger has, by their keys, with the scores
-    of added metrics.
-    """
+    """Read the records of a plan's evaluations in the ledger, by key, with added metrics."""
     return _read(plan, ledger, ledger.keys())
 
 
@@ -167,9 +165,7 @@ def _of_trial(
 
 
 def metric_name(task: str, lang: str, metric: str, split: str) -> str:
-    """Write ``task/lang/metric``. Values on a dev set are marked, so that they are not mistaken for
-    test results.
-    """
+    """Write ``task/lang/metric``; dev values are marked, not to be mistaken for test results."""
     return f"{task}/{lang}/{metric}" if split == "test" else f"{task}/{lang}/{split}_{metric}"
 
 
@@ -210,9 +206,7 @@ def judge(objectives: Sequence[SearchMetric], trial: Trial, scores: DevScores) -
 
 @dataclass(frozen=True)
 class DevMean:
-    """A trial's mean over languages on dev: of what it is, its value, and what is declared of its
-    metric.
-    """
+    """A trial's mean over languages on dev: of what it is, its value, and its declaration."""
 
     name: str
     value: float

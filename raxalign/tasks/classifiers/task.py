@@ -67,9 +67,7 @@ class ClassificationTask(TransferTask):
         cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
-        """Make n examples of a language and split: by default those that the phrasebook has for a
-        task of this name.
-        """
+        """Make n examples of a language and split: by default the phrasebook's of this name."""
         for ((*texts, label),) in read(self.name, split, (lang,), range(n)):
             first, second = [text.split(" ") for text in (*texts, "")][:2]
             yield first, second, label

@@ -77,9 +77,7 @@ class TaggingTask(TransferTask):
         cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
-        """Make n sentences of a language and split: by default those that the phrasebook has for a
-        task of this name.
-        """
+        """Make n sentences of a language and split: by default the phrasebook's of this name."""
         return tagged(self.name, n, lang, split)
 
     def scheme(self) -> TagScheme:

@@ -52,9 +52,7 @@ class SplitResult:
     notes: Mapping[str, object]
 
     def at(self, label: str, *, last: bool) -> SplitResult:
-        """Return the same as one of several layers, with the names of before too where it is the
-        `last` one.
-        """
+        """Return the same as one of several layers; the `last` has the former names too."""
         values = {f"layer{label}_{name}": value for name, value in self.values.items()}
         columns = []
         for table in self.columns:
