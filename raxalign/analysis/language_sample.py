@@ -50,7 +50,6 @@ class LanguageSample:
         """The smallest true difference that four of five such tests find: its standard error times
         the sum of Student's quantiles of the level and of the power.
         """
-        from scipy.special import stdtrit
 
         if self.high is None or self.freedom is None:
             return None

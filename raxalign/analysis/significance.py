@@ -143,7 +143,7 @@ class Noise:
 
     def half(self, exact: float = _EXACT) -> float:
         """Return the difference whose p-value is the level, within `exact`: half an interval."""
-        from scipy.special import ndtri, stdtrit
+        from scipy.special import stdtrit
 
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
         if len(errors) == 1:
