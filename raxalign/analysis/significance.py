@@ -136,18 +136,16 @@ class Noise:
 
     def p(self, difference: float) -> float:
         """Return the two-sided p-value of a difference."""
-        from scipy.special import stdtr  # scipy.stats would start torch where that is a lazy stub
-
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
-        return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
+        return min(
+            1.0, 2 * float(self.weights @ special.stdtr(self.freedom, -abs(difference) / errors))
+        )
 
     def half(self, exact: float = _EXACT) -> float:
         """Return the difference whose p-value is the level, within `exact`: half an interval."""
-        from scipy.special import stdtrit
-
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
         if len(errors) == 1:
-            return float(stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
+            return float(special.stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
         beyond = np.minimum(np.cumsum(self.weights[::-1])[::-1], 1.0)
         enough = beyond > LEVEL
         # p falls and is convex, so that secants from the left never step over its root

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pydantic import Field
 
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
@@ -20,12 +21,9 @@ from raxalign.methods.statistics.moments import (
 )
 from raxalign.methods.statistics.procrustes import rotations, support
 from raxalign.pairing.schema import read_pairs
+from raxalign.train.runtime import Runtime
 
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.train.runtime import Runtime
-
-    Chains = list[tuple[Unit | Affine, ...]]
+Chains = list[tuple[Unit | Affine, ...]]
 
 
 @final

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 from pydantic import Field, field_validator
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.token_means import CHUNK, Reading, TokenMeans, token_means
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.token_means import TokenMeans
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -127,8 +125,6 @@ class MeanShift(Method):
 
     def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
         """The mean of one language."""
-        from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
-
         assert isinstance(encoder, TransformerEncoder)
         params = self.params
         reading = Reading(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, final
+from typing import Annotated, Literal, final
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, Transform, Unit
+from raxalign.lazy import torch
 from raxalign.measured import Motion
 from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import (
@@ -23,14 +25,8 @@ from raxalign.methods.families.word_map import (
 from raxalign.methods.statistics.moments import Moments, WordReading, stepped, text_moments
 from raxalign.methods.statistics.procrustes import procrustes, rotations, support
 
-if TYPE_CHECKING:
-    import torch
-
-    from raxalign.encoders.base import Encoder
-
-    Chain = tuple[Unit | Affine, ...]
-    Chains = list[Chain]
-
+Chain = tuple[Unit | Affine, ...]
+Chains = list[Chain]
 __all__ = ["Rotation", "procrustes"]
 
 

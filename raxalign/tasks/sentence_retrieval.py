@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.vectors.sentences import SentenceReading
 
     Sides = tuple[torch.Tensor, torch.Tensor]
 

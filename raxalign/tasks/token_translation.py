@@ -13,6 +13,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
@@ -248,8 +249,6 @@ class TokenTranslation(Task):
     def _means(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]
     ) -> TokenMeans:
-        from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
-
         params, encoder = self.params, stream.encoder
         assert isinstance(encoder, TransformerEncoder)
         reading = Reading(
