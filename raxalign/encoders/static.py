@@ -11,6 +11,7 @@ from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.static import Lookup, StaticEncoder
 from raxalign.encoders.training.params import LANG, StaticParams
+from raxalign.encoders.training.static import train
 from raxalign.errors import RaxalignError
 from raxalign.extras import missing
 from raxalign.train.runtime import Runtime
@@ -74,8 +75,6 @@ class Static(EncoderKind):
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
         """Train the vectors and write them. Raises `RaxalignError` where there is no text."""
-        from raxalign.encoders.training.static import train
-
         vocabulary = inputs.locations.get("vocabulary")
         return train(self.params, inputs.text, Path(vocabulary) if vocabulary else None, folder)
 

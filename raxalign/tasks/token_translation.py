@@ -13,7 +13,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
+from raxalign.encoders.models.token_means import CHUNK, Reading, TokenMeans, token_means
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
@@ -32,7 +32,6 @@ from raxalign.tasks.vectors.pairs import SentencePairs
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.tasks.translation.sweep import ShiftSweep
     from raxalign.train.runtime import Runtime
 

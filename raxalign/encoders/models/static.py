@@ -13,7 +13,9 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.pieces import bulk_pieces
 from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
+from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
 
@@ -364,9 +366,6 @@ class StaticEncoder(Encoder):
         """(pieces, the word of each in its sentence) of every sentence. Words are split apart from
         each other in every script; one that cannot be split is one ``[UNK]``.
         """
-        from raxalign.encoders.models.pieces import bulk_pieces
-        from raxalign.encoders.training.text import wrap_vocabulary
-
         if self.vocabulary is None:
             raise RaxalignError("the static encoder has vectors of words, not of pieces")
         if self._tokenizer is None:

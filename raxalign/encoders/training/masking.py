@@ -8,13 +8,11 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, Self, TypeVar
 
-import numpy as np
-
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.train.chance import MASKING, USES, mix
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from raxalign.arrays import Ints
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_marked
 from raxalign.pairing.words import Words

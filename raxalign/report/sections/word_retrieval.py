@@ -22,6 +22,7 @@ from raxalign.analysis.retrieval_bins import (
     tags_of_places,
     tags_of_types,
 )
+from raxalign.corpora.text.dataset import read_table
 from raxalign.lazy import pa, pc
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.choice import of_methods
@@ -215,8 +216,6 @@ def training_counts(
     storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
     where there is none.
     """
-    from raxalign.corpora.text.dataset import read_table
-
     store = storage.artifacts
     found = [
         (int(str(stage.params.get("sentences", 0))), key)
