@@ -11,9 +11,7 @@ from raxalign.sample import Floats
 
 @dataclass(frozen=True)
 class Correlation:
-    """Pearson's r and Spearman's rho of `n` points; both are None for less than three points, or
-    where one side does not vary.
-    """
+    """Pearson's r and Spearman's rho of `n` points; None of under three, or of a constant side."""
 
     pearson: float | None
     spearman: float | None

@@ -120,9 +120,7 @@ def _product(
 
 
 def _axis(node: Node, faults: Faults) -> list[Node]:
-    """Return the values of an option; a list is an axis, and so is a list in a mapping. Values
-    differ, and none is a list.
-    """
+    """Return the values of an option; a list, in a mapping too, is an axis of different values."""
     if isinstance(node.value, dict):
         return _mappings(node, faults)
     if not isinstance(node.value, list):

@@ -87,9 +87,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the outside data of one language pair, by name; empty where the corpus makes its
-        own text. Opens nothing.
-        """
+        """Return the outside data of one language pair, by name; empty without. Opens nothing."""
 
     @abstractmethod
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:

@@ -103,9 +103,7 @@ def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:
 
 
 def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
-    """Return the method and the kind of the encoder, neither loaded. Raises `RaxalignError` where
-    they do not go together.
-    """
+    """Return the method and the kind of encoder, not loaded. Raises `RaxalignError` if unfit."""
     language(request.pivot)
     params = read_options("methods", request.method, request.options, Path.cwd())
     method = catalog("methods")[request.method](params)

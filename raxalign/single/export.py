@@ -281,9 +281,7 @@ def _remade(found: Found, key: str, storage: Storage) -> str | None:
 
 
 def find(key: str, storage: Storage) -> Found:
-    """Return the trial that a key is of. Raises `RaxalignError` where there is none, or several
-    with different encoders.
-    """
+    """Return the trial that a key is of. Raises `RaxalignError` for none, or several encoders."""
     if len(key) < _SHORTEST:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
     matches: dict[str, Found] = {}

@@ -35,9 +35,7 @@ def silent(text: str) -> None:
 
 
 def storage_of(storage: str | None) -> Storage:
-    """Return the storage: the flag, else the environment, else the default, as for a grid
-    without a `run` section.
-    """
+    """Return the storage: the flag, else the environment, else the default, as without a `run`."""
     return Storage(effective(RunConfig(), storage=storage, environ=os.environ).storage)
 
 

@@ -52,9 +52,7 @@ def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
 
 
 def keep_report(opened: Opened, folder: Path) -> str | None:
-    """Put a report with the grid's run, where the grid was tracked; returns a message where
-    that could not be done.
-    """
+    """Put a report with the grid's run, if it was tracked; return why it cannot be done."""
     return _where_tracked(opened, lambda runs: runs.keep(folder))
 
 

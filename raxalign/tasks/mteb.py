@@ -140,9 +140,7 @@ class Mteb(Task):
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a mean over tasks of means over their subsets, where each of them
-        has scores per example.
-        """
+        """Return the sample of a mean over tasks of means over subsets with scores per example."""
         name, direction = direction_of(metric)
         asked = np.ones(len(rows), dtype=bool)
         if name != "main_score":

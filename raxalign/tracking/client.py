@@ -39,9 +39,7 @@ _DOWN = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "IO_ERROR", "BAD_REQUEST")
 
 
 class TrackingError(RaxalignError):
-    """Runs were not copied to the tracking store; results are safe in the ledger, and `raxalign
-    sync` copies them later.
-    """
+    """Runs were not copied to the tracking store; results are safe, `raxalign sync` copies them."""
 
 
 class TrackingHeld(TrackingError):
@@ -58,9 +56,7 @@ class Target:
 
 
 def default_uri(storage: Storage) -> str:
-    """Return the URI of the database in the storage, or in the machine's own folder where the
-    storage is an object store.
-    """
+    """Return the URI of the database: in the storage, of a bucket in the machine's folder."""
     return f"{SQLITE}{storage.local.absolute()}/mlflow.db"
 
 

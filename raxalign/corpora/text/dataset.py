@@ -87,9 +87,7 @@ class DatasetWriter:
             self._part.unlink(missing_ok=True)
 
     def _publish(self) -> None:
-        """Gives the data its name, then writes the two JSON files: `state.json`, without which
-        nothing opens, comes last.
-        """
+        """Name the data and write two JSON files; `state.json`, which opening needs, comes last."""
         data, schema = self.folder / _DATA, self._full_schema()
         if schema.metadata == self._begun_with.metadata:
             self._part.replace(data)

@@ -155,9 +155,7 @@ class SharedStages:
 
     @_once
     def heldout_pairs(self, lang: str, sentences: int) -> Stage:
-        """Add the word pairs of dev and test: one run of the word aligner over test, dev and
-        `sentences` training pairs.
-        """
+        """Add the pairs of dev and test: one aligner run over test, dev and `sentences` more."""
         inputs = {
             "heldout": self.heldout_bitext(lang).key,
             "training": self.training_bitext(lang, sentences).key,

@@ -131,9 +131,7 @@ class Mined:
         return cls(pairs.cpu().numpy()[found], margins[found])
 
     def best_threshold(self, gold: Ints) -> float:
-        """Return the margin above which the pairs have the best F1: halfway between the last one
-        that is kept and the next.
-        """
+        """Return the margin with the best F1: halfway between the last pair kept and the next."""
         right = self.right(gold).cumsum()
         f1 = 2 * right / (np.arange(1, len(right) + 1) + len(gold))
         best = int(f1.argmax())
