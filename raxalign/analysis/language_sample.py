@@ -50,7 +50,6 @@ class LanguageSample:
         """The smallest true difference that four of five such tests find: its standard error times
         the sum of Student's quantiles of the level and of the power.
         """
-
         if self.high is None or self.freedom is None:
             return None
         critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))

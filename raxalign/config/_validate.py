@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from raxalign.config._faults import Faults, Node, nearest, suggestion
-from raxalign.config.params import models_in
+from raxalign.config.params import about, models_in
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -250,8 +250,6 @@ def _right_key(name: str, names: Mapping[str, str], also: Iterable[str] = ()) ->
 
 def _about(model: type[BaseModel] | None, name: str) -> str:
     """Describe an option by its declaration, where it has a description."""
-    field = model.model_fields.get(key_names(model).get(name, "")) if model else None
-    if field is None or not field.description:
-        return ""
-    sentence = field.description.rstrip(".")
+    field = key_names(model).get(name) if model else None
+    sentence = about(model, field).rstrip(".") if model and field else ""
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence

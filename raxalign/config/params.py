@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -40,14 +44,7 @@ class BaseParams(BaseModel):
         allow_inf_nan=True,
         str_strip_whitespace=True,
         coerce_numbers_to_str=True,
-        use_attribute_docstrings=True,
     )
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        for field in cls.model_fields.values():  # sentences that are wrapped become one line
-            field.description = field.description and " ".join(field.description.split())
 
     def identity(self) -> dict[str, Any]:
         """Return all options by their YAML names, defaults filled in, paths left out (a file enters
@@ -70,6 +67,26 @@ class BaseParams(BaseModel):
         paths, fields = path_fields(cls), cls.model_fields
         later = later_defaults(cls).items()
         return {fields[name].alias or name: value for name, value in later if name not in paths}
+
+
+def about(model: type[BaseModel], name: str) -> str:
+    """Return the sentence on a field: its description, or else the text under it; empty without."""
+    owner = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", {}))
+    return model.model_fields[name].description or _texts_under_fields(owner).get(name, "")
+
+
+@cache
+def _texts_under_fields(model: type) -> Mapping[str, str]:
+    """The texts under the fields of a class itself, each in one line, read from its source."""
+    try:
+        source = inspect.getsource(model)
+    except (OSError, TypeError):  # it has none, as in an interpreter
+        return {}
+    found, written = {}, ast.parse(textwrap.dedent(source)).body[0]
+    for field, below in pairwise(written.body if isinstance(written, ast.ClassDef) else ()):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
+    return found
 
 
 @cache
