@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from raxalign.analysis.power import Assumed
 from raxalign.config.run import RunConfig
 from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.estimates.forecast import (
@@ -28,7 +27,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.planned import RUN_SD, assumed_lines
-from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
@@ -172,6 +170,9 @@ def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) 
             return ""
         if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
             return "what comparisons can see, by the results that are there: --detect POINTS"
+    from raxalign.analysis.power import Assumed
+    from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
+
     given = Assumed(run_sd=(run_sd,))
     lines = list(claim_power_lines(opened, given))
     if effect is not None or there != evaluations:

@@ -11,7 +11,6 @@ import raxalign
 from raxalign.catalog import catalog
 from raxalign.config.search_spaces import KINDS
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.tasks.base import Task
 
 _FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "layers")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
@@ -195,6 +194,8 @@ def _main_metric(task: str) -> str:
     """Return the main metric of a task: of a pair of languages where the task compares vectors of
     two, and without the pivot where it trains on that.
     """
+    from raxalign.tasks.base import Task
+
     kinds = catalog("tasks")
     if task not in kinds:
         raise RaxalignError(f"--task {task!r}: unknown task; known: {', '.join(kinds)}")

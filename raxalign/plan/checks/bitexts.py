@@ -17,7 +17,6 @@ from typing import Any
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Translations, read_through
 from raxalign.corpora.readers.lines import count_lines
-from raxalign.corpora.text.parallel import GLANCE, SIDES_GLANCE, Parallel, swapped
 from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
 from raxalign.plan.plan import Plan
@@ -42,6 +41,8 @@ def doubts(plan: Plan) -> Iterator[Remark]:
     reason to doubt that its sides are what they should be. A corpus that cannot be read is passed
     over, and so is one that is not read line by line.
     """
+    from raxalign.corpora.text.parallel import GLANCE
+
     for stage in _local(plan):
         if _of_lines(stage):
             seen = _Seen(stage)
@@ -79,6 +80,8 @@ class _Seen:
     heldout: deque[SentencePair] = field(default_factory=lambda: deque(maxlen=0))
 
     def __post_init__(self) -> None:
+        from raxalign.corpora.text.parallel import Parallel
+
         self.langs = str(self.stage.params["lang"]), str(self.stage.params["pivot"])
         self.parallel = Parallel(*self.langs)
 
@@ -94,6 +97,8 @@ class _Seen:
 
     def see(self, pairs: Iterable[SentencePair]) -> int:
         """Take account of pairs; return their number."""
+        from raxalign.corpora.text.parallel import SIDES_GLANCE
+
         count = 0
         for count, pair in enumerate(self.parallel.see(pairs), 1):
             self.heldout.append(pair)
@@ -103,6 +108,8 @@ class _Seen:
 
     def doubts(self) -> Iterator[Remark]:
         """Yield a remark per reason to doubt what was seen, and one on what is left out."""
+        from raxalign.corpora.text.parallel import swapped
+
         place, (lang, pivot) = _place(self.stage), self.langs
         if why := swapped(self.first, lang, pivot):
             yield Remark(

@@ -19,7 +19,6 @@ from raxalign.analysis.cells import (
     tables_of,
 )
 from raxalign.analysis.language_sample import LanguageSample
-from raxalign.analysis.power import design
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, Comparison, Interval, compare, holm, lies_within
 from raxalign.catalog import catalog
@@ -98,6 +97,8 @@ class Compared:
         """The smallest true difference that four of five such comparisons would call real, from the
         spread of this one; None where nothing is tested.
         """
+        from raxalign.analysis.power import design
+
         spread = self.comparison.spread if self.comparison is not None and self.tested else None
         return design(spread).smallest() if spread is not None else None
 

@@ -22,7 +22,6 @@ from raxalign.analysis.retrieval_bins import (
     tags_of_places,
     tags_of_types,
 )
-from raxalign.corpora.phrases.rows import sentences
 from raxalign.corpora.text.dataset import read_table
 from raxalign.lazy import pa, pc
 from raxalign.plan.plan import Plan
@@ -37,8 +36,6 @@ from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
-from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.scheme import UNIVERSAL
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
 _TASK = "retrieval"
@@ -243,6 +240,10 @@ def pivot_tags(plan: Plan) -> tuple[str, Tagger] | None:
     or of each form the most frequent one in the treebank files of the grid's tagging task; None
     where there are neither.
     """
+    from raxalign.corpora.phrases.rows import sentences
+    from raxalign.tasks.taggers.reading import read_tagged
+    from raxalign.tasks.taggers.scheme import UNIVERSAL
+
     books = [
         stage
         for stage in plan.stages.values()
