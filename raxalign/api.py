@@ -1,4 +1,4 @@
-"""The commands as functions (`import raxalign as rx`). Each imports what it needs when called."""
+"""The commands as functions (`import raxalign as rx`)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from raxalign.analysis.cells import cells
+from raxalign.catalog import open_file, visible
+from raxalign.config.run import Precision
+from raxalign.lazy import pa
+from raxalign.plan.load import Opened, choose, open_grid, reopened, resolve
+from raxalign.plan.plan import Plan
+from raxalign.plan.values.claims import lock_claims
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import rows
 from raxalign.printing import to_stderr
+from raxalign.report.cells.joined import joined
+from raxalign.report.compared import FIELDS, comparison_rows
+from raxalign.single.arrow_table import as_table, with_options
+from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.place import storage_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.config.run import Precision
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
-
-    Grid = Opened | Path | str | Mapping[str, Any]
-    """What `plan` returned, or what it takes: a grid file, or a mapping with the content of one."""
+Grid = Opened | Path | str | Mapping[str, Any]
+"""What `plan` returned, or what it takes: a grid file, or a mapping with the content of one."""
 
 Options = Mapping[str, object]
 """Options of a plug-in by their YAML names; a text is read as on the command line."""
@@ -62,8 +69,6 @@ def run(
     Raises:
         RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
-    from raxalign.plan.load import choose, resolve
-    from raxalign.plan.values.claims import lock_claims
     from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
@@ -92,9 +97,6 @@ def results(grid: Grid | Sequence[Grid]) -> pa.Table:
         grid: what `plan` returned, or a grid file; several make one table, as they do for
             `raxalign results A.yaml B.yaml`.
     """
-    from raxalign.plan.values.results import rows
-    from raxalign.single.arrow_table import as_table, with_options
-
     opened = _joined(grid)
     found = rows(opened.plan, opened.storage.ledger)
     return with_options(as_table(found, RESULTS), found, opened.plan)
@@ -125,12 +127,6 @@ def compare(
     Raises:
         RaxalignError: no result has the baseline's name, or several have.
     """
-    from raxalign.analysis.cells import cells
-    from raxalign.plan.values.comparisons import comparisons
-    from raxalign.plan.values.results import rows
-    from raxalign.report.compared import FIELDS, comparison_rows
-    from raxalign.single.arrow_table import as_table, with_options
-
     opened = _joined(grid)
     plan, ledger = opened.plan, opened.storage.ledger
     found = rows(plan, ledger)
@@ -192,9 +188,7 @@ def word_pairs(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.catalog import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
-    from raxalign.single.place import storage_of
 
     request = PairsRequest(
         source,
@@ -252,9 +246,7 @@ def align(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.catalog import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
-    from raxalign.single.place import storage_of
 
     folders = {lang: Path(folder).expanduser().absolute() for lang, folder in pairs.items()}
     request = AlignRequest(
@@ -292,9 +284,6 @@ def evaluate(
     Raises:
         RaxalignError: the grid has no such task or language, or the data is wrong.
     """
-    from raxalign.single.arrow_table import as_table
-    from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
-
     request = EvaluateRequest(
         encoder, tuple(tasks), tuple(languages), seed, device, threads, precision
     )
@@ -306,8 +295,6 @@ def _current(grid: Grid) -> Opened:
     """The grid with what a run has looked up since it was opened (keys of unresolved data are
     provisional), and with what its searches have suggested.
     """
-    from raxalign.plan.load import Opened, open_grid, reopened
-
     if not isinstance(grid, Opened):
         return open_grid(grid)
     return reopened(grid) if grid.plan.unresolved or grid.plan.studies else grid
@@ -315,8 +302,6 @@ def _current(grid: Grid) -> Opened:
 
 def _joined(grids: Grid | Sequence[Grid]) -> Opened:
     """Several grids as one, each as it is now."""
-    from raxalign.report.cells.joined import joined
-
     several: Sequence[Any] = grids if isinstance(grids, list | tuple) else [grids]
     return joined([_current(grid) for grid in several])
 

@@ -37,9 +37,7 @@ class Joined:
         return int(self._offsets[-1])
 
     def __getitem__(self, index: np.ndarray | slice) -> np.ndarray:
-        """Return a copy of some entries: those of these numbers, from 0 on, or of a slice without
-        a step.
-        """
+        """Return a copy of some entries: those of these numbers, or of a slice without a step."""
         if isinstance(index, slice):
             return self._slice(*index.indices(len(self))[:2])
         if len(self.parts) == 1:

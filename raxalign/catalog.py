@@ -70,9 +70,7 @@ FOLDERS: Mapping[str, Folder] = MappingProxyType(
 
 
 class UnknownKind(RaxalignError):
-    """A name that no plug-in of a catalogue has; `nearest` is the most similar name that one has,
-    or None.
-    """
+    """A name that no plug-in of a catalogue has; `nearest` is the most similar one, or None."""
 
     def __init__(self, noun: str, name: str, known: list[str]) -> None:
         matches = get_close_matches(name, known, n=1, cutoff=0.5)
@@ -89,9 +87,7 @@ class UnknownKind(RaxalignError):
 
 
 class PluginFault(DataError):
-    """A plug-in from outside the package that cannot be used; the message begins with its file and
-    line.
-    """
+    """A plug-in from outside that cannot be used; the message begins with its file and line."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +161,7 @@ class Catalog(Mapping[str, Any]):
         )
 
     def items(self) -> Any:
-        """Return all plug-ins that can be loaded; one from outside that cannot is a warning
-        instead.
-        """
+        """Return all plug-ins that can be loaded; one from outside that cannot is a warning."""
         found = {}
         for kind in self:
             try:
@@ -255,9 +249,7 @@ _DECLARE = "Add a Measured of that name: it says which values are better, and in
 
 
 def _undeclared_main(plugin: Any) -> str:
-    """Return that a task does not declare its main metric; nothing where it does, and for other
-    plug-ins.
-    """
+    """Return that a task does not declare its main metric; nothing where it does, or for others."""
     main = getattr(plugin, "main_metric", None)
     if main is None or plugin.measured(main) is not None:
         return ""

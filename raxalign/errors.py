@@ -68,9 +68,7 @@ class GridError(RaxalignError):
 
 
 class DataError(RaxalignError):
-    """Bad input data; the message begins with the file and, where there is one, the 1-based
-    line.
-    """
+    """Bad input data; the message begins with the file and, if there is one, the 1-based line."""
 
     def __init__(
         self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = ""

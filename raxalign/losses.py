@@ -1,6 +1,4 @@
-"""What the losses of a training show: that it diverged, that it came to nothing, or that it was
-hardly begun.
-"""
+"""What the losses of a training show: that it diverged, came to nothing, or was hardly begun."""
 
 from __future__ import annotations
 

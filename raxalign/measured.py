@@ -1,6 +1,4 @@
-"""What a task measures: the names of its metrics, what each is, which values are better, and in
-which unit they are.
-"""
+"""What a task measures: the names of its metrics, what they are, better values, and units."""
 
 from __future__ import annotations
 

@@ -34,9 +34,7 @@ UNSPACED = (
 THAI_AM = "\u0e33\u0eb3"
 """Vowels that stand after their consonant and belong to it (UAX 29)."""
 Spacing = Literal["language", "blanks"]
-"""What divides given words in the text that an encoder reads: what their language writes, or a
-blank.
-"""
+"""What divides given words in the text that an encoder reads: as their language, or a blank."""
 _HANGUL_JAMO = range(0x3131, 0x318F)
 _NOT_BLANK = re.compile(r"\S+")
 

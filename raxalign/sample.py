@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from raxalign import lazy
+from raxalign.lazy import pc
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,8 +148,6 @@ def of_influence(units: Ints, value: float, influence: Floats) -> Sample:
 
 def of_labels(rows: pa.Table) -> Sample:
     """Return the sample of the share of rows whose `predicted` is their `label`."""
-    import pyarrow.compute as pc
-
     right = (
         pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
     )
@@ -217,9 +216,7 @@ def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:
 
 
 def parts_of(table: pa.Table) -> Ints:
-    """Return the number of each row's part (rows,): its model and its direction, over which a
-    metric is a mean.
-    """
+    """Return the number of each row's part (rows,): model and direction, which a mean is over."""
     parts = np.zeros(len(table), dtype=np.int64)
     for name in ("toward", "direction"):
         if name in table.column_names:
@@ -252,9 +249,7 @@ def _entries(table: pa.Table) -> tuple[Array, Array | None]:
 
 
 def _asked(directions: Array, words: Array) -> Array:
-    """The numbers of words as queries of directions: the words of two languages are never the
-    same.
-    """
+    """The numbers of words as queries of directions: words of two languages are never the same."""
     return numbered(np.char.add(np.char.add(directions.astype(str), "/"), words.astype(str)))
 
 
@@ -274,9 +269,7 @@ def units_of(table: pa.Table) -> Array:
 
 
 def _links(table: pa.Table, units: Array) -> Array | None:
-    """Return links from the examples of a group to its number, or None where each example is a unit
-    of its own.
-    """
+    """Return links from the examples of a group to its number, or None where each is alone."""
     if "id" not in table.column_names or not _GROUPS & set(table.column_names):
         return None
     examples = _numbers(table, "id")
@@ -311,8 +304,6 @@ def _models(table: pa.Table) -> Array:
 
 def unadapted(table: pa.Table) -> pa.Table:
     """Return the predictions of models that were not trained further on few examples."""
-    import pyarrow.compute as pc
-
     few = "shots" in table.column_names
     return table.filter(pc.equal(table["shots"], 0)) if few else table
 
@@ -321,8 +312,6 @@ def of_layers(rows: pa.Table, label: str = "") -> pa.Table:
     """Return the rows of one of the layers that a task lists (empty: of the last one, which is that
     of metrics without the name of a layer); all rows where it lists none.
     """
-    import pyarrow.compute as pc
-
     if "layers" not in rows.column_names or not len(rows):
         return rows
     return rows.filter(pc.equal(rows["layers"], label or rows["layers"].unique()[-1]))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 import raxalign
 from raxalign.catalog import FOLDERS, Catalog, UnknownKind, catalog
-from raxalign.config.params import BaseParams, models_in
+from raxalign.config.params import BaseParams, about, models_in
 
 KINDS = [(folder, kind) for folder in FOLDERS for kind in catalog(folder)]
 
@@ -60,8 +60,8 @@ def without_sentence(model, within=""):
     on what they are.
     """
     for name, field in model.model_fields.items():
-        about = field.description or ""
-        if not re.fullmatch(r"[A-Zε](?:(?!\. [A-Z]).)*\.", about) or about.count("`") % 2:
+        said = about(model, name)
+        if not re.fullmatch(r"[A-Zε](?:(?!\. [A-Z]).)*\.", said) or said.count("`") % 2:
             yield within + (field.alias or name)
         for part in models_in(field.annotation):
             yield from without_sentence(part, f"{within}{field.alias or name}.")
@@ -70,7 +70,7 @@ def without_sentence(model, within=""):
 @pytest.mark.parametrize(("folder", "kind"), KINDS)
 def test_every_option_says_in_a_sentence_what_it_is(folder, kind):
     assert list(without_sentence(catalog(folder)[kind].Params)) == [], (
-        "give each of them `Field(default, description=...)`"
+        "write a sentence under each of them"
     )
 
 

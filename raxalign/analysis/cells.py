@@ -1,6 +1,4 @@
-"""Cells: what a table shows, the mean of a metric over seeds, and over the languages of an ``each``
-grid.
-"""
+"""Cells: what a table shows, the mean of a metric over seeds and, in ``each`` grids, languages."""
 
 from __future__ import annotations
 

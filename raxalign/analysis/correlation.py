@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from raxalign.lazy import np, special
 from raxalign.sample import Floats
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Pearson's r and Spearman's rho of `n` points; both are None for less than three points, or
-    where one side does not vary.
-    """
+    """Pearson's r and Spearman's rho of `n` points; None of under three, or of a constant side."""
 
     pearson: float | None
     spearman: float | None
@@ -55,8 +52,6 @@ def correlate_groups(
     one degree less than there are groups. Counting all points as independent would make it too
     narrow, as those of one language go together.
     """
-    from scipy.special import stdtrit
-
     names = list(dict.fromkeys(groups))
     found = correlate(x, y)
     if found.pearson is None or len(names) < 3:
@@ -69,7 +64,7 @@ def correlate_groups(
         return GroupedCorrelation(found, len(names), None)
     zs = _fisher(np.array(without, np.float64))
     error = float(np.sqrt((len(zs) - 1) / len(zs) * np.square(zs - zs.mean()).sum()))
-    half = float(stdtrit(len(zs) - 1, 0.975)) * error
+    half = float(special.stdtrit(len(zs) - 1, 0.975)) * error
     middle = float(_fisher(np.array(found.pearson)))
     ends = float(np.tanh(middle - half)), float(np.tanh(middle + half))
     return GroupedCorrelation(found, len(names), ends)

@@ -22,11 +22,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, NOTHING, ONE_RUN, aligned, differences
 from raxalign.arrays import Floats
+from raxalign.lazy import np, special
 
 FEWEST = 4
 FEW_LANGUAGES = f"fewer than {FEWEST} languages show too little of how languages differ"
@@ -51,13 +50,11 @@ class LanguageSample:
         """The smallest true difference that four of five such tests find: its standard error times
         the sum of Student's quantiles of the level and of the power.
         """
-        from scipy.special import stdtrit
-
         if self.high is None or self.freedom is None:
             return None
-        critical = float(stdtrit(self.freedom, 1 - LEVEL / 2))
+        critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
         error = (self.high - self.difference) / critical
-        return error * (critical + float(stdtrit(self.freedom, 0.8)))
+        return error * (critical + float(special.stdtrit(self.freedom, 0.8)))
 
 
 def over_languages(
@@ -156,9 +153,7 @@ def _tested(
     difference: float, variance: float, freedom: float
 ) -> tuple[float, float, float, float]:
     """(low, high, p, degrees of freedom) of a difference by Student's t."""
-    from scipy.special import stdtr, stdtrit
-
     error = max(variance, NOTHING) ** 0.5
-    half = float(stdtrit(freedom, 1 - LEVEL / 2)) * error
-    p = 2 * float(stdtr(freedom, -abs(difference) / error))
+    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
+    p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
     return difference - half, difference + half, p, freedom

@@ -14,11 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from raxalign.analysis.significance import Spread, TrainedSide, noise_of
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, special
 
 POWER = 0.8
 MOST_RUNS = 1000
@@ -41,9 +40,7 @@ class Design:
     error: float
 
     def power(self, effect: float) -> float:
-        """Return the share of experiments that call a true difference real, in its direction or in
-        the other.
-        """
+        """Return the share of experiments that call a true difference real, in either direction."""
         from scipy.special import ndtr
 
         if self.error == 0:
@@ -62,14 +59,12 @@ class Design:
 
 def design(spread: Spread) -> Design:
     """Return what a comparison may find whose true variances are those of a spread."""
-    from scipy.special import gammaincinv
-
     places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
     places, shares = (places + 1) / 2, shares / 2
     choices = []
     for side in spread.trained:
         half = (side.runs - 1) / 2
-        sizes = gammaincinv(half, places) / half
+        sizes = special.gammaincinv(half, places) / half
         choices.append(
             [
                 (share, replace(side, between=side.between * size))

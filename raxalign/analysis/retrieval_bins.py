@@ -11,13 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from raxalign.lazy import np, pa
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "lexical-overlap": ("NUM", "PUNCT", "PROPN"),
@@ -126,9 +124,7 @@ def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict
 def tags_of_types(
     table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[str, str]
 ) -> list[str | None]:
-    """Return a tag for each row by the form of one side's word, as it is written or else
-    lower-cased.
-    """
+    """Return a tag for each row by the form of one side's word, as written or else lower-cased."""
     return [tags.get(word, tags.get(word.lower())) for word in table[side].to_pylist()]
 
 

@@ -15,9 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from raxalign.arrays import Floats, Ints
+from raxalign.lazy import np
 from raxalign.measured import Measured, undeclared
 from raxalign.sample import Sample
 
@@ -75,9 +74,7 @@ class Runs:
 
     @property
     def testable(self) -> bool:
-        """Whether the spread of what is chance can be seen: not in one run of something that has
-        chance.
-        """
+        """Whether the spread of what is chance can be seen: not in a single run that has chance."""
         return not self.chance or len(self.seeds) > 1
 
     def mean(self) -> float:
@@ -111,9 +108,7 @@ def mean_of(languages: Sequence[Runs]) -> Runs:
 
 
 def links_of(parts: Sequence[Sample] | Sequence[Runs]) -> Ints | None:
-    """Return the links of all together; samples of one test set have equal ones, which count
-    once.
-    """
+    """Return the links of all together; samples of one test set have the same, which count once."""
     given: list[Ints] = []
     for part in parts:
         if part.links is not None and not any(np.array_equal(part.links, known) for known in given):

@@ -7,6 +7,7 @@ from itertools import accumulate
 from statistics import median
 
 from raxalign.config.search import Pruner
+from raxalign.lazy import np
 
 RESAMPLES = 1000
 _LEVEL = 0.95
@@ -30,8 +31,6 @@ def expected_best(values: Sequence[float], most: int | None = None) -> list[floa
     >>> expected_best([0.0, 1.0])
     [0.5, 0.75]
     """
-    import numpy as np
-
     ordered = np.sort(np.asarray(values, dtype=float))
     below = np.arange(len(ordered) + 1) / len(ordered)
     count = np.arange(1, (most or len(ordered)) + 1)[:, None]
@@ -48,8 +47,6 @@ def expected_best_interval(
         values: The values of all trials.
         seed: The seed of the resampling.
     """
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     drawn = rng.choice(np.asarray(values, dtype=float), size=(RESAMPLES, len(values)))
     curves = np.array([expected_best(list(sample)) for sample in drawn])

@@ -27,17 +27,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-import numpy as np
-
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.arrays import Floats, Ints
+from raxalign.lazy import np, special
 
 LEVEL = 0.05
 ONE_RUN = "one run"
 ONE_EXAMPLE = "one example"
 NOTHING = 1e-24  # a variance that is rounding error alone
 _EXACT = 1e-9  # of a p-value at the end of an interval
-_STEPS = np.linspace(-18.0, 10.0, 37)  # log odds of the probabilities at which U is taken
+_STEPS = (-18.0, 10.0, 37)  # ends and number of the log odds at which U is taken
 _FINE = 4  # variances that are told apart, per factor of e
 
 
@@ -137,25 +136,21 @@ class Noise:
 
     def p(self, difference: float) -> float:
         """Return the two-sided p-value of a difference."""
-        from scipy.special import stdtr  # scipy.stats would start torch where that is a lazy stub
-
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
-        return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
+        return min(
+            1.0, 2 * float(self.weights @ special.stdtr(self.freedom, -abs(difference) / errors))
+        )
 
     def half(self, exact: float = _EXACT) -> float:
-        """Return the difference whose p-value is the level, within `exact` of it: half the width of
-        an interval.
-        """
-        from scipy.special import ndtri, stdtrit
-
+        """Return the difference whose p-value is the level, within `exact`: half an interval."""
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
         if len(errors) == 1:
-            return float(stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
+            return float(special.stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
         beyond = np.minimum(np.cumsum(self.weights[::-1])[::-1], 1.0)
         enough = beyond > LEVEL
         # p falls and is convex, so that secants from the left never step over its root
         at, p, last, p_last = 0.0, 1.0, 0.0, 1.0
-        after = float(np.max(errors[enough] * -ndtri(LEVEL / 2 / beyond[enough])))
+        after = float(np.max(errors[enough] * -special.ndtri(LEVEL / 2 / beyond[enough])))
         while p - LEVEL > exact and after > at:
             last, p_last, at = at, p, after
             p = self.p(at)
@@ -327,15 +322,13 @@ def _between(own: float, within: float, runs: int, weight: float) -> _Between:
     is all noise of the examples `within` runs, below which it cannot be. The steps between the
     quantiles are small where it is large.
     """
-    from scipy.special import expit, gammainc, gammaincinv
-
     half = (runs - 1) / 2
-    above = float(gammainc(half, own * half / within)) if within > 0 else 1.0
-    places = expit(_STEPS)
+    above = float(special.gammainc(half, own * half / within)) if within > 0 else 1.0
+    places = special.expit(np.linspace(*_STEPS))
     density = places * (1 - places)
     true = np.full(len(places), within)
     if above > _EXACT**2:
-        true = own * half / gammaincinv(half, above * places)
+        true = own * half / special.gammaincinv(half, above * places)
     true = np.maximum(np.append(true, within if within > 0 else true[-1]), within)
     shares = np.append(above * density / density.sum(), 1 - above)
     return _Between(true - within, shares, np.log(true * runs / weight**2))
@@ -401,9 +394,7 @@ def _wilson(value: float, noise: Noise) -> tuple[float, float]:
 
 
 def _quantile() -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(1 - LEVEL / 2))
+    return float(special.ndtri(1 - LEVEL / 2))
 
 
 def aligned(sides: Sequence[Runs]) -> list[Floats]:

@@ -70,9 +70,7 @@ _RARELY = 300_000  # new objects between two searches for garbage; Python's own 
 
 
 def _filled(arguments: list[str]) -> list[str]:
-    """Return the arguments with an empty value for a `--compare` that has none, which typer cannot
-    read.
-    """
+    """Return the arguments with an empty value for a bare `--compare`, which typer cannot read."""
     following = [*arguments[1:], "-"]
     return [
         "--compare=" if argument == "--compare" and value.startswith("-") else argument

@@ -1,6 +1,4 @@
-"""What a shell completes besides commands and options: kinds of plug-ins, and names of a grid
-file.
-"""
+"""What a shell completes besides commands and options: kinds of plug-ins, names of a grid file."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def starts(incomplete: str) -> list[str]:
 
 
 def names(what: str) -> Completer:
-    """Return what completes the names that the grid file of the command gives to its tasks or
-    languages.
-    """
+    """Return what completes the names that the command's grid file gives to tasks or languages."""
     return _among(lambda ctx: _named(ctx).get(what, ()))
 
 

@@ -98,9 +98,7 @@ def _tell_answer(opened: Opened) -> None:
 
 
 def _tell_end(finished: Finished, file: Path, option: str = "") -> None:
-    """Report how a grid ended, and how its results are shown (with an option); exit code 1 where
-    trials failed.
-    """
+    """Report how a grid ended, and how its results are shown; exit code 1 where trials failed."""
     from raxalign.errors import UNSTARTED
 
     if not finished.plan.trials:
@@ -179,9 +177,7 @@ def _print_plan(
 
 
 def _tell_doubts(plan_: Plan) -> None:
-    """Report what is doubtful about the text: too little of it, or sides that are not translations
-    of each other.
-    """
+    """Report what is doubtful about the text: too little of it, or sides that do not match."""
     from raxalign.plan.checks.bitexts import doubts, shortages
 
     for doubt in (*shortages(plan_), *doubts(plan_)):

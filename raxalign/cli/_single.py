@@ -1,6 +1,4 @@
-"""The commands that need no grid, or one encoder only: word pairs, one alignment, one evaluation,
-one export.
-"""
+"""The commands without a grid, or of one encoder: word pairs, alignment, evaluation, export."""
 
 from __future__ import annotations
 

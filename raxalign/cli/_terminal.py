@@ -116,9 +116,7 @@ def open_grids(files: Sequence[Path], storage: str | None, confirm: int | None) 
 
 
 def print_out(text: str) -> None:
-    """Print results to stdout at once. A reader that has closed the pipe (`| head`) is not an
-    error.
-    """
+    """Print results to stdout at once. A reader that has gone (`| head`) is not an error."""
     print_parts([text.rstrip("\n"), "\n"])
 
 

@@ -1,6 +1,4 @@
-"""The values of a file with their lines, and every fault of them, with the nearest right name where
-one is near.
-"""
+"""The values of a file with their lines, and their faults, with the nearest right name if any."""
 
 from __future__ import annotations
 

@@ -224,9 +224,7 @@ def _lines(node: Node, name: str = "") -> dict[str, int]:
 def _chosen(
     node: Node, known: list[str], pivot: str, faults: Faults
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A task's own languages: those of the grid, in its order, and others, which no method
-    aligns.
-    """
+    """A task's own languages: those of the grid, in its order, and others, which none aligns."""
     others: list[str] = []
     for item in node.items() if known else ():
         if not isinstance(item.value, str) or not is_code(item.value):
@@ -243,9 +241,7 @@ def _chosen(
 
 
 def read_pairs(node: Node, faults: Faults) -> PairsSpec:
-    """Read the word aligner with its options, and what is done with its links; after a fault the
-    options are none.
-    """
+    """Read the word aligner with its options, and what is done with its links."""
     entries, shared = node.entries(faults), key_names(PairsSettings)
     default = Node(DEFAULT_ALIGNER, node.line, "pairs.aligner", DEFAULT_ALIGNER)
     own = {name: entry for name, entry in entries.items() if name in shared}
@@ -287,9 +283,7 @@ def read_corpora(
 
 
 def _overridden(node: Node, base: Mapping[str, Node], faults: Faults) -> dict[str, Node]:
-    """Return the options of the corpus of a language. With another `source` the shared ones do not
-    apply.
-    """
+    """Return the options of the corpus of a language; with another `source` its own alone."""
     own = dict(node.entries(faults))
     for name in own.keys() & key_names(CorpusSettings):
         faults.add(own.pop(name), "is the same for all languages", "move it up, under `corpus`")

@@ -1,6 +1,4 @@
-"""Reading the options of a method: a list is an axis, a space is searched, and the points are the
-product.
-"""
+"""Reading the options of a method: a list is an axis, a space is searched; points are products."""
 
 from __future__ import annotations
 
@@ -54,9 +52,7 @@ class SearchedMethod:
         return built
 
     def written(self, values: Mapping[str, Value]) -> dict[str, Node]:
-        """Return the options as a file would have them with these values, each with the line of its
-        space.
-        """
+        """Return the options as a file would have them with these values, and the spaces' lines."""
         spaces = {space.name: space for space in self.spaces}
 
         def chosen(name: str, node: Node) -> Node:
@@ -124,9 +120,7 @@ def _product(
 
 
 def _axis(node: Node, faults: Faults) -> list[Node]:
-    """Return the values of an option; a list is an axis, and so is a list in a mapping. Values
-    differ, and none is a list.
-    """
+    """Return the values of an option; a list, in a mapping too, is an axis of different values."""
     if isinstance(node.value, dict):
         return _mappings(node, faults)
     if not isinstance(node.value, list):

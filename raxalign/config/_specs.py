@@ -1,6 +1,4 @@
-"""The content of a grid file, as values: every name is checked, every option is filled in, every
-path is absolute.
-"""
+"""The content of a grid file, as values: names checked, options filled in, paths absolute."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ OneToOne = bool | Literal["first"]
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder: its kind and options; `label` is its name in tables, different for every encoder
-    of a grid.
-    """
+    """An encoder: its kind and options; `label`, its name in tables, is different for each."""
 
     kind: str
     params: BaseParams
@@ -68,8 +64,10 @@ class PieceLimits(BaseParams):
 class Split(BaseParams):
     """`split`: the last `test` lines of a corpus, and the `dev` lines before those."""
 
-    test: int = Field(1024, ge=1, description="Number of lines.")
-    dev: int = Field(1024, ge=0, description="Number of lines.")
+    test: int = Field(1024, ge=1)
+    """Number of lines."""
+    dev: int = Field(1024, ge=0)
+    """Number of lines."""
 
 
 class CorpusSettings(BaseParams):
@@ -102,9 +100,7 @@ class PairsSettings(BaseParams):
 
 
 class PairsSpec(PairsSettings):
-    """How word pairs are made: the word aligner's kind and options, and what is done with its two
-    directions.
-    """
+    """How word pairs are made: the word aligner's kind and options, and what its links undergo."""
 
     kind: str
     params: BaseParams

@@ -1,6 +1,4 @@
-"""Mappings of a grid file as options models, and pydantic's errors as faults in plain words, each
-at its line.
-"""
+"""Mappings of a grid file as options models, and pydantic's errors as plain faults with lines."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from raxalign.config._faults import Faults, Node, nearest, suggestion
-from raxalign.config.params import models_in
+from raxalign.config.params import about, models_in
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -138,9 +136,7 @@ def _as_written(node: Node) -> Any:
 def _truths_for_numbers(
     model: type[BaseModel], entries: Mapping[str, Node], faults: Faults
 ) -> bool:
-    """Add faults of `true` where a number belongs (pydantic takes it for 1); whether there is
-    one.
-    """
+    """Add faults of `true` where a number belongs (pydantic takes it for 1); return if any."""
     before = len(faults)
     for name, field in key_names(model).items():
         entry, kinds = entries.get(name), {*alternatives(model.model_fields[field].annotation)}
@@ -177,9 +173,7 @@ def _translated(
 
 
 def _place(node: Node, detail: Any) -> tuple[Node, Node | None]:
-    """Return the deepest node of the file on the way to an error, and the node at which a union
-    forked.
-    """
+    """Return the deepest node of the file on the way to an error, and where a union forked."""
     fork = None
     for part in detail["loc"][: -1 if detail["type"] == "missing" else None]:
         inside = node.value
@@ -256,8 +250,6 @@ def _right_key(name: str, names: Mapping[str, str], also: Iterable[str] = ()) ->
 
 def _about(model: type[BaseModel] | None, name: str) -> str:
     """Describe an option by its declaration, where it has a description."""
-    field = model.model_fields.get(key_names(model).get(name, "")) if model else None
-    if field is None or not field.description:
-        return ""
-    sentence = field.description.rstrip(".")
+    field = key_names(model).get(name) if model else None
+    sentence = about(model, field).rstrip(".") if model and field else ""
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence

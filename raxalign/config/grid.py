@@ -137,9 +137,7 @@ def _plugins(path: Path, root: Node, faults: Faults) -> Iterator[tuple[PluginFil
 
 
 def _sections(root: Node, faults: Faults) -> dict[str, Node]:
-    """Return the sections that are there and not empty; one that is required and missing is a
-    fault.
-    """
+    """Return the sections that are there and not empty; a required one that is not is a fault."""
     entries = root.entries(faults)
     empty: tuple[Any, ...] = (None, {}, [])
     for name, node in entries.items():

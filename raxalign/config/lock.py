@@ -66,9 +66,7 @@ class Lock:
 
 @contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Let one process at a time read and write the lock files of a folder, where its file system
-    can.
-    """
+    """Let one process at a time use the lock files of a folder, where its file system can."""
     handle = None
     with suppress(OSError):  # writing says what is wrong with the folder
         handle = os.open(folder, os.O_RDONLY)

@@ -1,6 +1,4 @@
-"""Options of one plug-in from the command line: ``NAME=VALUE`` texts, checked as those of a grid
-file are.
-"""
+"""Options of one plug-in from the command line: ``NAME=VALUE``, checked as those of a grid file."""
 
 from __future__ import annotations
 

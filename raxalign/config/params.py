@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from raxalign.config.sources import DataPrefix, PathMarker
 
@@ -29,7 +33,8 @@ class BaseParams(BaseModel):
 
     A field that YAML names by a Python keyword is declared with an alias: ``reg_weight: float =
     Field(1.0, alias="lambda")``. Identity and YAML use the alias (`model_dump(by_alias=True)`),
-    code uses the field.
+    code uses the field. The sentence under a field says what it is, as `Field(description=...)`
+    does.
     """
 
     model_config = ConfigDict(
@@ -64,11 +69,29 @@ class BaseParams(BaseModel):
         return {fields[name].alias or name: value for name, value in later if name not in paths}
 
 
+def about(model: type[BaseModel], name: str) -> str:
+    """Return the sentence on a field: its description, or else the text under it; empty without."""
+    owner = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", {}))
+    return model.model_fields[name].description or _texts_under_fields(owner).get(name, "")
+
+
+@cache
+def _texts_under_fields(model: type) -> Mapping[str, str]:
+    """The texts under the fields of a class itself, each in one line, read from its source."""
+    try:
+        source = inspect.getsource(model)
+    except (OSError, TypeError):  # it has none, as in an interpreter
+        return {}
+    found, written = {}, ast.parse(textwrap.dedent(source)).body[0]
+    for field, below in pairwise(written.body if isinstance(written, ast.ClassDef) else ()):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
+    return found
+
+
 @cache
 def path_fields(model: type[BaseParams]) -> frozenset[str]:
-    """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, or an optional
-    one).
-    """
+    """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, or optional)."""
     marked = set()
     for name, field in model.model_fields.items():
         parts: list[Any] = [*field.metadata, field.annotation, *get_args(field.annotation)]
@@ -103,15 +126,14 @@ class Parts(BaseParams):
     Paths may hold ``{lang}`` and ``{pivot}``, and are completed as a single path is.
     """
 
-    train: DataPrefix = Field(description="Path of the training text.")
-    dev: DataPrefix | None = Field(
-        None, description="Path of the dev text (none: there is no dev set)."
-    )
-    test: DataPrefix = Field(description="Path of the test text.")
+    train: DataPrefix
+    """Path of the training text."""
+    dev: DataPrefix | None = None
+    """Path of the dev text (none: there is no dev set)."""
+    test: DataPrefix
+    """Path of the test text."""
 
     def paths(self) -> dict[str, str]:
-        """Return the paths by part, in the order in which the parts make up the corpus: training,
-        dev, test.
-        """
+        """Return the paths by part, in the order in which the parts make up the corpus."""
         paths = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: path for name, path in paths.items() if path is not None}

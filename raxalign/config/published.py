@@ -153,9 +153,7 @@ class PublishedTable(_Frozen):
 
 
 class Publication(_Frozen):
-    """The tables of one paper: `short` is how it is cited, `encoder` the labels of the encoder that
-    it measured.
-    """
+    """The tables of one paper: `short` is how it is cited, `encoder` the labels of its encoder."""
 
     paper: str
     short: str

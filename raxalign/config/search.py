@@ -22,25 +22,15 @@ class Pruner(BaseParams):
     moments at which it scores development sets to choose its weights.
     """
 
-    name: Literal["none", "asha", "median"] = Field(
-        "none",
-        description=(
-            "Which trials end early: `none`; `asha` (at a few rungs, those that are not among the"
-            " best; Li et al. 2020) or `median` (at each dev selection, those below the median;"
-            " Golovin et al. 2017)."
-        ),
-    )
-    warmup: int = Field(
-        0, ge=0, description="Number of dev selections of each trial at which it is not pruned."
-    )
-    startup: int = Field(
-        4,
-        ge=1,
-        description=(
-            "Number of other trials with a score at a dev selection without which nothing is pruned"
-            " there."
-        ),
-    )
+    name: Literal["none", "asha", "median"] = "none"
+    """Which trials end early: `none`; `asha` (at a few rungs, those that are not among the best; Li
+    et al. 2020) or `median` (at each dev selection, those below the median; Golovin et al. 2017).
+    """
+    warmup: int = Field(0, ge=0)
+    """Number of dev selections of each trial at which it is not pruned."""
+    startup: int = Field(4, ge=1)
+    """Number of other trials with a score at a dev selection without which nothing is pruned there.
+    """
     reduction: int | None = Field(
         None,
         ge=2,
@@ -78,59 +68,37 @@ _FORMS = "write for example `40 trials`, `90 min` or `6 h`"
 class Search(BaseParams):
     """Suggests values for the params that have a space, and judges them on development sets."""
 
-    sampler: Literal["tpe", "random", "qmc", "grid", "nsga2"] = Field(
-        "tpe",
-        description=(
-            "How values are suggested: `tpe` (learns from all trials so far, all params together),"
-            " `random`, `qmc` (a scrambled Sobol sequence, which covers the space evenly), `grid`"
-            " (equal distances) or `nsga2` (evolution, for two metrics)."
-        ),
-    )
-    trials: int | None = Field(
-        None, ge=1, description="How many trials each study has; the same as `budget: N trials`."
-    )
-    budget: str | None = Field(
-        None,
-        description=(
-            "What each study may spend, the same for every method: `40 trials`, or worker time such"
-            " as `6 h`, after which nothing more is suggested."
-        ),
-    )
-    timeout: str | None = Field(
-        None,
-        description=(
-            "After this time (`2 h`) one run of the search suggests nothing more. Run again, it"
-            " goes on."
-        ),
-    )
-    metric: tuple[str, ...] = Field(
-        min_length=1,
-        max_length=2,
-        description=(
-            "What trials are judged by: task/lang/metric, for example `xnli/avg_zero_shot/accuracy`"
-            " (`{lang}` and `{pivot}` stand for the study's languages). A list of two is judged by"
-            " both, and the study has a Pareto front."
-        ),
-    )
-    split: Literal["dev"] = Field(
-        "dev", description="Where the metric is measured: on development sets, and nowhere else."
-    )
-    confirm: int = Field(
-        5,
-        ge=0,
-        description=(
-            "How many fresh seeds the best point of each study is run again with. Only these runs'"
-            " test values are shown in tables."
-        ),
-    )
-    seed: int = Field(0, ge=0, description="The seed of the suggestions.")
-    pruner: Pruner = Field(
-        Pruner(),
-        description=(
-            "Which trials end before their trainings do: `asha`, `median`, or a mapping with"
-            " `name`, `warmup`, `startup` and `reduction`."
-        ),
-    )
+    sampler: Literal["tpe", "random", "qmc", "grid", "nsga2"] = "tpe"
+    """How values are suggested: `tpe` (learns from all trials so far, all params together),
+    `random`, `qmc` (a scrambled Sobol sequence, which covers the space evenly), `grid` (equal
+    distances) or `nsga2` (evolution, for two metrics).
+    """
+    trials: int | None = Field(None, ge=1)
+    """How many trials each study has; the same as `budget: N trials`."""
+    budget: str | None = None
+    """What each study may spend, the same for every method: `40 trials`, or worker time such as
+    `6 h`, after which nothing more is suggested.
+    """
+    timeout: str | None = None
+    """After this time (`2 h`) one run of the search suggests nothing more. Run again, it goes on.
+    """
+    metric: tuple[str, ...] = Field(min_length=1, max_length=2)
+    """What trials are judged by: task/lang/metric, for example `xnli/avg_zero_shot/accuracy`
+    (`{lang}` and `{pivot}` stand for the study's languages). A list of two is judged by both, and
+    the study has a Pareto front.
+    """
+    split: Literal["dev"] = "dev"
+    """Where the metric is measured: on development sets, and nowhere else."""
+    confirm: int = Field(5, ge=0)
+    """How many fresh seeds the best point of each study is run again with. Only these runs' test
+    values are shown in tables.
+    """
+    seed: int = Field(0, ge=0)
+    """The seed of the suggestions."""
+    pruner: Pruner = Pruner()
+    """Which trials end before their trainings do: `asha`, `median`, or a mapping with `name`,
+    `warmup`, `startup` and `reduction`.
+    """
 
     @field_validator("metric", mode="before")
     @classmethod

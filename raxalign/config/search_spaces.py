@@ -75,9 +75,7 @@ class Space:
         return self.tidy(self.low + share * (self.high - self.low))
 
     def values(self, most: int) -> list[Value]:
-        """Return all choices, or at most `most` values of a range at equal distances, its ends
-        included.
-        """
+        """Return all choices, or at most `most` values of a range, evenly from end to end."""
         if self.kind == "choice":
             return list(self.choices)
         if self.kind == "int" and self.high - self.low < most:

@@ -52,9 +52,7 @@ def parse(path: Path | str, text: str, faults: Faults) -> Node:
 
 
 def written(grid: Mapping[str, Any]) -> str:
-    """Return the text of a grid file that holds a mapping. Raises `GridError` for what YAML cannot
-    hold.
-    """
+    """Return the text of a grid file with this content. Raises `GridError` for what is not YAML."""
     stream, yaml = StringIO(), YAML(pure=True)
     yaml.default_flow_style = False
     try:
@@ -218,9 +216,7 @@ class Builder:
 
 
 def _number(text: str, tag: str) -> int | float | str:
-    """A number of YAML 1.2 (a base is marked by 0x, 0o or 0b); a text that only looks like one
-    stays a text.
-    """
+    """A number of YAML 1.2 (bases are marked by 0x, 0o or 0b); what only looks like one is text."""
     digits = text.replace("_", "").lower()
     try:
         if tag == "int":

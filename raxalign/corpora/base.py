@@ -87,9 +87,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the outside data of one language pair, by name; empty where the corpus makes its
-        own text. Opens nothing.
-        """
+        """Return the outside data of one language pair, by name; empty without. Opens nothing."""
 
     @abstractmethod
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
@@ -144,12 +142,10 @@ class FileCorpus(Corpus):
     class Params(Corpus.Params):
         """The options of all corpora of local text files."""
 
-        path: DataPath | Parts = Field(
-            description=(
-                "Path of the file, or of one for each of `train`, `dev` and `test`; it may hold"
-                " `{lang}` and `{pivot}`."
-            )
-        )
+        path: DataPath | Parts
+        """Path of the file, or of one for each of `train`, `dev` and `test`; it may hold `{lang}`
+        and `{pivot}`.
+        """
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
         codes: Annotated[dict[str, str] | ListName, LATER] = Field(
             default_factory=dict, description=CODES.format("files'")
@@ -164,9 +160,7 @@ class FileCorpus(Corpus):
         """Return the sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
 
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the parts in order: training, dev, test; `WHOLE` alone for a corpus
-        that is one.
-        """
+        """Return the names of the parts in order: training, dev, test; `WHOLE` of one without."""
         path = self.params.path
         return tuple(path.paths()) if isinstance(path, Parts) else (WHOLE,)
 
@@ -181,9 +175,7 @@ class FileCorpus(Corpus):
         return own_code(lang, self.params.codes)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """Yield the sentence pairs of all parts in order, streamed; ids run on from one part to the
-        next.
-        """
+        """Yield the sentence pairs of all parts in order, streamed; ids run on between parts."""
         first = 0
         for part in self.parts():
             number = -1
@@ -207,7 +199,5 @@ class FileCorpus(Corpus):
 
 
 def source_name(part: str, name: str) -> str:
-    """Return the name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of
-    a part.
-    """
+    """Return the name of a file of a part in `sources`: ``source``, or ``dev/source`` of a part."""
     return f"{part}/{name}" if part else name

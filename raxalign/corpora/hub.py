@@ -1,6 +1,4 @@
-"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files of the same
-form.
-"""
+"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files like them."""
 
 from __future__ import annotations
 
@@ -39,25 +37,20 @@ class Hub(Corpus):
         field leads into it (``translation.de``).
         """
 
-        dataset: str | None = Field(None, description="Name of the dataset on the hub.")
-        path: DataPath | None = Field(
-            None,
-            description="Local file, or folder of files that are read in the order of their names.",
-        )
-        config: str | None = Field(
-            None, description="Name of the dataset's configuration (none: its default one)."
-        )
-        split: str = Field("train", description="Split of the dataset that is read.")
-        revision: str = Field(
-            "main", description="Branch, tag or commit of the dataset; a commit pins its files."
-        )
-        source_field: str = Field(
-            "translation.{lang}",
-            description="Field of a row that holds the other language's sentence.",
-        )
-        target_field: str = Field(
-            "translation.{pivot}", description="Field of a row that holds the pivot's sentence."
-        )
+        dataset: str | None = None
+        """Name of the dataset on the hub."""
+        path: DataPath | None = None
+        """Local file, or folder of files that are read in the order of their names."""
+        config: str | None = None
+        """Name of the dataset's configuration (none: its default one)."""
+        split: str = "train"
+        """Split of the dataset that is read."""
+        revision: str = "main"
+        """Branch, tag or commit of the dataset; a commit pins its files."""
+        source_field: str = "translation.{lang}"
+        """Field of a row that holds the other language's sentence."""
+        target_field: str = "translation.{pivot}"
+        """Field of a row that holds the pivot's sentence."""
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
         codes: Annotated[dict[str, str] | ListName, LATER] = Field(
             default_factory=dict, description=CODES.format("dataset's")

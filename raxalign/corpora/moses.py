@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field
-
 from raxalign.config.params import Parts
 from raxalign.config.sources import DataPrefix, LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
@@ -16,10 +14,6 @@ from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed,
 from raxalign.errors import DataError
 
 _SIDE = "{side}"
-_PATH = (
-    "Path that both files share up to their extension, the code of the language; or the whole path,"
-    " with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`."
-)
 
 
 class Moses(FileCorpus):
@@ -41,14 +35,15 @@ class Moses(FileCorpus):
         in a file's name stands for what is not the same in both (`ref` and `src`).
         """
 
-        path: DataPrefix | Parts = Field(description=_PATH)
+        path: DataPrefix | Parts
+        """Path that both files share up to their extension, the code of the language; or the whole
+        path, with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`.
+        """
 
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the two files of each part, as `source` (the other language) and `target` (the
-        pivot).
-        """
+        """Return the files of each part: `source` (the other language) and `target` (the pivot)."""
         return {
             source_name(part, name): LocalFile(plain_or_packed(self._file(part, code, lang, pivot)))
             for part in self.parts()
@@ -75,9 +70,7 @@ class Moses(FileCorpus):
             yield from read_parallel((source_file, source), (target_file, target))
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
-        """Count the lines of the pivot's file up to `enough`, of the training part where there are
-        parts.
-        """
+        """Count the lines of the pivot's file up to `enough`, of the training part if any."""
         return count_lines(plain_or_packed(self._file(self.parts()[0], pivot, lang, pivot)), enough)
 
     def _file(self, part: str, code: str, lang: str, pivot: str) -> Path:

@@ -17,16 +17,13 @@ from pydantic import Field, field_validator, model_validator
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
+from raxalign.corpora.readers.download import download
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)")
-_CODES = (
-    "OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they"
-    " differ from those of the grid."
-)
 _KNOWN_VERSIONS = """Books=v1 DGT=v2019 ECB=v1 EMEA=v3 EUbookshop=v2 Europarl=v8
 GlobalVoices=v2018q4 GNOME=v1 JRC-Acquis=v3.0 KDE4=v2 MultiUN=v1 OpenSubtitles=v2018 QED=v2.0a
 SETIMES=v2 Tanzil=v1 Tatoeba=v2023-04-12 TED2020=v1 UNPC=v1.0 WikiMatrix=v1 wikimedia=v20230407"""
@@ -49,23 +46,18 @@ class Opus(Corpus):
         not part of the identity, and neither is `sha256`, which the file's digest replaces.
         """
 
-        corpus: str = Field(
-            min_length=1, description="Name of the corpus in OPUS, or several names joined by `+`."
-        )
-        version: str | dict[str, str] = Field(
-            default_factory=dict,
-            description="Version of the corpus, which may be left out for well-known ones.",
-        )
-        sha256: str | dict[str, str] = Field(
-            default_factory=dict, description="SHA-256 that the downloaded zip file must have."
-        )
-        codes: dict[str, str] = Field(default_factory=dict, description=_CODES)
-        base_url: str | None = Field(
-            None,
-            description=(
-                "Server of OPUS, or a local folder of the same layout (none: the public server)."
-            ),
-        )
+        corpus: str = Field(min_length=1)
+        """Name of the corpus in OPUS, or several names joined by `+`."""
+        version: str | dict[str, str] = Field(default_factory=dict)
+        """Version of the corpus, which may be left out for well-known ones."""
+        sha256: str | dict[str, str] = Field(default_factory=dict)
+        """SHA-256 that the downloaded zip file must have."""
+        codes: dict[str, str] = Field(default_factory=dict)
+        """OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they
+        differ from those of the grid.
+        """
+        base_url: str | None = None
+        """Server of OPUS, or a local folder of the same layout (none: the public server)."""
 
         @field_validator("base_url")
         @classmethod
@@ -167,11 +159,7 @@ class Opus(Corpus):
         return "-".join(sorted((self._code(lang), self._code(pivot))))
 
     def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
-        """The place of a zip file (downloaded first, unless `base_url` is a folder), and its
-        SHA-256.
-        """
-        from raxalign.corpora.readers.download import download
-
+        """The place of a zip file (downloaded, unless `base_url` is a folder) and its SHA-256."""
         version = self.params.versions[name]
         base = self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
         remote = f"{base.rstrip('/')}/OPUS-{name}/{version}/moses/{pair}.txt.zip"

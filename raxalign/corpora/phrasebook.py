@@ -25,8 +25,10 @@ class PhrasebookCorpus(Corpus):
     class Params(Corpus.Params):
         """The sentence pairs of a smaller `size` are the first ones of a larger."""
 
-        size: int = Field(12_000, ge=1, description="Number of sentence pairs.")
-        seed: int = Field(0, ge=0, description="Seed that the sentences were drawn by.")
+        size: int = Field(12_000, ge=1)
+        """Number of sentence pairs."""
+        seed: int = Field(0, ge=0)
+        """Seed that the sentences were drawn by."""
 
         @model_validator(mode="after")
         def _there(self) -> PhrasebookCorpus.Params:

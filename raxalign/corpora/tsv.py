@@ -35,17 +35,15 @@ class Tsv(FileCorpus):
 
         source_column: int | str = Field(0, description=_COLUMN.format("other language"))
         target_column: int | str = Field(1, description=_COLUMN.format("pivot"))
-        header: bool = Field(False, description="Whether the first line names the columns.")
-        delimiter: str = Field(
-            "\t", min_length=1, description="What divides columns, one character or several."
-        )
+        header: bool = False
+        """Whether the first line names the columns."""
+        delimiter: str = Field("\t", min_length=1)
+        """What divides columns, one character or several."""
 
         @model_validator(mode="before")
         @classmethod
         def _keep_the_tab(cls, values: object) -> object:
-            """Options are stripped of white space, which would leave nothing of a tab that is
-            given.
-            """
+            """Options are stripped of white space, which would leave nothing of a tab."""
             if isinstance(values, dict) and values.get("delimiter") == "\t":
                 return {name: value for name, value in values.items() if name != "delimiter"}
             return values

@@ -6,16 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.run import Precision
 from raxalign.config.sources import Source
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.folder import Footprint
-    from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors
-    from raxalign.train.runtime import Runtime
+from raxalign.encoders.models.folder import Footprint
+from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, assemble
+from raxalign.train.runtime import Runtime
 
 
 class Encoder(ABC):
@@ -40,8 +38,6 @@ class Encoder(ABC):
         self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
-        from raxalign.encoders.models.vectors import assemble
-
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
         return assemble(sentences, batches, len(layers), self.hidden_size)
 

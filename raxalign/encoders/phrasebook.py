@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, config_depth, config_footprint, read_config
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 
 FOLDER = Path(__file__).parent / "weights" / "phrasebook"
 """The folder of the encoder, in Hugging Face's form."""
@@ -46,6 +44,4 @@ class Phrasebook(EncoderKind):
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:  # noqa: ARG002
         """The encoder, in single precision."""
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         return TransformerEncoder.from_folder(FOLDER, device=device)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, footprint_of
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.errors import RaxalignError
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -59,8 +57,6 @@ class Scratch(EncoderKind):
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
         """The encoder that `build` left in ``inputs.folder``."""
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         if inputs.folder is None:
             raise RaxalignError("a scratch encoder has to be built before it is loaded")
         return TransformerEncoder.from_folder(Path(inputs.folder).absolute(), device=device)

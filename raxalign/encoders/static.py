@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
+from raxalign.encoders.models.static import Lookup, StaticEncoder
 from raxalign.encoders.training.params import LANG, StaticParams
+from raxalign.encoders.training.static import train
 from raxalign.errors import RaxalignError
 from raxalign.extras import missing
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.static import StaticEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -76,15 +75,11 @@ class Static(EncoderKind):
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
         """Train the vectors and write them. Raises `RaxalignError` where there is no text."""
-        from raxalign.encoders.training.static import train
-
         vocabulary = inputs.locations.get("vocabulary")
         return train(self.params, inputs.text, Path(vocabulary) if vocabulary else None, folder)
 
     def load(self, inputs: EncoderInputs, device: str) -> StaticEncoder:
         """The vectors that `build` left in ``inputs.folder``, or those of the files."""
-        from raxalign.encoders.models.static import Lookup, StaticEncoder
-
         for fault in self.check():
             raise RaxalignError(fault)
         if self.params.vectors is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
 
@@ -25,12 +25,11 @@ from raxalign.encoders.models.folder import (
     read_config,
 )
 from raxalign.encoders.models.hub import NAMES, NO_NAME, cached_config, fetched_config, hub_revision
+from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
 _NO_HEAD = "none"
@@ -215,9 +214,6 @@ class Transformer(EncoderKind):
         """The encoder; a hub name is opened at the revision in its key. Raises `RaxalignError`
         for `bidirectional` with what is not a decoder.
         """
-        from raxalign.encoders.models.model_inputs import make_bidirectional
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         name, revision = str(self._folder()), None
         if not self._is_folder():
             name = self.params.name

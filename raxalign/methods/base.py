@@ -6,18 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.measured import Motion
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import Pooling
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,7 @@ class Method(ABC):
         """Which of bitext, links and text `align` reads."""
 
     def canonical(self) -> dict[str, Any]:
-        """Return the params (YAML names, defaults filled in, no paths) without those that others'
-        values make idle.
-        """
+        """Return the params (YAML names, defaults filled in, no paths) without idle ones."""
         given, idle = self.params.identity(), self.idle()
         return {name: value for name, value in given.items() if name not in idle}
 
@@ -139,9 +135,7 @@ class Method(ABC):
         return set()
 
     def shown(self) -> dict[str, Any]:
-        """Return the params as tables show them: the canonical ones, and the names of the files
-        that the grid gives.
-        """
+        """Return the params as tables show them: the canonical ones, and the names of files."""
         shown = dict(self.canonical())
         for name in sorted(path_fields(type(self.params)) & self.params.model_fields_set):
             value = getattr(self.params, name)
@@ -205,8 +199,6 @@ class Method(ABC):
         """Reads the outside files that `align` will read, as it reads them, before anything is
         trained, and yields what was found in each: here, the dictionaries among the `sources`.
         """
-        from raxalign.corpora.readers.inspection import read_dictionaries
-
         sources = {lang: self.sources(lang, pivot) for lang in languages}
         swap = bool(getattr(self.params, "swap", False))
         return read_dictionaries(sources, pivot, swap=swap)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from raxalign.encoders.models.aligned import Affine
 from raxalign.measured import Motion
 from raxalign.methods.families.text import TextMethod
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import Affine
-    from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.statistics.moments import TextMoments
 
 
 @final
@@ -39,6 +37,4 @@ class Centering(TextMethod):
 
     def maps(self, moments: TextMoments) -> Iterable[Affine]:
         """Return the shift of each layer."""
-        from raxalign.encoders.models.aligned import Affine
-
         return map(Affine, moments.means())

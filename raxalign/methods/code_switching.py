@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, final
+from typing import Annotated, final
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
+from raxalign.corpora.text.dataset import vocabulary
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
+from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.switching import Entries, SwitchableText, read_switchable, switched_rows
 from raxalign.train.chance import MIXING
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.rows.sentences import Rows
-    from raxalign.train.objective import Step
+from raxalign.train.objective import Step
 
 
 @final
@@ -56,25 +56,15 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
     class Params(MaskedLMParams):
         """Training is by AdamW."""
 
-        dictionary: DataPath = Field(
-            description=(
-                "File of a dictionary, two words per line, the pivot's last; its path may hold"
-                " `{lang}` and `{pivot}`."
-            )
-        )
+        dictionary: DataPath
+        """File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}`
+        and `{pivot}`.
+        """
         swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
-        sentence_share: float = Field(
-            1.0, ge=0, le=1, description="Probability that words of a sentence are changed at all."
-        )
-        switch_share: float = Field(
-            0.5,
-            ge=0,
-            le=1,
-            description=(
-                "Probability that a word of such a sentence is changed, where the dictionary"
-                " has it."
-            ),
-        )
+        sentence_share: float = Field(1.0, ge=0, le=1)
+        """Probability that words of a sentence are changed at all."""
+        switch_share: float = Field(0.5, ge=0, le=1)
+        """Probability that a word of such a sentence is changed, where the dictionary has it."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params
@@ -132,8 +122,6 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         return read_switchable(encoder, folders, self._dictionaries(inputs), pivot, *sizes)
 
     def _dictionaries(self, inputs: MethodInputs) -> Entries:
-        from raxalign.corpora.readers.dictionary import read_dictionary
-
         return {
             lang: read_dictionary(inputs.files["dictionary"][lang], swap=self.params.swap)
             for lang in inputs.languages
@@ -154,9 +142,6 @@ def _entries_in_text(
     dictionaries: Entries, inputs: MethodInputs, *, swap: bool
 ) -> dict[str, dict[str, int]]:
     """For each language its different entries, and how many have both words in the texts."""
-    from raxalign.corpora.readers.dictionary import found_entries
-    from raxalign.corpora.text.dataset import vocabulary
-
     pivot, counts = vocabulary(inputs.text[inputs.pivot], "words"), {}
     for lang, entries in dictionaries.items():
         path = inputs.files["dictionary"][lang]

@@ -6,19 +6,21 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.flat_pieces import CHUNK
+from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Layer, parse_layers
+from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
@@ -26,12 +28,9 @@ from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import Bitexts, Sentences, tokenise
 from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
 from raxalign.train.devices import to_device
+from raxalign.train.loop import Fitted
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.loop import Fitted
 
 
 @final
@@ -62,12 +61,10 @@ class Distillation(TrainedMethod["Lessons"]):
         the layer that is trained.
         """
 
-        teacher: DataPath | None = Field(
-            None, description=("Hugging Face folder of the teacher (none: the original encoder).")
-        )
-        teacher_pooling: SentencePooling | None = Field(
-            None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."
-        )
+        teacher: DataPath | None = None
+        """Hugging Face folder of the teacher (none: the original encoder)."""
+        teacher_pooling: SentencePooling | None = None
+        """What the teacher's vector of a sentence is (none: as in `pooling`)."""
         learning_rate: LearningRate[float] = 2e-5
         batch_size: int = Field(64, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 5
@@ -89,8 +86,6 @@ class Distillation(TrainedMethod["Lessons"]):
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
         """Return the files of the teacher's folder. Raises `DataError` where it has no encoder."""
-        from raxalign.encoders.transformer import Transformer
-
         if self.params.teacher is None:
             return {}
         if not Path(self.params.teacher).is_dir():
@@ -124,8 +119,6 @@ class Distillation(TrainedMethod["Lessons"]):
         """Return the teacher of the pivot's sentences of some bitexts. Of a folder of
         sentence-transformers the transformer alone is read.
         """
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         params, teacher = self.params, encoder
         layers = parse_layers(params.layers, encoder.n_layers)
         if params.teacher is not None:
@@ -156,16 +149,12 @@ class Teacher:
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of some sentences, (N, H), without gradient and without dropout."""
-        from raxalign.encoders.models.transformer import evaluating
-
         with torch.no_grad(), evaluating(self.encoder.model):
             states = read_states(self.encoder, self.sentences, rows, self.layers)
             return pool_sentences(states, self.pooling)
 
     def all_vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of many sentences, on the CPU."""
-        from raxalign.encoders.models.pieces import token_batches
-
         vectors_NH = torch.empty(len(rows), self.encoder.hidden_size)
         lengths = self.sentences.row_lengths(rows)
         for chosen in token_batches(lengths, self.encoder.batch_tokens):

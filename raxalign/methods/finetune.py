@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
 from raxalign.config.params import LATER
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
@@ -23,9 +24,6 @@ from raxalign.methods.rows.states import Spans, lay_out, real_gap
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]
@@ -49,23 +47,6 @@ _PROFILES: Profiles = {
     "released": _RELEASED,
     "sane": {**_RELEASED, "part": 0, "shuffle": True},
 }
-
-_LAYERS = (
-    "Layers over which the loss is summed: `last`, one number or a range such as `9-12` (0: the"
-    " embeddings)."
-)
-_ALIGN_TARGET = (
-    "What a word is drawn towards, g in the formula: the vector of the encoder in training"
-    " (`live`), or that of its start (`frozen`)."
-)
-_REDUCTION = (
-    "Whether distances are summed over words (`sum`), or averaged over words and, where they are"
-    " squared, over coordinates (`mean`)."
-)
-_PART = (
-    "Sentence pairs over which one mean is taken with `reduction: mean`; the means of a batch are"
-    " then summed (0: one mean over the batch)."
-)
 
 
 @final
@@ -103,47 +84,44 @@ class Finetune(TrainedMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
-        reg_weight: float = Field(
-            1.0,
-            alias="lambda",
-            ge=0,
-            allow_inf_nan=False,
-            description="Weight of the regulariser, λ in the formula.",
-        )
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+        """Weight of the regulariser, λ in the formula."""
         learning_rate: LearningRate[float] = 5e-5
-        batch_size: int | None = Field(
-            None, ge=1, description="Sentence pairs of each language per training step."
-        )
+        batch_size: int | None = Field(None, ge=1)
+        """Sentence pairs of each language per training step."""
         epochs: Epochs = 1
         warmup: Warmup[float] = 0.1
         schedule: Annotated[RateSchedule, LATER] = "constant"
         betas: Annotated[Betas, LATER] = "0.9 0.98"
         eps: Annotated[Epsilon[float], LATER] = 1e-9
-        layers: Layers = Field("last", description=_LAYERS)
+        layers: Layers = "last"
+        """Layers over which the loss is summed: `last`, one number or a range such as `9-12` (0:
+        the embeddings).
+        """
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
         direction: Literal["to-pivot", "to-other"] = Field(
             "to-pivot", description=wording.DIRECTION
         )
-        norm: Norm = Field(
-            "squared",
-            description=(
-                "The distance d in the formula: the Euclidean distance (`plain`) or its square"
-                " (`squared`)."
-            ),
-        )
-        align_target: Literal["live", "frozen"] | None = Field(None, description=_ALIGN_TARGET)
-        reduction: Reduction | None = Field(None, description=_REDUCTION)
-        special_pairs: bool | None = Field(
-            None, description="Whether [CLS] and [SEP] of a sentence pair count as linked words."
-        )
-        part: int | None = Field(None, ge=0, description=_PART)
-        shuffle: bool | None = Field(
-            None,
-            description=(
-                "Whether sentence pairs are read in random order, rather than in that of the"
-                " corpus."
-            ),
-        )
+        norm: Norm = "squared"
+        """The distance d in the formula: the Euclidean distance (`plain`) or its square
+        (`squared`).
+        """
+        align_target: Literal["live", "frozen"] | None = None
+        """What a word is drawn towards, g in the formula: the vector of the encoder in training
+        (`live`), or that of its start (`frozen`).
+        """
+        reduction: Reduction | None = None
+        """Whether distances are summed over words (`sum`), or averaged over words and, where they
+        are squared, over coordinates (`mean`).
+        """
+        special_pairs: bool | None = None
+        """Whether [CLS] and [SEP] of a sentence pair count as linked words."""
+        part: int | None = Field(None, ge=0)
+        """Sentence pairs over which one mean is taken with `reduction: mean`; the means of a batch
+        are then summed (0: one mean over the batch).
+        """
+        shuffle: bool | None = None
+        """Whether sentence pairs are read in random order, rather than in that of the corpus."""
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pydantic import Field
 
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.text import TextMethod
@@ -19,13 +21,9 @@ from raxalign.methods.statistics.moments import (
 )
 from raxalign.methods.statistics.procrustes import rotations, support
 from raxalign.pairing.schema import read_pairs
+from raxalign.train.runtime import Runtime
 
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
-    from raxalign.train.runtime import Runtime
-
-    Chains = list[tuple[Unit | Affine, ...]]
+Chains = list[tuple[Unit | Affine, ...]]
 
 
 @final
@@ -50,13 +48,10 @@ class IterativeNormalization(TextMethod):
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
-        rounds: int = Field(
-            5, ge=1, description="Times that vectors are brought to length one and centred."
-        )
-        rotate: bool = Field(
-            False,
-            description="Whether a rotation over word pairs follows, as in the method `rotation`.",
-        )
+        rounds: int = Field(5, ge=1)
+        """Times that vectors are brought to length one and centred."""
+        rotate: bool = False
+        """Whether a rotation over word pairs follows, as in the method `rotation`."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
 
     params: Params
@@ -73,8 +68,6 @@ class IterativeNormalization(TextMethod):
         """Return the encoder with a chain of steps for each language and layer. Raises
         `RaxalignError` for text without words, or no word pairs.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-
         reading = self.word_reading(encoder, runtime)
         layers = reading.layers
         chains: dict[str, Chains] = {}
@@ -98,8 +91,6 @@ class IterativeNormalization(TextMethod):
         self, reading: WordReading, inputs: MethodInputs, lang: str
     ) -> tuple[Chains, int]:
         """The steps of one language for each layer, and the number of its words."""
-        from raxalign.encoders.models.aligned import Affine, Unit
-
         chains: Chains = [(Unit(),)] * len(reading.layers)
         words = 0
         for _ in range(self.params.rounds):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from raxalign.encoders.models.aligned import Affine
 from raxalign.lazy import torch
 from raxalign.methods.families.text import JointTextMethod
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import Affine
-    from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.statistics.moments import TextMoments
 
 _NO_VARIANCE = 1e-10
 """Variances below this share of the largest one, and what is left of a difference of means after a
@@ -44,8 +42,6 @@ class Leace(JointTextMethod):
 
     def joint_maps(self, found: Sequence[TextMoments]) -> Iterator[Affine]:
         """Yield the erasure of each layer."""
-        from raxalign.encoders.models.aligned import Affine
-
         seconds = []
         for moments in found:
             assert moments.gram_LHH is not None

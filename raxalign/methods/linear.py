@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pydantic import Field
 
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, Transform
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import (
@@ -19,10 +21,6 @@ from raxalign.methods.families.word_map import (
 )
 from raxalign.methods.statistics.moments import Moments
 from raxalign.methods.statistics.procrustes import support
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, Transform
 
 _ROUNDING = 1e-12  # eigenvalues of X^T X below this share of the largest one count as zero
 
@@ -52,16 +50,10 @@ class Linear(WordMapMethod):
         alone.
         """
 
-        center: bool = Field(
-            False,
-            description="Whether the centroids of the word pairs are mapped onto each other too.",
-        )
-        ridge: float = Field(
-            0.0,
-            ge=0,
-            allow_inf_nan=False,
-            description="Weight of the squared norm of W, which holds the matrix small (0: none).",
-        )
+        center: bool = False
+        """Whether the centroids of the word pairs are mapped onto each other too."""
+        ridge: float = Field(0.0, ge=0, allow_inf_nan=False)
+        """Weight of the squared norm of W, which holds the matrix small (0: none)."""
 
     params: Params
 
@@ -91,8 +83,6 @@ class Linear(WordMapMethod):
 
     def _steps(self, pairs: Moments, squares: list[torch.Tensor]) -> list[Affine]:
         """Return the map of each layer."""
-        from raxalign.encoders.models.aligned import Affine
-
         center = self.params.center
         weights = [
             least_squares(square / pairs.count, cross / pairs.count, self.params.ridge)

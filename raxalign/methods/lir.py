@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pydantic import Field
 
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod, without_span
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
-    from raxalign.methods.statistics.moments import TextMoments
-    from raxalign.train.runtime import Runtime
+from raxalign.methods.statistics.moments import TextMoments
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -39,11 +37,8 @@ class Lir(TextMethod):
     class Params(TextMethod.Params):
         """The directions are those of the words of the sentences that are read."""
 
-        rank: int = Field(
-            1,
-            ge=1,
-            description="Number of directions that are taken out of each language's vectors.",
-        )
+        rank: int = Field(1, ge=1)
+        """Number of directions that are taken out of each language's vectors."""
 
     params: Params
 
@@ -60,8 +55,6 @@ class Lir(TextMethod):
 
     def maps(self, moments: TextMoments) -> list[Affine]:
         """Return the projection of each layer."""
-        from raxalign.encoders.models.aligned import Affine
-
         assert moments.gram_LHH is not None
         rank = self.params.rank
         return [Affine(weight=without_directions(gram_HH, rank)) for gram_HH in moments.gram_LHH]

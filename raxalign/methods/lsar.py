@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from pydantic import Field
 
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import JointTextMethod, without_span
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
-    from raxalign.methods.statistics.moments import TextMoments
-    from raxalign.train.runtime import Runtime
-
-_RANK = (
-    "Dimensions of the subspace: at most the number of languages, the pivot included, less one"
-    " (none: as many as that)."
-)
+from raxalign.methods.statistics.moments import TextMoments
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -44,7 +37,10 @@ class Lsar(JointTextMethod):
     class Params(JointTextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
-        rank: int | None = Field(None, ge=1, description=_RANK)
+        rank: int | None = Field(None, ge=1)
+        """Dimensions of the subspace: at most the number of languages, the pivot included, less one
+        (none: as many as that).
+        """
 
     params: Params
 
@@ -62,8 +58,6 @@ class Lsar(JointTextMethod):
 
     def joint_maps(self, found: Sequence[TextMoments]) -> Iterator[Affine]:
         """Yield the projection of each layer."""
-        from raxalign.encoders.models.aligned import Affine
-
         for means_HL in torch.stack([moments.means() for moments in found], dim=-1):
             basis_HR = language_subspace(means_HL, self.params.rank or len(found) - 1)
             yield Affine(weight=without_span(basis_HR))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 from pydantic import Field, field_validator
 
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.token_means import CHUNK, Reading, TokenMeans, token_means
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.token_means import TokenMeans
-    from raxalign.train.runtime import Runtime
-
-_ROWS = "What is read at once: `blocks` of running text, or single `sentences`, as tasks read them."
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -48,36 +47,24 @@ class MeanShift(Method):
         `weighting`.
         """
 
-        layers: str = Field(
-            "last",
-            description=(
-                "Block after which tokens are shifted, l in the formula: `last` or one number from"
-                " 1 on."
-            ),
-        )
-        alpha: float = Field(
-            1.0,
-            allow_inf_nan=False,
-            description="Factor of the shift, α in the formula (0: nothing changes).",
-        )
+        layers: str = "last"
+        """Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.
+        """
+        alpha: float = Field(1.0, allow_inf_nan=False)
+        """Factor of the shift, α in the formula (0: nothing changes)."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
-        rows: Literal["blocks", "sentences"] = Field("blocks", description=_ROWS)
-        block_size: int = Field(
-            510, ge=1, description="Pieces per block, without the special ones around it."
-        )
-        max_blocks: int | None = Field(
-            10_000,
-            ge=1,
-            description=(
-                "Blocks of each language that are read, from the beginning of its text (none: all)."
-            ),
-        )
-        weighting: Literal["blocks", "tokens"] = Field(
-            "blocks", description="Whether every block weighs the same in a mean, or every token."
-        )
-        specials: Literal["include", "exclude"] = Field(
-            "include", description="Whether [CLS] and [SEP] count in the means."
-        )
+        rows: Literal["blocks", "sentences"] = "blocks"
+        """What is read at once: `blocks` of running text, or single `sentences`, as tasks read
+        them.
+        """
+        block_size: int = Field(510, ge=1)
+        """Pieces per block, without the special ones around it."""
+        max_blocks: int | None = Field(10_000, ge=1)
+        """Blocks of each language that are read, from the beginning of its text (none: all)."""
+        weighting: Literal["blocks", "tokens"] = "blocks"
+        """Whether every block weighs the same in a mean, or every token."""
+        specials: Literal["include", "exclude"] = "include"
+        """Whether [CLS] and [SEP] count in the means."""
 
         @field_validator("layers")
         @classmethod
@@ -119,8 +106,6 @@ class MeanShift(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with its shifts. Raises `RaxalignError` for text without words."""
-        from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-
         (layer,) = parse_blocks(self.params.layers, encoder.n_layers)
         means = {
             lang: self._mean(encoder, inputs, lang, layer)
@@ -140,11 +125,6 @@ class MeanShift(Method):
 
     def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
         """The mean of one language."""
-        from raxalign.corpora.text.dataset import read_table
-        from raxalign.corpora.text.sentences import sentence_chunks
-        from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         assert isinstance(encoder, TransformerEncoder)
         params = self.params
         reading = Reading(

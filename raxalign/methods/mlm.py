@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
-import numpy as np
 from pydantic import Field
 
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
 from raxalign.methods.rows.sentences import Rows, Texts, read_bitexts, read_texts, single_rows
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.objective import Step
+from raxalign.train.objective import Step
 
 
 @final
@@ -41,10 +39,8 @@ class Mlm(MaskedLMMethod[Texts]):
         a shorter side.
         """
 
-        data: Literal["text", "bitext"] = Field(
-            "text",
-            description="Which sentences are read: monolingual text, or both sides of the bitext.",
-        )
+        data: Literal["text", "bitext"] = "text"
+        """Which sentences are read: monolingual text, or both sides of the bitext."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params

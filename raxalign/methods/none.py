@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Acts, Method, MethodInputs, Needs
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 @final
@@ -34,6 +32,4 @@ class NoAlignment(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder without transforms."""
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
         return AlignedEncoder(encoder)

@@ -23,10 +23,6 @@ _PROFILES: Profiles = {
     "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
     "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1, "max_pieces": 0},
 }
-_QUEUE_START = (
-    "How the queue begins: with `random` unit vectors, or empty, with L_MoCo held back until it is"
-    " `full`."
-)
 _OF_MOCO = ("queue_size", "queue_start", "momentum", "temperature", "normalize_z", "projection")
 _OF_TLM = ("mask_share", "mlm_for_tlm")
 
@@ -68,41 +64,28 @@ class Ppa(TrainedMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        moco: bool = Field(
-            True, description="Whether L_MoCo, the contrast of sentences, is part of the loss."
-        )
-        tlm: bool = Field(
-            True, description="Whether L_TLM, the prediction of masked pieces, is part of the loss."
-        )
-        mlm_for_tlm: bool = Field(
-            False,
-            description=(
-                "Whether each sentence is read on its own for L_TLM, rather than together with its"
-                " translation."
-            ),
-        )
-        queue_size: int = Field(
-            32_000,
-            ge=1,
-            description=(
-                "Number of earlier sentences, as keys in the queue, that a sentence is contrasted"
-                " with."
-            ),
-        )
-        queue_start: Literal["random", "full"] | None = Field(None, description=_QUEUE_START)
-        momentum: float = Field(
-            0.999,
-            ge=0,
-            le=1,
-            description="Share of f' and g' that a step keeps; the rest comes from f and g.",
-        )
-        temperature: float = Field(
-            0.05, gt=0, description="Temperature of the contrast, τ in the formula."
-        )
-        normalize_z: bool | None = Field(
-            None, description="Whether q and k are brought to length one before they are compared."
-        )
-        projection: int = Field(300, ge=1, description="Number of coordinates of q and k.")
+        moco: bool = True
+        """Whether L_MoCo, the contrast of sentences, is part of the loss."""
+        tlm: bool = True
+        """Whether L_TLM, the prediction of masked pieces, is part of the loss."""
+        mlm_for_tlm: bool = False
+        """Whether each sentence is read on its own for L_TLM, rather than together with its
+        translation.
+        """
+        queue_size: int = Field(32_000, ge=1)
+        """Number of earlier sentences, as keys in the queue, that a sentence is contrasted with."""
+        queue_start: Literal["random", "full"] | None = None
+        """How the queue begins: with `random` unit vectors, or empty, with L_MoCo held back until
+        it is `full`.
+        """
+        momentum: float = Field(0.999, ge=0, le=1)
+        """Share of f' and g' that a step keeps; the rest comes from f and g."""
+        temperature: float = Field(0.05, gt=0)
+        """Temperature of the contrast, τ in the formula."""
+        normalize_z: bool | None = None
+        """Whether q and k are brought to length one before they are compared."""
+        projection: int = Field(300, ge=1)
+        """Number of coordinates of q and k."""
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)

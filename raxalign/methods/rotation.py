@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, final
+from typing import Annotated, Literal, final
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, Transform, Unit
+from raxalign.lazy import torch
 from raxalign.measured import Motion
 from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import (
@@ -22,29 +25,9 @@ from raxalign.methods.families.word_map import (
 from raxalign.methods.statistics.moments import Moments, WordReading, stepped, text_moments
 from raxalign.methods.statistics.procrustes import procrustes, rotations, support
 
-if TYPE_CHECKING:
-    import torch
-
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, Transform, Unit
-
-    Chain = tuple[Unit | Affine, ...]
-    Chains = list[Chain]
-
+Chain = tuple[Unit | Affine, ...]
+Chains = list[Chain]
 __all__ = ["Rotation", "procrustes"]
-
-_NORMALIZE = (
-    "Whether vectors are brought to length one, centred, and brought to length one again before the"
-    " rotation."
-)
-_CENTROIDS = (
-    "What centroids are means over: the vectors of the word pairs (`pairs`), or all occurrences of"
-    " words in each language's text (`corpus`)."
-)
-_TOWARD_IDENTITY = (
-    "How much the rotation is held near the identity where the pairs do not determine it: 0 not at"
-    " all, 0.1 a little, 1 much."
-)
 
 
 @final
@@ -92,15 +75,20 @@ class Rotation(WordMapMethod):
         with `supervision: dictionary` alone.
         """
 
-        center: bool = Field(
-            False,
-            description="Whether the centroids of both languages are mapped onto each other too.",
-        )
-        normalize: Literal["none", "unit-center-unit"] = Field("none", description=_NORMALIZE)
-        centroids: Literal["pairs", "corpus"] = Field("pairs", description=_CENTROIDS)
-        toward_identity: Annotated[float, LATER] = Field(
-            0.0, ge=0, allow_inf_nan=False, description=_TOWARD_IDENTITY
-        )
+        center: bool = False
+        """Whether the centroids of both languages are mapped onto each other too."""
+        normalize: Literal["none", "unit-center-unit"] = "none"
+        """Whether vectors are brought to length one, centred, and brought to length one again
+        before the rotation.
+        """
+        centroids: Literal["pairs", "corpus"] = "pairs"
+        """What centroids are means over: the vectors of the word pairs (`pairs`), or all
+        occurrences of words in each language's text (`corpus`).
+        """
+        toward_identity: Annotated[float, LATER] = Field(0.0, ge=0, allow_inf_nan=False)
+        """How much the rotation is held near the identity where the pairs do not determine it: 0
+        not at all, 0.1 a little, 1 much.
+        """
 
         def reads_corpus(self) -> bool:
             """Whether centroids are taken, and from text."""
@@ -171,8 +159,6 @@ class _Rotations:
         its pairs with one language, or of its own text, which is the same for all and is applied
         once.
         """
-        from raxalign.encoders.models.aligned import Transform
-
         if not steps:
             return []
         if self.params.direction == "to-other":
@@ -189,8 +175,6 @@ class _Rotations:
 
     def _normalizers(self, lang: str) -> tuple[Chains, Chains]:
         """Return unit, centre, unit for each layer, of a language and of the pivot."""
-        from raxalign.encoders.models.aligned import Affine, Unit
-
         unit = self._each((Unit(),))
         moments = self._moments(lang, unit) if self.params.centroids == "pairs" else None
         ends = self._centroids(lang, unit, moments)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layer, parse_layers
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
@@ -20,9 +20,6 @@ from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.train.devices import on_device
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _PROFILES: Profiles = {
     "released": {
@@ -48,11 +45,6 @@ _PROFILES: Profiles = {
         "clip": 0.0,
     },
 }
-
-_SAME_SENTENCE = (
-    "Whether sentence pairs that have a sentence in common are negatives of one another (`keep`) or"
-    " not (`mask`)."
-)
 
 
 @final
@@ -87,21 +79,14 @@ class SentenceMargin(TrainedMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
-        margin: float = Field(
-            0.3,
-            ge=0,
-            allow_inf_nan=False,
-            description=(
-                "Margin that is subtracted from the cosine of a translation, m in the formula."
-            ),
-        )
-        scale: float = Field(
-            100.0,
-            gt=0,
-            allow_inf_nan=False,
-            description="Factor of the cosines, s in the formula: the inverse of a temperature.",
-        )
-        same_sentence: Literal["keep", "mask"] | None = Field(None, description=_SAME_SENTENCE)
+        margin: float = Field(0.3, ge=0, allow_inf_nan=False)
+        """Margin that is subtracted from the cosine of a translation, m in the formula."""
+        scale: float = Field(100.0, gt=0, allow_inf_nan=False)
+        """Factor of the cosines, s in the formula: the inverse of a temperature."""
+        same_sentence: Literal["keep", "mask"] | None = None
+        """Whether sentence pairs that have a sentence in common are negatives of one another
+        (`keep`) or not (`mask`).
+        """
         learning_rate: LearningRate[float | None] = None
         batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 1

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
-from pydantic import Field
-
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Transform
 from raxalign.measured import Motion
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
 from raxalign.methods.statistics.moments import Moments
 from raxalign.methods.statistics.procrustes import rotations, support
 from raxalign.methods.statistics.sentence_means import sentence_pair_means
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Transform
 
 
 @final
@@ -39,10 +35,8 @@ class SentenceRotation(MapMethod):
     class Params(MapParams):
         """`pooling` comes before the mean over the words of a sentence."""
 
-        center: bool = Field(
-            False,
-            description="Whether the centroids of the sentences are mapped onto each other too.",
-        )
+        center: bool = False
+        """Whether the centroids of the sentences are mapped onto each other too."""
 
     params: Params
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Transform
+from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.measured import Motion
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
 from raxalign.methods.statistics.sentence_means import sentence_pair_means
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Transform
 
 
 @final
@@ -52,7 +51,6 @@ class SentenceShift(MapMethod):
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
         """Return what fits the shifts of one language."""
-        from raxalign.encoders.models.transforms import Affine
 
         def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
             found = sentence_pair_means(encoder, inputs, lang, layers, self.params.pooling)

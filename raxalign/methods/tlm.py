@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self, final
+from typing import Annotated, Literal, Self, final
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
+from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.train.chance import MIXING
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.objective import Step
+from raxalign.train.objective import Step
 
 _PROFILES: Profiles = {
     "paper": {"min_pieces": 10, "max_pieces": 128},
@@ -57,20 +55,14 @@ class Tlm(MaskedLMMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        random_order: bool = Field(
-            True,
-            description=(
-                "Whether the order of the two sentences is drawn anew each time, rather than the"
-                " pivot's last."
-            ),
-        )
-        pivot_first: Annotated[bool, LATER] = Field(
-            False,
-            description=(
-                "Whether the pivot's sentence is the first of the two, as in `weam`; requires"
-                " `random_order: false`."
-            ),
-        )
+        random_order: bool = True
+        """Whether the order of the two sentences is drawn anew each time, rather than the pivot's
+        last.
+        """
+        pivot_first: Annotated[bool, LATER] = False
+        """Whether the pivot's sentence is the first of the two, as in `weam`; requires
+        `random_order: false`.
+        """
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)

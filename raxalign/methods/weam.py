@@ -10,6 +10,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
+from raxalign.methods.rows.linked_words import with_piece_links
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.train.options import Epochs, LearningRate
 
@@ -56,23 +57,14 @@ class Weam(TrainedMethod[Bitexts]):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        reg_weight: float = Field(
-            1.0,
-            alias="lambda",
-            ge=0,
-            allow_inf_nan=False,
-            description="Weight of L_cp, λ in the formula.",
-        )
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+        """Weight of L_cp, λ in the formula."""
         learning_rate: LearningRate[float] = 5e-5
         batch_size: int = Field(32, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 2
         mask_share: float = Field(0.3, gt=0, lt=1, description=wording.MASK_SHARE)
-        reduction: Literal["sum", "mean"] | None = Field(
-            None,
-            description=(
-                "Whether L_mp and L_cp are sums or means over the masked pieces of a batch."
-            ),
-        )
+        reduction: Literal["sum", "mean"] | None = None
+        """Whether L_mp and L_cp are sums or means over the masked pieces of a batch."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int = Field(0, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)
@@ -81,8 +73,6 @@ class Weam(TrainedMethod[Bitexts]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, with the links of their pieces."""
-        from raxalign.methods.rows.linked_words import with_piece_links
-
         bitexts = read_pairs(self, encoder, inputs, folders)
         return with_piece_links(bitexts, folders)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from raxalign.encoders.models.aligned import Affine
 from raxalign.methods.families.text import TextMethod
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import Affine
-    from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.statistics.moments import TextMoments
 
 
 @final
@@ -35,8 +33,6 @@ class Znorm(TextMethod):
 
     def maps(self, moments: TextMoments) -> list[Affine]:
         """Return the shift and scale of each layer."""
-        from raxalign.encoders.models.aligned import Affine
-
         return [
             Affine(mean, deviation.reciprocal().diag())
             for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)

@@ -21,16 +21,12 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from raxalign.config.params import BaseParams
+from raxalign.lazy import np, pa
 from raxalign.measured import Measured, Unit
 from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCKS = 200
 """The largest number of parts of the predictions that are left out in turn."""
@@ -67,9 +63,7 @@ class Metric(ABC):
 
     @abstractmethod
     def of(self, predictions: pa.Table) -> float:
-        """Returns the metric over the predictions of one language and split, one row per
-        example.
-        """
+        """Return the metric over the predictions of one language and split, a row per example."""
 
     def sample(self, predictions: pa.Table) -> Sample | None:
         """Returns what each independent unit of the predictions contributes; its value is that of

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-from pydantic import Field
-
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa, pc
 from raxalign.metrics.base import Metric
 from raxalign.sample import Floats, Ints, Sample, clusters_of, parts_of, summed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class MacroF1(Metric):
@@ -29,9 +22,8 @@ class MacroF1(Metric):
     class Params(Metric.Params):
         """Labels that are part of the mean."""
 
-        leave_out: str | None = Field(
-            None, description="Label whose F1 is not part of the mean, as `O` of entity tags."
-        )
+        leave_out: str | None = None
+        """Label whose F1 is not part of the mean, as `O` of entity tags."""
 
     params: Params
 
@@ -54,8 +46,6 @@ class MacroF1(Metric):
         """Every occurrence of a label, right ones and then predicted ones: its row, its part (a
         label of a model), and what it gains.
         """
-        import pyarrow as pa
-
         row, gold = _labels(predictions, "label")
         other, guess = _labels(predictions, "predicted")
         if not np.array_equal(row, other):
@@ -72,9 +62,6 @@ class MacroF1(Metric):
 
 def _labels(predictions: pa.Table, name: str) -> tuple[Ints, pa.StringArray]:
     """The row of each label of a column, and the labels; a row may hold a list of them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values = predictions[name].combine_chunks()
     if not pa.types.is_list(values.type):
         return np.arange(len(values)), values.cast(pa.string())

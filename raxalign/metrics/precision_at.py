@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from raxalign.lazy import pa
 from raxalign.metrics.base import PerExample
 from raxalign.sample import Array, column
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class PrecisionAt(PerExample):
@@ -23,7 +19,8 @@ class PrecisionAt(PerExample):
     class Params(PerExample.Params):
         """The depth of the list."""
 
-        k: int = Field(5, ge=1, description="Number of answers among which the right one may be.")
+        k: int = Field(5, ge=1)
+        """Number of answers among which the right one may be."""
 
     params: Params
 

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
 from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.sentences import text_columns
+from raxalign.lazy import np, pa
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import OneToOne, thin
 from raxalign.pairing.pharaoh import write_links

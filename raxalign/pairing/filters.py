@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from raxalign.arrays import Bools, Ints
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
 
 OneToOne = bool | Literal["first"]

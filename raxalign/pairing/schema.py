@@ -12,7 +12,7 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences, text_columns, words_type
 from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
-from raxalign.lazy import np, pa
+from raxalign.lazy import np, pa, pc
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.words import Words
 from raxalign.running import Sentence
@@ -52,8 +52,6 @@ def links_of(table: pa.Table) -> Links:
     """Return the columns `src_links` and `tgt_links` in compact form. Raises `DataError` with the
     row's id where their lengths differ.
     """
-    import pyarrow.compute as pc
-
     columns = table.column("src_links"), table.column("tgt_links")
     counts, others = (np.asarray(pc.list_value_length(part).to_numpy(), int) for part in columns)
     differ = counts != others
@@ -169,8 +167,6 @@ def build_seen(
 
 def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
     """Return each pair of types once, sorted."""
-    import pyarrow.compute as pc
-
     types = pa.concat_tables(tables) if tables else types_schema().empty_table()
     types = types.group_by(["src", "tgt"]).aggregate([]).select(["src", "tgt"])
     return types.take(pc.sort_indices(types, [("src", "ascending"), ("tgt", "ascending")]))

@@ -25,10 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from raxalign.arrays import Bools, Ints
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
 
 _ATOOLS = "atools-"

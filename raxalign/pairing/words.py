@@ -14,7 +14,7 @@ from raxalign.corpora.text.sentences import (
     text_columns,
     words_type,
 )
-from raxalign.lazy import np, pa
+from raxalign.lazy import np, pa, pc
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -88,8 +88,6 @@ class Words(Sequence[Sequence[str]]):
     @cached_property
     def lengths(self) -> Ints:
         """The number of words of each sentence."""
-        import pyarrow.compute as pc
-
         return np.asarray(pc.list_value_length(self.column).to_numpy(), np.int64)
 
     @cached_property
@@ -109,8 +107,6 @@ class Words(Sequence[Sequence[str]]):
 
     @cached_property
     def _encoded(self) -> tuple[npt.NDArray[np.int32], pa.Array]:
-        import pyarrow.compute as pc
-
         encoded = pc.list_flatten(self.column).dictionary_encode().unify_dictionaries()
         if not encoded.num_chunks:
             return np.zeros(0, np.int32), pa.array([], pa.string())

@@ -12,26 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.axes import LANGUAGE, Axis
-from raxalign.config.grid import load
+from raxalign.config.grid import Grid, load
 from raxalign.config.lock import Lock
-from raxalign.config.run import effective
+from raxalign.config.run import RunConfig, effective
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
+from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
-    from raxalign.config.run import RunConfig
-    from raxalign.plan.study import Study, Suggestion
-    from raxalign.plan.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -175,9 +171,7 @@ def _without_lines(source: object) -> Iterator[None]:
 def reopened(
     opened: Opened, suggested: Callable[[Study], Iterable[Suggestion]] | None = None
 ) -> Opened:
-    """Return the same grid with what its searches have suggested since it was opened, or with other
-    suggestions.
-    """
+    """Return the same grid with what its searches suggested since, or with other suggestions."""
     plan = _expand(opened.grid, opened.storage, suggested=suggested)
     if opened.cells is not None:
         plan = plan.only(trial for trial in plan.trials if trial.cell in opened.cells)

@@ -11,21 +11,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog, in_words, name_of
+from raxalign.config.grid import MetricSpec
 from raxalign.errors import RaxalignError
-from raxalign.sample import of_layers, unadapted
-from raxalign.tasks.base import Score
+from raxalign.lazy import pa, pc
+from raxalign.metrics.base import Metric
+from raxalign.sample import Sample, of_layers, unadapted
+from raxalign.tasks.base import Score, Task
 from raxalign.tasks.transfer.outcome import means
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.config.grid import MetricSpec
-    from raxalign.metrics.base import Metric
-    from raxalign.sample import Sample
-    from raxalign.tasks.base import Task
 
 
 @dataclass(frozen=True)
@@ -122,8 +117,6 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
     """Yields the languages and splits of predictions with their rows, in the order of the table;
     those after training on few examples are left out.
     """
-    import pyarrow.compute as pc
-
     predictions = of_layers(unadapted(predictions))
     for lang in predictions["lang"].unique().to_pylist():
         of_lang = predictions.filter(pc.equal(predictions["lang"], lang))

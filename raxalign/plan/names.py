@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.analysis.cells import Cell
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
-
-if TYPE_CHECKING:
-    from raxalign.analysis.cells import Cell
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-    from raxalign.plan.trial import Trial
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
 
 
 def varying(plan: Plan, method: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""The plan: a pure value that holds everything a grid will compute, and its JSON form for
-workers.
-"""
+"""The plan: a pure value of everything that a grid will compute, and its JSON form for workers."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import PluginFile, catalog
 from raxalign.languages import remark
@@ -21,10 +19,7 @@ from raxalign.plan.touch import meet, told
 from raxalign.plan.trial import Searched, Trial, Untouched, kept_readouts
 from raxalign.printing import counted
 from raxalign.store.sealed import parse
-from raxalign.tasks.base import Reads
-
-if TYPE_CHECKING:
-    from raxalign.tasks.base import Task
+from raxalign.tasks.base import Reads, Task
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,7 @@ def plan_at(place: str) -> Plan:
 
 
 def stored_texts(storage: Storage) -> Iterator[str]:
-    """Yield the texts of all plans of a storage. One that was changed is passed over with a warning
-    that names it.
-    """
+    """Yield the texts of all plans of a storage, with a warning in place of a changed one."""
     files = storage.files
     paths = [f"{_FOLDER}/{name}" for name in files.names(_FOLDER) if name.endswith(".json")]
     for path, data in sorted(files.read_many(paths).items()):
@@ -45,9 +43,7 @@ def stored_texts(storage: Storage) -> Iterator[str]:
 
 
 def stored_plans(storage: Storage) -> Iterator[Plan]:
-    """Yield the plans of all grids that ran in a storage; one that another version wrote is passed
-    over.
-    """
+    """Yield the plans of all grids that ran in a storage, except those of other versions."""
     for text in stored_texts(storage):
         try:
             yield Plan.from_json(text)

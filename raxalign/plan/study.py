@@ -7,23 +7,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.config.grid import Grid, MethodSpec
 from raxalign.config.search import Pruner
 from raxalign.config.search_spaces import Space, Value
+from raxalign.plan.trial import Trial
 from raxalign.store.key import digest
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import Grid, MethodSpec
-    from raxalign.plan.trial import Trial
 
 
 @dataclass(frozen=True)
 class SearchMetric:
-    """What trials are judged by: a metric on development sets; `lower` values may be the better
-    ones.
-    """
+    """What trials are judged by: a metric on development sets; `lower` values may be better."""
 
     task: str
     lang: str
@@ -75,9 +71,7 @@ class Study:
 
     @property
     def corner(self) -> Suggestion:
-        """A point of the study that stands for all: its data and encoders are those of the
-        others.
-        """
+        """A point of the study that stands for all: its data and encoders are theirs."""
         return Suggestion(0, {space.name: space.values(2)[0] for space in self.spaces})
 
     def to_json(self) -> dict[str, Any]:
@@ -108,9 +102,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Asked:
-    """The trial of a suggestion: several suggestions may be one trial, where a param that differs
-    is idle.
-    """
+    """The trial of a suggestion; several may be one trial, where they differ in an idle param."""
 
     study: str
     number: int

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from raxalign.config.search_spaces import Value
 from raxalign.plan.estimates.cost import duration
+from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
 from raxalign.store.studies import read_studies
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 State = Literal["running", "done", "failed", "impossible", "pruned"]
 
@@ -155,9 +153,7 @@ def read_record(storage: Storage, study: Study) -> StudyRecord:
 
 
 def is_over(plan: Plan, storage: Storage, study: Study, there: AbstractSet[str]) -> bool:
-    """Return whether a study is finished and its best points are confirmed, in a ledger of these
-    keys.
-    """
+    """Return whether a study is finished and its best points are confirmed, by a ledger's keys."""
     record = read_record(storage, study)
     within = study.most is None or len(record.tried) >= study.most
     keys = [

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from raxalign.config.grid import Grid
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, RaxalignError
+from raxalign.methods.base import Acts, Method
 from raxalign.plan.trial import Trial, Untouched
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
-    from raxalign.methods.base import Acts, Method
-    from raxalign.tasks.base import Reads, Task
+from raxalign.tasks.base import Reads, Task
 
 _Layers = TypeVar("_Layers")
 

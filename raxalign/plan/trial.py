@@ -129,16 +129,12 @@ class Trial:
         return cell_key(self.method, self.params, self.encoder, self.sentences)
 
     def outdated_in(self, task: str, lang: str, pivot: str) -> str:
-        """Return why outdated readouts are kept under a value; the pivot's own training is up to
-        date.
-        """
+        """Return why outdated readouts are kept under a value; the pivot's own are up to date."""
         return "" if lang in (pivot, f"{pivot}-{pivot}") else self.outdated.get(task, "")
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of the aligned encoder, the languages, the seed and the name that the grid gives
-        the method.
-        """
+        """SHA-256 of the aligned encoder, the languages, the seed and the method's name."""
         return digest(
             {
                 "aligned": self.aligned,

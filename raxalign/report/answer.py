@@ -1,17 +1,15 @@
-"""The answer of a grid in one sentence, made from its comparisons, and what became of its
-claims.
-"""
+"""The answer of a grid in one sentence, from its comparisons, and what became of its claims."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, compared_mean, mean_name
 from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import LEFT, Compared, baseline_cells, comparisons
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
@@ -20,10 +18,7 @@ from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import NumberFormat, signed, unit_of
 from raxalign.report.cells.results import Results, TableKey, table_of
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+from raxalign.store.ledger import Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from raxalign.catalog import FOLDERS, Catalog, catalog
-from raxalign.config.params import BaseParams, models_in, path_fields
+from raxalign.config.params import BaseParams, about, models_in, path_fields
 from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
 from raxalign.report.terminal.fit import TextTable, fitted
@@ -268,7 +268,7 @@ def _options_of(
             within + name,
             values,
             "required" if field.is_required() else _shown(default),
-            field.description or "",
+            about(model, field_name),
             {profile: _shown(filled.get(name)) for profile, filled in given},
         )
         for part in parts:

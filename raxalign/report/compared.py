@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import base_names, cell_name
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 FIELDS = (
     *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
@@ -181,9 +179,7 @@ def all_pairs(compared: Sequence[Compared]) -> bool:
 
 
 def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
-    """Yield the ranks of the cells of one table whose pairs were all compared, each with its
-    interval.
-    """
+    """Yield the ranks of the cells of one table whose pairs were all compared, with intervals."""
     for found in rankings(entries):
         told = zip(found.ranks, found.cells, strict=True)
         names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)

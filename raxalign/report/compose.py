@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import StorageError
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.report.answer import claim_lines
@@ -26,11 +27,7 @@ from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import as_html, as_latex, as_markdown, short_latex, short_markdown
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import csv_parts, json_parts
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
-
+from raxalign.store.ledger import Ledger
 
 LEGEND = (
     (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
 from raxalign.extras import EXTRAS
+from raxalign.lazy import torch
 from raxalign.printing import are, counted
 from raxalign.store.storage import Storage
 from raxalign.version import VERSION
@@ -58,8 +59,6 @@ def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
 def _devices() -> str:
     if find_spec("torch") is None:
         return "absent   torch, so no device"
-    import torch
-
     if not torch.cuda.is_available():
         return f"device   cpu ({torch.get_num_threads()} threads); no CUDA device"
     from raxalign.train.devices import has_fast_products

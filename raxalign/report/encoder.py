@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
@@ -18,13 +18,12 @@ from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.pieces import encode_texts
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.lazy import torch
 from raxalign.plan.estimates.cost import volume
+from raxalign.plan.load import Opened
 from raxalign.running import Sentence, in_text
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.plan.load import Opened
 
 _WIDTH, _INDENT = 80, 14
 _SENTENCES = 200  # of each language that are read of a grid's corpus
@@ -116,8 +115,6 @@ def _refusal(
 
 def _has_head(encoder: TransformerEncoder) -> bool:
     """Whether the encoder has a masked-LM head that gives a number per piece."""
-    import torch
-
     try:
         with torch.no_grad():
             encoder.lm_logits(torch.zeros(1, encoder.hidden_size, device=encoder.device))

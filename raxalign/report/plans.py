@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.config.run import RunConfig
 from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.estimates.forecast import (
     RAY_SECONDS,
@@ -21,6 +22,10 @@ from raxalign.plan.estimates.forecast import (
     worker_speed,
 )
 from raxalign.plan.expansion.identity import near
+from raxalign.plan.load import Opened
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.planned import RUN_SD, assumed_lines
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import made_again
@@ -28,13 +33,6 @@ from raxalign.printing import counted
 from raxalign.report import studies
 from raxalign.store.storage import Storage
 from raxalign.store.tombstones import Tombstone
-
-if TYPE_CHECKING:
-    from raxalign.config.run import RunConfig
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-    from raxalign.plan.trial import Trial
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell
+from raxalign.lazy import pa, pc
 from raxalign.report.cells.choice import best_on_dev
 from raxalign.report.cells.results import Results
 from raxalign.sample import of_layers, unadapted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.store.ledger import Ledger
+from raxalign.store.ledger import Ledger
 
 MOST_METHODS = 6
 MOST_LANGUAGES = 5
@@ -51,8 +47,6 @@ class StoredPredictions:
         self, cell: Cell, task: str, columns: set[str], *, keep: bool = False
     ) -> CellPredictions:
         """Read the predictions of a cell on a task that have the columns; with `keep` once."""
-        import pyarrow.compute as pc
-
         keys: dict[str, list[str]] = {}  # of evaluations -> the language pairs that they have
         for (own, lang, _, split), seeds in cell.evaluations.items():
             known = any(lang in langs for langs in keys.values())

@@ -5,18 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from raxalign.plan.load import reopened
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.plan import Plan
 from raxalign.plan.study_record import read_record
 from raxalign.printing import counted
 from raxalign.report.studies import status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-
-if TYPE_CHECKING:
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
 
 _EVERY = 2.0  # seconds between two looks
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
+from raxalign.plan.plan import Plan
+from raxalign.plan.study import SearchMetric, Study
 from raxalign.plan.study_record import StudyRecord, Tried, read_record, saved_words
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import unit_of
 from raxalign.store.storage import Storage
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.study import SearchMetric, Study
 
 
 def plan_lines(plan: Plan, storage: Storage) -> list[str]:

@@ -7,10 +7,11 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
 from raxalign.plan.names import cell_name, ordered
+from raxalign.plan.plan import Plan
 from raxalign.report.cells.names import marked, unaligned
 from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import (
@@ -22,9 +23,6 @@ from raxalign.report.cells.results import (
 )
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.selection import Selection
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 FIELDS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),

@@ -1,3 +1,1 @@
-"""Single runs without a grid: word pairs, one alignment, one evaluation, one export. In this
-process, without Ray.
-"""
+"""Single runs without a grid: word pairs, an alignment, an evaluation, an export; without Ray."""

@@ -17,6 +17,9 @@ from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.bitext import write_text
 from raxalign.corpora.text.dataset import check_whole, read_metadata
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.sentence_module import SentenceUse
+from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
@@ -49,10 +52,6 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
     killed training goes on from there.
     """
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.sentence_module import SentenceUse
-    from raxalign.encoders.models.soundness import refuse_unsound
-
     refuse_existing(out)
     method, start = _method_and_encoder(request)
     inputs = _inputs(method, request)
@@ -104,9 +103,7 @@ def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:
 
 
 def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
-    """Return the method and the kind of the encoder, neither loaded. Raises `RaxalignError` where
-    they do not go together.
-    """
+    """Return the method and the kind of encoder, not loaded. Raises `RaxalignError` if unfit."""
     language(request.pivot)
     params = read_options("methods", request.method, request.options, Path.cwd())
     method = catalog("methods")[request.method](params)

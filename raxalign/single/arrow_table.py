@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.lazy import pa
 from raxalign.plan.names import encoder_options, filled, method_options, task_options
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.plan.plan import Plan
+from raxalign.plan.plan import Plan
 
 
 def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan) -> pa.Table:
@@ -28,8 +25,6 @@ def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan)
         rows: rows with `method`, `params`, `encoder` and `task`.
         plan: their plan.
     """
-    import pyarrow as pa
-
     encoders, tasks = encoder_options(plan), task_options(plan)
     points = [point for every in method_options(plan).values() for point in every]
     kinds = {trial.method: trial.kind for trial in plan.trials}
@@ -53,8 +48,6 @@ def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan)
 
 def _kind(values: Iterable[object]) -> Any:
     """Return the type of a column that holds all the values."""
-    import pyarrow as pa
-
     types = {type(value) for value in values}
     if types == {bool}:
         return pa.bool_()
@@ -80,8 +73,6 @@ def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Ta
     """Return rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows,
     so that an empty table has them too.
     """
-    import pyarrow as pa
-
     kinds = {
         "languages": pa.list_(pa.string()),
         **dict.fromkeys(_TEXT, pa.string()),

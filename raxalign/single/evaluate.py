@@ -18,6 +18,7 @@ from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
 from raxalign.plan.checks.preflight import read_files
@@ -76,9 +77,7 @@ class _Given:
 def evaluate_encoder(
     opened: Opened, request: EvaluateRequest, *, tell: Callable[[str], None] = silent
 ) -> tuple[list[dict[str, Any]], Plan]:
-    """Return result rows, and the plan that they belong to. What is in the ledger is not computed
-    again.
-    """
+    """Return result rows and their plan. What is in the ledger is not computed again."""
     tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
     languages = _known("--language", request.languages, opened.grid.languages)
     opened = resolve(opened, opened.storage.local / "downloads")
@@ -183,10 +182,7 @@ def _trial(stages: TaskStages, given: TrialInputs, aligned: Stage, label: str) -
 
 
 def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
-    """The artifact of the aligned encoder: its transforms, beside weights that stay where they
-    lie.
-    """
-    from raxalign.encoders.models.aligned import AlignedEncoder
+    """The artifact of the aligned encoder: its transforms, beside weights that stay in place."""
 
     def build(folder: Path) -> Mapping[str, Any]:
         if aligned.locations:

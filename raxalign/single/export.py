@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog, require_named
 from raxalign.corpora.readers.hub import first_line
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read, meets
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -26,10 +26,6 @@ from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origi
 from raxalign.single.place import TRANSFORMS, appearing, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
 
 _LOG_IN = "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write"
 _OF_NOBODY = {".gitattributes"}  # the hub puts it into each repository
@@ -285,9 +281,7 @@ def _remade(found: Found, key: str, storage: Storage) -> str | None:
 
 
 def find(key: str, storage: Storage) -> Found:
-    """Return the trial that a key is of. Raises `RaxalignError` where there is none, or several
-    with different encoders.
-    """
+    """Return the trial that a key is of. Raises `RaxalignError` for none, or several encoders."""
     if len(key) < _SHORTEST:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
     matches: dict[str, Found] = {}

@@ -13,8 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
+from raxalign.analysis.significance import interval
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
+from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.sentence_module import SentenceUse
     from raxalign.plan.plan import Plan
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
@@ -135,8 +136,6 @@ def scores_of(
     """Return the main scores of a trial on test sets (dev where a task has no test), task by task,
     the means over languages last; `ways` are those of each task.
     """
-    from raxalign.analysis.significance import interval
-
     found = rows(plan, ledger)
     own = [row for row in found if row["trial"] == trial.key]
     if not own:
@@ -198,8 +197,6 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     vectors of an encoder depend on it. `choices` are the languages; ``en>de`` is the pivot on its
     way to German.
     """
-    from raxalign.encoders.models.sentence_module import layers_read
-
     layers, depth = layers_read(use, aligned.transforms, aligned.n_layers), aligned.n_layers
     first = use.language or choices[0]
     code = first.partition(">")[0]

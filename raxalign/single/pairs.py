@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
@@ -23,13 +23,11 @@ from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.single.place import announced, appearing, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from raxalign.plan.stage import Stage
 
 _ALL = 1_000_000_000  # sentence pairs: more than any corpus has
 
@@ -178,9 +176,7 @@ def _grid(request: PairsRequest) -> Grid:
 
 
 def _aligner_options(request: PairsRequest) -> tuple[str, ...]:
-    """The options of the word aligner, with its encoder. Raises `RaxalignError` for an encoder that
-    it does not read.
-    """
+    """The options of the word aligner, with its encoder. Raises `RaxalignError` for another."""
     if request.encoder is None:
         return request.aligner_options
     if "encoder" not in catalog("aligners")[request.aligner].Params.model_fields:

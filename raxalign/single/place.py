@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
+from raxalign.lazy import torch
 from raxalign.plan.stage import Stage
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
@@ -34,9 +35,7 @@ def silent(text: str) -> None:
 
 
 def storage_of(storage: str | None) -> Storage:
-    """Return the storage: the flag, else the environment, else the default, as for a grid
-    without a `run` section.
-    """
+    """Return the storage: the flag, else the environment, else the default, as without a `run`."""
     return Storage(effective(RunConfig(), storage=storage, environ=os.environ).storage)
 
 
@@ -59,8 +58,6 @@ def runtime(
         RaxalignError: There is no such precision or device, or the device cannot compute in the
             precision.
     """
-    import torch
-
     if precision not in get_args(Precision):
         raise RaxalignError(f"--precision {precision}: write {', '.join(get_args(Precision))}")
     if threads is not None:
@@ -89,9 +86,7 @@ def refuse_existing(out: Path) -> None:
 
 @contextmanager
 def appearing(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` by a rename when the block ends well and is removed
-    when it does not.
-    """
+    """A folder to fill, which is renamed to `out` when the block ends well, and else removed."""
     refuse_existing(out)
     out = out.absolute()
     try:
@@ -111,9 +106,7 @@ def appearing(out: Path) -> Iterator[Path]:
 
 
 def transforms_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of the transforms of an exported encoder; none for a plain folder
-    or a hub name.
-    """
+    """Return the records of an exported encoder's transforms; none for a folder or a hub name."""
     path = folder / TRANSFORMS
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

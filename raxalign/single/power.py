@@ -12,9 +12,7 @@ from raxalign.analysis.significance import Spread
 
 
 def power_lines(given: Assumed, runs: int, effect: float | None) -> Iterator[str]:
-    """Yield what `runs` of each side could see, and where an `effect` in points is asked for, what
-    it takes.
-    """
+    """Yield what `runs` of each side could see, and what an `effect` in points takes, if asked."""
     spread = given.spread(runs)
     trained = f"{runs} runs of each trained side" if spread.trained else "nothing is trained"
     smallest = POINTS * design(spread).smallest()

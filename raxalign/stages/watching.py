@@ -8,17 +8,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.search import prunes
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.study import Study
 from raxalign.store.storage import Storage
 from raxalign.store.studies import DevCurve, DevCurves, DevPoint
 from raxalign.train.runtime import Moment
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-    from raxalign.plan.study import Study
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,16 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
+from raxalign.lazy import pa
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
 from raxalign.store.key import digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import parse, seal, unseal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 EVALUATION = "evaluation.json"
 PREDICTIONS = "predictions.arrow"
@@ -239,8 +237,6 @@ def _version(entry: FileEntry | None) -> str:
 
 
 def _to_ipc(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -248,6 +244,4 @@ def _to_ipc(table: pa.Table) -> bytes:
 
 
 def _from_ipc(data: bytes) -> pa.Table:
-    import pyarrow as pa
-
     return pa.ipc.open_file(pa.py_buffer(data)).read_all()

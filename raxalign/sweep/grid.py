@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from raxalign.catalog import refuse_changed
 from raxalign.errors import RaxalignError, StorageError
@@ -20,20 +20,18 @@ from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import Study
 from raxalign.plan.study_record import is_over
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Hear, all_of
+from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.removal import Keeper
 from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of, with_database
 from raxalign.sweep.tracker import Tracker
-
-if TYPE_CHECKING:
-    from raxalign.plan.study import Study
-    from raxalign.sweep.job import Job
 
 _Found = TypeVar("_Found")
 
@@ -152,8 +150,6 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     for remark in found.remarks:
         to_stderr(f"note: {remark}")
     _report_idle_workers(opened, plan)
-    from raxalign.sweep.job import Job, write_plan
-
     return Job(
         storage,
         write_plan(plan, storage),

@@ -123,9 +123,7 @@ def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
 
 
 def _loss(error: Exception) -> _Loss:
-    """Describe what ended a group. Of several workers the dead one counts: the others failed since
-    it was gone.
-    """
+    """Describe what ended a group. Of several workers the dead one counts: others failed by it."""
     # a health check that failed holds the reason
     found = getattr(error, "worker_failures", {}).values()
     failures = [getattr(failure, "health_check_failure", failure) for failure in found]

@@ -13,6 +13,7 @@ from functools import cache
 from raxalign.catalog import load_files
 from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
+from raxalign.lazy import torch
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, plan_path
 from raxalign.stages import Workshop
@@ -128,8 +129,6 @@ def open_workshop(
 
 def _take_share(job: Job) -> str:
     """Hold torch to this worker's share of the cores and of a card; returns the device."""
-    import torch
-
     torch.set_num_threads(job.threads)
     if not (job.gpus and torch.cuda.is_available()):
         return "cpu"

@@ -13,6 +13,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raxalign.errors import StorageError
+from raxalign.lazy import torch
 from raxalign.store.files import split_place
 from raxalign.store.lease import EXPIRY, Holder
 from raxalign.sweep.job import Job, sees
@@ -84,8 +85,6 @@ def smallest_card() -> int:
 @ray.remote(num_gpus=0.01)  # type: ignore[untyped-decorator,unused-ignore]
 def _card() -> int:
     """Return the bytes of the card that this call sees."""
-    import torch
-
     return torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0
 
 

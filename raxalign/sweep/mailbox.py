@@ -83,9 +83,7 @@ class Inbox:
         self._seen: set[str] = set()
 
     def advances(self, keys: Iterable[str]) -> dict[str, Advance]:
-        """Return how far each of these jobs is that has begun; seconds go on between two reports
-        of its worker.
-        """
+        """Return how far each of these jobs is that has begun; seconds go on between reports."""
         found, now = {}, time.monotonic()
         for key, told in self._read("advances", keys).items():
             advance = Advance(**told)

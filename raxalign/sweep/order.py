@@ -105,9 +105,7 @@ class Order:
                     self._make_ready(self._jobs[user])
 
     def fail(self, key: str) -> list[SweepJob]:
-        """Count a running job as failed; returns what depends on it and is never run, inputs
-        first.
-        """
+        """Count a running job as failed; return what depends on it and never runs, inputs first."""
         self._end(key)
         lost: dict[str, SweepJob] = {}
         stack = [key]

@@ -1,12 +1,10 @@
-"""What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always
-on stderr.
-"""
+"""What a person sees while a grid runs: a live display on a terminal, else lines; on stderr."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -15,11 +13,13 @@ from rich.text import Text
 
 from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
+from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.remarks import HARDLY, remarks
 from raxalign.plan.values.results import DevMean, dev_mean
 from raxalign.printing import counted, printable
+from raxalign.store.ledger import Ledger
 from raxalign.sweep.events import (
     Advanced,
     Began,
@@ -34,11 +34,6 @@ from raxalign.sweep.events import (
 from raxalign.sweep.mailbox import Advance
 from raxalign.sweep.remaining import Remaining, first_estimate
 from raxalign.train.runtime import TOKENS
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
-
 
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
 _SHOWN = 8  # running stages and trials of a live display

@@ -56,9 +56,7 @@ class _Sums:
 
 
 class Remaining:
-    """Estimates the time left of running jobs and of all. An event costs the same however many
-    jobs there are.
-    """
+    """Estimates the time left of running jobs and of all; events cost the same with many jobs."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -147,9 +145,7 @@ class Remaining:
         return found if since is None else max(found, 1.1 * (now - since))
 
     def _simulated(self, now: float) -> float:
-        """Return when the last job ends if each starts as soon as its inputs and a worker are
-        there.
-        """
+        """Return when the last job ends if each starts as soon as inputs and a worker are there."""
         ends: dict[str, float] = {}
         free = [0.0] * max(self.workers, len(self._since), 1)
         running = sorted((self.of(key, now) or 0.0, key) for key in self._since)
@@ -202,7 +198,5 @@ def expected_jobs(
 
 
 def first_estimate(seconds: float) -> str:
-    """Return in words when a sweep ends whose jobs take so many seconds, from the start of its
-    workers on.
-    """
+    """Return in words when a sweep ends whose jobs take so many seconds from its workers' start."""
     return f"about {roughly(seconds + WORKERS_SECONDS)} from now, by the size of the work"

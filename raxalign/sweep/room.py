@@ -178,9 +178,7 @@ def slots(node: Node, wanted: Mapping[str, float]) -> int:
 
 
 def check_fits(job: Job, nodes: Sequence[Node], *, training: bool) -> None:
-    """Refuse what no node can ever give, naming the resource; a group of workers must fit on the
-    cluster as a whole.
-    """
+    """Refuse what no node can ever give, naming the resource; a group must fit the cluster."""
     wanted = demand(job)
     for resource, amount in wanted.items():
         most = max((node.get(resource, 0.0) for node in nodes), default=0.0)

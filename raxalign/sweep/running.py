@@ -140,9 +140,7 @@ def jobs_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> lis
 
 @dataclass
 class Summary:
-    """How many trials of a sweep ended now, were done before, failed (trial key -> message), and
-    were pruned.
-    """
+    """How many trials ended now, were done before, failed (trial key -> message), were pruned."""
 
     done: int = 0
     cached: int = 0

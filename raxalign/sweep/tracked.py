@@ -32,18 +32,14 @@ def with_database(plan: Plan, target: Target) -> AbstractContextManager[None]:
 
 
 def copy_all(opened: Opened, target: Target) -> int:
-    """Copy all results of a grid to MLflow, as `sync` does, and on an object store the database to
-    the storage.
-    """
+    """Copy a grid's results to MLflow, as `sync` does, and the database to an object store."""
     plan, pruned = opened.plan, pruned_events(opened)
     with carried(target, lambda: recorder.sync(plan, target, pruned)):
         return recorder.sync(plan, target, pruned)
 
 
 def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
-    """Copy to MLflow what an earlier, killed driver has left behind; returns a message where that
-    could not be done.
-    """
+    """Copy to MLflow what a killed driver has left behind; return why it cannot be done."""
     target = target_of(opened)
     if _marker(target, plan).exists():
         return []
@@ -56,9 +52,7 @@ def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
 
 
 def keep_report(opened: Opened, folder: Path) -> str | None:
-    """Put a report with the grid's run, where the grid was tracked; returns a message where
-    that could not be done.
-    """
+    """Put a report with the grid's run, if it was tracked; return why it cannot be done."""
     return _where_tracked(opened, lambda runs: runs.keep(folder))
 
 

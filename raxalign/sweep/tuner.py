@@ -201,9 +201,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         self._job, self._losses = job, dict[str, Losses]()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Tune pickles its callbacks for a restore that is never made, and a display
-        cannot be pickled.
-        """
+        """Nothing: Tune pickles its callbacks for a restore, and a display cannot be pickled."""
         return {}
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002

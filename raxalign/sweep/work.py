@@ -133,9 +133,7 @@ def _curves(job: Job, key: str, rank: int, outbox: Outbox) -> Iterator[tuple[Spo
 
 
 def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
-    """Keep why a trial failed; return the message. Raise `PeerLost` where another worker was lost
-    before.
-    """
+    """Keep why a trial failed; return the message. Raise `PeerLost` after another worker's loss."""
     lost = lost_peer(error)
     if lost is not None:
         raise lost from error

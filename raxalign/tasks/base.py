@@ -10,20 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.vectors import Pooling
+from raxalign.lazy import pa, pc
 from raxalign.measured import Measured
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import Pooling
-    from raxalign.sample import Sample
-    from raxalign.train.runtime import Runtime
+from raxalign.sample import Sample
+from raxalign.train.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -150,9 +147,7 @@ class Refit:
 
 
 class Task(ABC):
-    """An evaluation. Subclasses are final, one per file, and import torch only inside functions or
-    lazily.
-    """
+    """An evaluation. Subclasses are final, one per file, and import torch lazily."""
 
     VERSION: ClassVar[int]
     papers: ClassVar[tuple[str, ...]] = ()
@@ -199,15 +194,11 @@ class Task(ABC):
         return Reads(frozenset(range(n_layers + 1)), n_layers, tunes=True)
 
     def training(self) -> Mapping[str, object] | None:
-        """Return the part of `canonical` that the task's own training depends on, or None without
-        training.
-        """
+        """Return the part of `canonical` that the task's own training depends on; else None."""
         return None
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """Return the languages whose data the training reads; selection on target development sets
-        reads theirs.
-        """
+        """Return the languages whose data the training reads, dev sets that select included."""
         return (pivot,)
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
@@ -250,9 +241,7 @@ class Task(ABC):
         return {}
 
     def refuses_unseen(self) -> tuple[str, str] | None:
-        """Return why languages that no method aligns cannot be evaluated, and what to do; None
-        where they can.
-        """
+        """Return why languages that no method aligns are refused, and what to do; else None."""
         return None
 
     def reads_corpus(self) -> bool:
@@ -313,8 +302,6 @@ class Task(ABC):
         """Return the samples of several (lang, metric, split) of an evaluation's predictions; each
         language's rows are looked up once.
         """
-        import pyarrow.compute as pc
-
         found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
         for place in dict.fromkeys((lang, split) for lang, _, split in found):
             rows = predictions

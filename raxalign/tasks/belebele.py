@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
-from pydantic import Field
-
 from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
@@ -46,8 +44,8 @@ class Belebele(ClassificationTask):
     labels = ("1", "2", "3", "4")
     columns = Columns(first="flores_passage", label="correct_answer_num")
     unit = "passage"
+    listed = BELEBELE
     language_names = names_in(BELEBELE)
-    covers = frozenset(language_names)
 
     class Params(ClassificationParams):
         """`data` is `hub` or files with Belebele's columns, or those of its training set, whose
@@ -55,10 +53,10 @@ class Belebele(ClassificationTask):
         """
 
         dataset: Annotated[str, DATASET] = BELEBELE
-        train_dataset: str = Field(
-            "ehovy/race", description="Data set of the hub with the pivot's training questions."
-        )
-        train_config: str = Field("all", description="Configuration of `train_dataset`.")
+        train_dataset: str = "ehovy/race"
+        """Data set of the hub with the pivot's training questions."""
+        train_config: str = "all"
+        """Configuration of `train_dataset`."""
         max_length: MaxLength[int] = 512
 
     params: Params

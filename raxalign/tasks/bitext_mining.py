@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead, read_through
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import LayerList
-from raxalign.lazy import np
+from raxalign.lazy import np, pa
 from raxalign.measured import Measured, share
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -19,24 +21,13 @@ from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.mined_pairs import ComparableFiles, ComparableText, Mined
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 _RATIOS: Ratios = {
     "f1": (("n_right", "n_right"), ("n_gold", "n_found")),
     "precision": (("n_right",), ("n_found",)),
     "recall": (("n_right",), ("n_gold",)),
 }
-_POOLING = (
-    "What the vector of a sentence is: the `mean` of its pieces, that of its first piece (`cls`) or"
-    " of its last one that is not special (`last`), a mean in which piece i weighs i + 1"
-    " (`weighted`), or what sentence-transformers keeps in the encoder's folder (`own`)."
-)
-_K = "Number of nearest sentences of the other side by whose mean cosine a cosine is divided."
 
 
 class MiningData(BaseParams):
@@ -44,8 +35,10 @@ class MiningData(BaseParams):
     part, which XTREME takes as development and test set.
     """
 
-    dev: ComparableFiles = Field(description="Part on which the threshold is chosen.")
-    test: ComparableFiles = Field(description="Part that is mined with that threshold.")
+    dev: ComparableFiles
+    """Part on which the threshold is chosen."""
+    test: ComparableFiles
+    """Part that is mined with that threshold."""
 
     def splits(self) -> dict[str, ComparableFiles]:
         """Return the files by split, the one that chooses first."""
@@ -90,10 +83,17 @@ class BitextMining(VectorTask):
         "bucc/{lang}-{pivot}.sample.gold"`.
         """
 
-        data: MiningData = Field(description="Files of both parts.")
+        data: MiningData
+        """Files of both parts."""
         layers: LayerList = Field("last", description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] = Field("mean", description=_POOLING)
-        k: int = Field(4, ge=1, description=_K)
+        pooling: SentencePooling | Literal["own"] = "mean"
+        """What the vector of a sentence is: the `mean` of its pieces, that of its first piece
+        (`cls`) or of its last one that is not special (`last`), a mean in which piece i weighs i +
+        1 (`weighted`), or what sentence-transformers keeps in the encoder's folder (`own`).
+        """
+        k: int = Field(4, ge=1)
+        """Number of nearest sentences of the other side by whose mean cosine a cosine is divided.
+        """
 
     params: Params
 
@@ -115,8 +115,6 @@ class BitextMining(VectorTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the files of every language."""
-        from raxalign.corpora.readers.inspection import read_through
-
         for lang in languages:
             for split, files in self.params.data.splits().items():
                 found = files.sources(split, lang, pivot)
@@ -138,8 +136,6 @@ class BitextMining(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Mine both parts, the second one with the threshold of the first."""
-        from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-
         params, threshold = self.params, 0.0
         how = SentenceReading(frame.single(params.layers), params.pooling, specials=True)
         for split in params.data.splits():

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Bools
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
+from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.corpora.text.dataset import word_counts
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
-from raxalign.lazy import pa, torch
+from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
 from raxalign.similarity import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -33,25 +34,7 @@ from raxalign.tasks.vectors.dictionary_words import (
 from raxalign.tasks.vectors.directions import directed
 from raxalign.tasks.vectors.frame import VectorTask
 
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
 _DICTIONARY = "dictionary"
-_FILE = "File with two words per line, that of the other language first, in any case."
-_SWAP = (
-    "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from"
-    " English."
-)
-_CONTEXTS = (
-    "Where a word is read: in its occurrences in the grid's text (`corpus`, by their mean; words"
-    " that do not occur are left out), alone (`isolated`), or alone only where it does not occur"
-    " (`corpus-or-isolated`)."
-)
-_MAX_CONTEXTS = (
-    "Number of occurrences per word that suffice: a sentence is read where it holds a word that was"
-    " met less often before (null: the mean is over all occurrences, as in Liu et al. 2020)."
-)
 
 
 @final
@@ -84,12 +67,22 @@ class DictionaryRetrieval(VectorTask):
     class Params(Task.Params):
         """Neighbourhoods of hubness terms are over the dictionary's words."""
 
-        dictionary: DataPath = Field(description=_FILE)
-        swap: Annotated[bool, LATER] = Field(False, description=_SWAP)
-        contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = Field(
-            "corpus", description=_CONTEXTS
-        )
-        max_contexts: int | None = Field(20, ge=1, description=_MAX_CONTEXTS)
+        dictionary: DataPath
+        """File with two words per line, that of the other language first, in any case."""
+        swap: Annotated[bool, LATER] = False
+        """Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries
+        from English.
+        """
+        contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = "corpus"
+        """Where a word is read: in its occurrences in the grid's text (`corpus`, by their mean;
+        words that do not occur are left out), alone (`isolated`), or alone only where it does not
+        occur (`corpus-or-isolated`).
+        """
+        max_contexts: int | None = Field(20, ge=1)
+        """Number of occurrences per word that suffice: a sentence is read where it holds a word
+        that was met less often before (null: the mean is over all occurrences, as in Liu et al.
+        2020).
+        """
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         measure: Measure = Field("cosine", description=frame.WORD_MEASURE)
@@ -111,8 +104,6 @@ class DictionaryRetrieval(VectorTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the dictionaries."""
-        from raxalign.corpora.readers.inspection import read_dictionaries
-
         sources = {lang: self.sources(lang, pivot) for lang in languages}
         return read_dictionaries(sources, pivot, swap=self.params.swap)
 

@@ -34,8 +34,8 @@ class MassiveSlots(TaggingTask):
     papers = ("fitzgerald2023",)
     licence: ClassVar[str] = "CC BY 4.0"
     columns = TagColumns(annotated="annot_utt")
+    listed = MASSIVE
     language_names = names_in(MASSIVE)
-    covers = frozenset(language_names)
 
     class Params(TaggingParams):
         """`data` is `hub`, or files with a word per line and its tag, whose paths may hold {lang}

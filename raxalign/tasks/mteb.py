@@ -30,21 +30,13 @@ from raxalign.tasks.vectors.directions import (
     direction_of,
     with_directions,
 )
+from raxalign.tasks.vectors.sentences import SentenceReading
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.embedding_benchmark.scores import SubsetScore
     from raxalign.train.runtime import Runtime
 
-_TASKS = "Names of mteb's tasks, such as `NTREXBitextMining`."
-_DATA = "Local folders of data sets, by the names of their tasks; mteb reads the others on the hub."
-_DEFINITIONS = "Python file with tasks of your own, classes that are derived from mteb's."
-_POOLING = (
-    "What the vector of a text is: the `mean` of its pieces, a mean in which piece i of the row"
-    " weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that is not"
-    " special (`last`), or what sentence-transformers keeps in the encoder's folder (`own`)."
-)
-_SPECIALS = "Whether special pieces are part of the mean."
 _OF = "main_score_of_"
 _COLUMNS = {
     **dict.fromkeys(("lang", "split", "task", "subset", "direction"), "string"),
@@ -84,12 +76,22 @@ class Mteb(Task):
     class Params(Task.Params):
         """Which tasks, where their data are, and how texts become vectors."""
 
-        tasks: tuple[str, ...] = Field(min_length=1, description=_TASKS)
-        data: dict[str, DataPath] = Field(default_factory=dict, description=_DATA)
-        definitions: DataPath | None = Field(None, description=_DEFINITIONS)
+        tasks: tuple[str, ...] = Field(min_length=1)
+        """Names of mteb's tasks, such as `NTREXBitextMining`."""
+        data: dict[str, DataPath] = Field(default_factory=dict)
+        """Local folders of data sets, by the names of their tasks; mteb reads the others on the
+        hub.
+        """
+        definitions: DataPath | None = None
+        """Python file with tasks of your own, classes that are derived from mteb's."""
         layers: Layers = Field("last", description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] = Field("mean", description=_POOLING)
-        specials: Literal["include", "exclude"] = Field("include", description=_SPECIALS)
+        pooling: SentencePooling | Literal["own"] = "mean"
+        """What the vector of a text is: the `mean` of its pieces, a mean in which piece i of the
+        row weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that is
+        not special (`last`), or what sentence-transformers keeps in the encoder's folder (`own`).
+        """
+        specials: Literal["include", "exclude"] = "include"
+        """Whether special pieces are part of the mean."""
 
     params: Params
 
@@ -138,9 +140,7 @@ class Mteb(Task):
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a mean over tasks of means over their subsets, where each of them
-        has scores per example.
-        """
+        """Return the sample of a mean over tasks of means over subsets with scores per example."""
         name, direction = direction_of(metric)
         asked = np.ones(len(rows), dtype=bool)
         if name != "main_score":
@@ -192,7 +192,6 @@ class Mteb(Task):
         """Return what is found for the subsets of one task in one language, and notes."""
         from raxalign.tasks.embedding_benchmark.encoder import EncoderForMteb
         from raxalign.tasks.embedding_benchmark.scores import loaded, scores_of
-        from raxalign.tasks.vectors.sentences import SentenceReading
 
         params, kind = self.params, self._known()[name]
         sides = registry.subsets_of(kind, lang, pivot)

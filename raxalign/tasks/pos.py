@@ -72,9 +72,7 @@ class Pos(TaggingTask):
 
         dataset: Annotated[str, DATASET] = "universal-dependencies/universal_dependencies"
         revision: Annotated[str, REVISION] = "refs/convert/parquet"
-        configs: dict[str, str] = Field(
-            default_factory=_TREEBANKS.copy,
-            description="Configuration of the hub's data set by language: its treebank.",
-        )
+        configs: dict[str, str] = Field(default_factory=_TREEBANKS.copy)
+        """Configuration of the hub's data set by language: its treebank."""
 
     params: Params

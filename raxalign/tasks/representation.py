@@ -1,22 +1,20 @@
-"""The geometry of a space: language identity, anisotropy, how near translations are, and where
-words lie.
-"""
+"""The geometry of a space: language identity, anisotropy, distance of translations, words in it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints
 from raxalign.config.params import LATER
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.lazy import pa
+from raxalign.lazy import np, pa, pc
 from raxalign.measured import Better, Measured, Motion, share
 from raxalign.sample import Array, Sample, column, summed, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
@@ -44,38 +42,12 @@ from raxalign.tasks.vectors.pairs import (
     SideWords,
     read_linked_words,
 )
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
 
 _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
 )
-_LAYERS = (
-    "Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the"
-    " embeddings)."
-)
-_UNIT = "What has a vector: `words`, or `sentences` by the means of their words."
-_MAX_SENTENCES = "Number of sentence pairs that are read, from the first on (none: all)."
-_PROJECTION = "How words are placed in a plane: not at all (`none`), by `pca` or by `tsne`."
-_OCCURRENCES = "Number of linked pairs that are placed, evenly spread over the text."
-_TYPES = "Number of pairs of word types that are placed, the ones linked most often."
-_DRAW = "Seed of the probe's halves and of t-SNE."
 
-_MEASURES = (
-    "What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of translations"
-    " `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`."
-)
-_SENTENCE_POOLING = (
-    "What the vector of a sentence is with `unit: sentences`: the mean of its `words`, or of its"
-    " pieces the `mean`, a mean in which piece i weighs i (`weighted`, as in MEXA), the first"
-    " (`cls`) or the `last` one (as in MEXA), special pieces included."
-)
-_K = "Number of nearest neighbours of `margin` and `hubness`."
-_MAX_PAIRS = (
-    "Number of linked pairs, evenly spread over the text, that measures of pairs are over with"
-    " `unit: words` (none: all)."
-)
 _COSINE = (-1.0, 1.0)
 
 
@@ -202,20 +174,40 @@ class Representation(VectorTask):
     class Params(Task.Params):
         """One evaluation examines all layers."""
 
-        layers: str = Field("all", description=_LAYERS)
+        layers: str = "all"
+        """Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the
+        embeddings).
+        """
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
-        unit: Literal["words", "sentences"] = Field("words", description=_UNIT)
-        max_sentences: int | None = Field(300, ge=2, description=_MAX_SENTENCES)
-        projection: Literal["none", "pca", "tsne"] = Field("pca", description=_PROJECTION)
-        occurrences: int = Field(100, ge=0, description=_OCCURRENCES)
-        types: int = Field(20, ge=0, description=_TYPES)
-        draw: int = Field(0, ge=0, description=_DRAW)
-        measures: Annotated[tuple[str, ...], LATER] = Field(_DEFAULT, description=_MEASURES)
+        unit: Literal["words", "sentences"] = "words"
+        """What has a vector: `words`, or `sentences` by the means of their words."""
+        max_sentences: int | None = Field(300, ge=2)
+        """Number of sentence pairs that are read, from the first on (none: all)."""
+        projection: Literal["none", "pca", "tsne"] = "pca"
+        """How words are placed in a plane: not at all (`none`), by `pca` or by `tsne`."""
+        occurrences: int = Field(100, ge=0)
+        """Number of linked pairs that are placed, evenly spread over the text."""
+        types: int = Field(20, ge=0)
+        """Number of pairs of word types that are placed, the ones linked most often."""
+        draw: int = Field(0, ge=0)
+        """Seed of the probe's halves and of t-SNE."""
+        measures: Annotated[tuple[str, ...], LATER] = _DEFAULT
+        """What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of
+        translations `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`.
+        """
         sentence_pooling: Annotated[Literal["words", "mean", "weighted", "cls", "last"], LATER] = (
-            Field("words", description=_SENTENCE_POOLING)
+            "words"
         )
-        k: Annotated[int, LATER] = Field(10, ge=1, description=_K)
-        max_pairs: Annotated[int | None, LATER] = Field(2_000, ge=2, description=_MAX_PAIRS)
+        """What the vector of a sentence is with `unit: sentences`: the mean of its `words`, or of
+        its pieces the `mean`, a mean in which piece i weighs i (`weighted`, as in MEXA), the first
+        (`cls`) or the `last` one (as in MEXA), special pieces included.
+        """
+        k: Annotated[int, LATER] = Field(10, ge=1)
+        """Number of nearest neighbours of `margin` and `hubness`."""
+        max_pairs: Annotated[int | None, LATER] = Field(2_000, ge=2)
+        """Number of linked pairs, evenly spread over the text, that measures of pairs are over with
+        `unit: words` (none: all).
+        """
 
         @field_validator("layers")
         @classmethod
@@ -284,8 +276,6 @@ class Representation(VectorTask):
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of a measure of pairs at a layer, without its name at the highest."""
-        import pyarrow.compute as pc
-
         found = _LAYER.fullmatch(metric)
         if found is None or found[2] not in OF_PAIRS or found[2] not in rows.column_names:
             return None
@@ -380,8 +370,6 @@ class Representation(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
     ) -> tuple[_Sides, dict[str, object]]:
         """The sentences of the test side by their pieces, and notes."""
-        from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
-
         pooling = self.params.sentence_pooling
         assert pooling != "words"
         if aligned.encoder.family != "transformer":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, final
+from typing import Literal, final
 
 from pydantic import Field, model_validator
 
 from raxalign.arrays import Bools
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
@@ -28,24 +29,7 @@ from raxalign.tasks.vectors.retrieved_words import (
     search,
     word_pairs,
 )
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
-_AUGMENTATION = (
-    "Whether a word's vector is followed by the mean, the largest and the smallest value of each"
-    " coordinate over its sentence (`sentence`), which makes it four times as wide."
-)
-_CANDIDATES = "Which words can be found: `all`, or only those that have a link (`linked`)."
-_SPECIALS = "Whether the first and the last piece of each sentence count as linked words."
-_NONCONTEXTUAL = (
-    "Where repeated word types are removed for non-contextual retrieval: from the `corpus`, or from"
-    " the `queries` alone, so that each type's first pair is searched among all occurrences."
-)
-_UNSEEN_IN = (
-    "Number of training sentences whose links make a pair count as seen (none: the grid's largest"
-    " training set)."
-)
+from raxalign.tasks.vectors.sentences import add_specials
 
 
 @final
@@ -86,13 +70,24 @@ class Retrieval(frame.VectorTask):
 
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("last", description=frame.WORD_POOLING)
-        augmentation: Literal["none", "sentence"] = Field("none", description=_AUGMENTATION)
+        augmentation: Literal["none", "sentence"] = "none"
+        """Whether a word's vector is followed by the mean, the largest and the smallest value of
+        each coordinate over its sentence (`sentence`), which makes it four times as wide.
+        """
         measure: Measure = Field("csls", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
-        candidates: Literal["all", "linked"] = Field("all", description=_CANDIDATES)
-        specials: Literal["include", "exclude"] = Field("exclude", description=_SPECIALS)
-        noncontextual: Literal["corpus", "queries"] = Field("corpus", description=_NONCONTEXTUAL)
-        unseen_in: int | None = Field(None, ge=1, description=_UNSEEN_IN)
+        candidates: Literal["all", "linked"] = "all"
+        """Which words can be found: `all`, or only those that have a link (`linked`)."""
+        specials: Literal["include", "exclude"] = "exclude"
+        """Whether the first and the last piece of each sentence count as linked words."""
+        noncontextual: Literal["corpus", "queries"] = "corpus"
+        """Where repeated word types are removed for non-contextual retrieval: from the `corpus`, or
+        from the `queries` alone, so that each type's first pair is searched among all occurrences.
+        """
+        unseen_in: int | None = Field(None, ge=1)
+        """Number of training sentences whose links make a pair count as seen (none: the grid's
+        largest training set).
+        """
 
         @model_validator(mode="after")
         def _words_alone(self) -> Retrieval.Params:
@@ -199,8 +194,6 @@ class Retrieval(frame.VectorTask):
         read = found.present_N.cpu().numpy().astype(np.bool_)
         if self.params.specials == "exclude":
             return vectors_NH, read
-        from raxalign.tasks.vectors.sentences import add_specials
-
         return add_specials(aligned, words, lang, vectors_NH, read, layers)
 
 

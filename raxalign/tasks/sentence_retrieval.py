@@ -28,6 +28,7 @@ from raxalign.tasks.vectors.directions import (
     with_directions,
 )
 from raxalign.tasks.vectors.frame import VectorTask
+from raxalign.tasks.vectors.mixed_pool import mixed_pools
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import (
     ABOUT,
@@ -37,6 +38,7 @@ from raxalign.tasks.vectors.querybank import (
 )
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
 from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
+from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.vectors.sentences import SentenceReading
 
     Sides = tuple[torch.Tensor, torch.Tensor]
 
@@ -68,34 +69,7 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
     "xtreme": {**_SETTING, "layers": "8", "queries": "pivot"},
 }
 
-_PROFILE = (
-    "Set of values for the options that are not given: `none`, or the setting of XTREME (`xtreme`)."
-)
-_POOLING = (
-    "What the vector of a sentence is: the `mean` of its pieces, a mean in which piece i of the row"
-    " weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that is not"
-    " special (`last`), or what sentence-transformers keeps in the encoder's folder, prompt"
-    " included (`own`); of static vectors the mean of its words."
-)
-_SPECIALS = "Whether special pieces are part of the mean."
-_DATA = (
-    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`; or, also in"
-    " languages that the grid does not align, a set of the hub (`tatoeba` as in XTREME, `flores`:"
-    " FLORES+, `ntrex`: NTREX-128) or files of the task's own."
-)
-_DATASET = (
-    "Another name of the set on the hub, or a local copy of its repository (none: the set's own)."
-)
-_CODES = "Codes of the set for languages, by language, where they differ from its own list."
-_POOL = (
-    "Which sentences are candidates: those of the other side (`bilingual`), or those of all"
-    " languages of the trial and the pivot, the query's own language included (`mixed`)."
-)
 _OF_POOL = ("max_rank", "own_language", "pivot_language")
-_QUERIES = (
-    "Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the `other`"
-    " language."
-)
 
 
 @final
@@ -171,23 +145,42 @@ class SentenceRetrieval(VectorTask):
     class Params(Task.Params):
         """Options left at `none` take the profile's value."""
 
-        profile: Literal["none", "xtreme"] = Field("none", description=_PROFILE)
+        profile: Literal["none", "xtreme"] = "none"
+        """Set of values for the options that are not given: `none`, or the setting of XTREME
+        (`xtreme`).
+        """
         layers: LayerList | None = Field(None, description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] | None = Field(None, description=_POOLING)
-        specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
+        pooling: SentencePooling | Literal["own"] | None = None
+        """What the vector of a sentence is: the `mean` of its pieces, a mean in which piece i of
+        the row weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that
+        is not special (`last`), or what sentence-transformers keeps in the encoder's folder, prompt
+        included (`own`); of static vectors the mean of its words.
+        """
+        specials: Literal["include", "exclude"] | None = None
+        """Whether special pieces are part of the mean."""
         measure: Measure | QuerybankMeasure | None = Field(
             None, description=frame.SENTENCE_MEASURE + ABOUT
         )
-        queries: Queries | None = Field(None, description=_QUERIES)
-        data: Annotated[Literal["corpus"] | SetName | SentenceFiles, LATER] = Field(
-            "corpus", description=_DATA
-        )
-        dataset: Annotated[str | None, LATER] = Field(None, description=_DATASET)
+        queries: Queries | None = None
+        """Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the
+        `other` language.
+        """
+        data: Annotated[Literal["corpus"] | SetName | SentenceFiles, LATER] = "corpus"
+        """Where the sentence pairs come from: the held-out sides of the grid's own `corpus`; or,
+        also in languages that the grid does not align, a set of the hub (`tatoeba` as in XTREME,
+        `flores`: FLORES+, `ntrex`: NTREX-128) or files of the task's own.
+        """
+        dataset: Annotated[str | None, LATER] = None
+        """Another name of the set on the hub, or a local copy of its repository (none: the set's
+        own).
+        """
         revision: Annotated[str, LATER] = Field("main", description=REVISION.description)
-        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
-        pool: Annotated[Literal["bilingual", "mixed"], LATER] = Field(
-            "bilingual", description=_POOL
-        )
+        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict)
+        """Codes of the set for languages, by language, where they differ from its own list."""
+        pool: Annotated[Literal["bilingual", "mixed"], LATER] = "bilingual"
+        """Which sentences are candidates: those of the other side (`bilingual`), or those of all
+        languages of the trial and the pivot, the query's own language included (`mixed`).
+        """
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
 
     params: Params
@@ -287,8 +280,6 @@ class SentenceRetrieval(VectorTask):
         return of_pool if self.params.pool == "mixed" else {}
 
     def _reading(self) -> SentenceReading:
-        from raxalign.tasks.vectors.sentences import SentenceReading
-
         params = self.resolved()
         with_specials = params["specials"] == "include"
         return SentenceReading(params["layers"], params["pooling"], specials=with_specials)
@@ -304,8 +295,6 @@ class SentenceRetrieval(VectorTask):
         if self.params.pool == "bilingual":
             yield from super().compared(aligned, languages, inputs)
             return
-        from raxalign.tasks.vectors.mixed_pool import mixed_pools
-
         params = self.resolved()
         sides: dict[str, dict[str, SentencePairs]] = {}
         for lang in languages:
@@ -327,8 +316,6 @@ class SentenceRetrieval(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side; with `qb_norm` on the test side alone."""
-        from raxalign.tasks.vectors.sentences import sentence_vectors
-
         params, how, bank = self.resolved(), self._reading(), None
         for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (

@@ -7,14 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
-import pyarrow as pa
 from pydantic import Field, field_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.token_means import CHUNK, Reading, TokenMeans, token_means
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.languages import labels_with
+from raxalign.lazy import pa
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.classifiers.scheme import XNLI
@@ -28,43 +32,8 @@ from raxalign.tasks.vectors.pairs import SentencePairs
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.tasks.translation.sweep import ShiftSweep
     from raxalign.train.runtime import Runtime
-
-_LAYERS = (
-    "Layers after whose blocks states are shifted, one at a time: `last`, one number from 1 on or"
-    " a range such as `9-12`."
-)
-_ALPHA = (
-    "Weights of the difference of the language means, one number or several, which are all"
-    " evaluated and are not an axis."
-)
-_ROWS = "What a language's mean is over: `blocks` of text of `block_size` pieces, or `sentences`."
-_BLOCK_SIZE = "Pieces per block, without the special ones around it."
-_WEIGHTING = (
-    "Whether every block, or sentence under `rows: sentences`, weighs the same in a mean"
-    " (`blocks`), or every token (`tokens`)."
-)
-_MAX_BLOCKS = (
-    "Blocks, or sentences under `rows: sentences`, of each language that are read, from the"
-    " beginning of its text (none: all)."
-)
-_SPECIALS = "Whether special pieces are part of a language's mean."
-_DEV_SENTENCES = (
-    "Number of dev sentences that are translated, from the first on, to choose the shift (none:"
-    " all)."
-)
-_DATA = (
-    "Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI from"
-    " the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all languages;"
-    " premise and hypothesis of a row are one sentence."
-)
-_SAMPLES = (
-    "Number of test sentences whose text is kept in the predictions, from the first on, with the"
-    " output of every shift and the reference; the report shows them."
-)
-_MAX_SENTENCES = "Number of test sentences that are translated, from the first on (none: all)."
 
 
 @final
@@ -96,21 +65,46 @@ class TokenTranslation(Task):
     class Params(Task.Params):
         """The means are those of the method `mean_shift`."""
 
-        layers: Layers = Field("last", description=_LAYERS)
-        alpha: tuple[float, ...] = Field((1.0, 2.0, 3.0), min_length=1, description=_ALPHA)
-        rows: Literal["blocks", "sentences"] = Field("blocks", description=_ROWS)
-        block_size: int = Field(510, ge=1, description=_BLOCK_SIZE)
-        max_blocks: int | None = Field(10_000, ge=1, description=_MAX_BLOCKS)
-        weighting: Literal["blocks", "tokens"] = Field("blocks", description=_WEIGHTING)
-        specials: Literal["include", "exclude"] = Field("include", description=_SPECIALS)
-        dev_sentences: int | None = Field(256, ge=1, description=_DEV_SENTENCES)
-        max_sentences: int | None = Field(None, ge=1, description=_MAX_SENTENCES)
-        data: Annotated[Literal["corpus", "xnli"] | XnliFiles, LATER] = Field(
-            "corpus", description=_DATA
-        )
+        layers: Layers = "last"
+        """Layers after whose blocks states are shifted, one at a time: `last`, one number from 1 on
+        or a range such as `9-12`.
+        """
+        alpha: tuple[float, ...] = Field((1.0, 2.0, 3.0), min_length=1)
+        """Weights of the difference of the language means, one number or several, which are all
+        evaluated and are not an axis.
+        """
+        rows: Literal["blocks", "sentences"] = "blocks"
+        """What a language's mean is over: `blocks` of text of `block_size` pieces, or `sentences`.
+        """
+        block_size: int = Field(510, ge=1)
+        """Pieces per block, without the special ones around it."""
+        max_blocks: int | None = Field(10_000, ge=1)
+        """Blocks, or sentences under `rows: sentences`, of each language that are read, from the
+        beginning of its text (none: all).
+        """
+        weighting: Literal["blocks", "tokens"] = "blocks"
+        """Whether every block, or sentence under `rows: sentences`, weighs the same in a mean
+        (`blocks`), or every token (`tokens`).
+        """
+        specials: Literal["include", "exclude"] = "include"
+        """Whether special pieces are part of a language's mean."""
+        dev_sentences: int | None = Field(256, ge=1)
+        """Number of dev sentences that are translated, from the first on, to choose the shift
+        (none: all).
+        """
+        max_sentences: int | None = Field(None, ge=1)
+        """Number of test sentences that are translated, from the first on (none: all)."""
+        data: Annotated[Literal["corpus", "xnli"] | XnliFiles, LATER] = "corpus"
+        """Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI
+        from the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all
+        languages; premise and hypothesis of a row are one sentence.
+        """
         dataset: Annotated[str, DATASET, LATER] = XNLI
         revision: Annotated[str, REVISION, LATER] = "main"
-        samples: Annotated[int, LATER] = Field(0, ge=0, description=_SAMPLES)
+        samples: Annotated[int, LATER] = Field(0, ge=0)
+        """Number of test sentences whose text is kept in the predictions, from the first on, with
+        the output of every shift and the reference; the report shows them.
+        """
 
         @field_validator("alpha", mode="before")
         @classmethod
@@ -254,11 +248,6 @@ class TokenTranslation(Task):
     def _means(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]
     ) -> TokenMeans:
-        from raxalign.corpora.text.dataset import read_table
-        from raxalign.corpora.text.sentences import sentence_chunks
-        from raxalign.encoders.models.token_means import CHUNK, Reading, token_means
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         params, encoder = self.params, stream.encoder
         assert isinstance(encoder, TransformerEncoder)
         reading = Reading(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, final
 
-from pydantic import Field
-
 from raxalign.corpora.readers.codes import names_in
 from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.answers.params import HubSets, SpanParams
@@ -20,23 +18,21 @@ class TydiqaSets(HubSets):
     """All languages are in one configuration; ids begin with the name of the language."""
 
     dataset: Annotated[str, DATASET] = TYDIQA
-    config: str = Field("secondary_task", description="Configuration of `dataset`.")
-    dev: str | None = Field(
-        None, description="Split of `dataset` for development (none: there is none)."
-    )
-    test: str | None = Field("validation", description="Split of `dataset` that is the test set.")
+    config: str = "secondary_task"
+    """Configuration of `dataset`."""
+    dev: str | None = None
+    """Split of `dataset` for development (none: there is none)."""
+    test: str | None = "validation"
+    """Split of `dataset` that is the test set."""
     revision: Annotated[str, REVISION] = "main"
-    train_dataset: str = Field(
-        TYDIQA, description="Data set of the hub with the pivot's training questions."
-    )
-    train_config: str = Field("secondary_task", description="Configuration of `train_dataset`.")
-    translated_config: str = Field(
-        "secondary_task",
-        description="Configuration of `dataset` with the training questions of other languages.",
-    )
-    ids: str = Field(
-        "{lang}-", description="What the ids of a language's questions begin with in `dataset`."
-    )
+    train_dataset: str = TYDIQA
+    """Data set of the hub with the pivot's training questions."""
+    train_config: str = "secondary_task"
+    """Configuration of `train_dataset`."""
+    translated_config: str = "secondary_task"
+    """Configuration of `dataset` with the training questions of other languages."""
+    ids: str = "{lang}-"
+    """What the ids of a language's questions begin with in `dataset`."""
 
 
 @final
@@ -56,8 +52,8 @@ class Tydiqa(SpanTask):
     VERSION = 1
     papers = ("clark2020tydiqa", "hu2020")
     licence: ClassVar[str] = "Apache-2.0"
+    listed = TYDIQA
     language_names = names_in(TYDIQA)
-    covers = frozenset(language_names)
 
     class Params(SpanParams):
         """`data` is `hub`, or files in SQuAD's format, whose paths may hold {lang} and {pivot}:
@@ -65,10 +61,9 @@ class Tydiqa(SpanTask):
         """
 
         selection: Annotated[Selection, SELECTION] = "last"
-        rules: Rules = Field(
-            "squad",
-            description="How answers are compared: by MLQA's rules for each language, or SQuAD's.",
-        )
-        hub: TydiqaSets = Field(TydiqaSets(), description="Data sets of the hub, for `data: hub`.")
+        rules: Rules = "squad"
+        """How answers are compared: by MLQA's rules for each language, or SQuAD's."""
+        hub: TydiqaSets = TydiqaSets()
+        """Data sets of the hub, for `data: hub`."""
 
     params: Params

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
-import pyarrow as pa
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
-from raxalign.encoders.models.vectors import LayerList, Pooling
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
-from raxalign.lazy import np, torch
+from raxalign.lazy import np, pa, torch
 from raxalign.measured import share
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
@@ -27,34 +28,6 @@ from raxalign.similarity import Measure, mutual_nearest, uses_neighbors
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead, Report, Translations
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import WordVectors
-
-_TEXT = (
-    "Text with one sentence pair per line: the words of the other language, ``|||``, and those of"
-    " the pivot, divided by blanks; the path may hold {lang} and {pivot}."
-)
-_LINKS = "Links of the words of `text`; the path may hold {lang} and {pivot}."
-_FORMAT = (
-    "How links are written: `pharaoh` has one line per sentence pair, with sure links as ``i-j``"
-    " and possible ones as ``ipj``; `naacl` has one line per link, ``sentence i j [S|P]``, counted"
-    " from 1."
-)
-_SWAP = "Whether text and links have the pivot's side first."
-_EXTRACTION = (
-    "Which words are linked: those that are each other's nearest (`intersection`), or those whose"
-    " dot product has a share above `threshold` among the words of either sentence (`softmax`)."
-)
-_SPACING = (
-    "What divides the words of the gold text in the text that the encoder reads: what their"
-    " language writes, which is nothing in Chinese or Japanese (`language`), or `blanks`, so that"
-    " each word is divided into pieces by itself, as SimAlign and awesome-align do it."
-)
-_THRESHOLD = "Smallest share of `softmax` in both directions."
-
 
 _RATIOS: Ratios = {
     "precision": (("n_right",), ("n_predicted",)),
@@ -67,15 +40,21 @@ _RATIOS: Ratios = {
 class GoldFiles(BaseParams):
     """A text whose lines are ``words ||| words``, divided by blanks, and its links."""
 
-    text: DataPath = Field(description=_TEXT)
-    links: DataPath = Field(description=_LINKS)
+    text: DataPath
+    """Text with one sentence pair per line: the words of the other language, ``|||``, and those of
+    the pivot, divided by blanks; the path may hold {lang} and {pivot}.
+    """
+    links: DataPath
+    """Links of the words of `text`; the path may hold {lang} and {pivot}."""
 
 
 class GoldData(BaseParams):
     """Gold links by split; a split that is not given is not reported."""
 
-    dev: GoldFiles | None = Field(None, description="Text and links of the development set.")
-    test: GoldFiles | None = Field(None, description="Text and links of the test set.")
+    dev: GoldFiles | None = None
+    """Text and links of the development set."""
+    test: GoldFiles | None = None
+    """Text and links of the test set."""
 
     def splits(self) -> dict[str, GoldFiles]:
         """Return those that are given, by name."""
@@ -172,19 +151,33 @@ class WordAlignment(VectorTask):
     class Params(Task.Params):
         """`measure` and `k` are those of `extraction: intersection`."""
 
-        data: GoldData = Field(description="Texts and links of `dev`, `test` or both.")
-        format: GoldFormat = Field("pharaoh", description=_FORMAT)
-        first: Literal[0, 1] = Field(0, description="Number of the first word in `pharaoh` links.")
-        swap: bool = Field(False, description=_SWAP)
+        data: GoldData
+        """Texts and links of `dev`, `test` or both."""
+        format: GoldFormat = "pharaoh"
+        """How links are written: `pharaoh` has one line per sentence pair, with sure links as
+        ``i-j`` and possible ones as ``ipj``; `naacl` has one line per link, ``sentence i j [S|P]``,
+        counted from 1.
+        """
+        first: Literal[0, 1] = 0
+        """Number of the first word in `pharaoh` links."""
+        swap: bool = False
+        """Whether text and links have the pivot's side first."""
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
-        extraction: Literal["intersection", "softmax"] = Field(
-            "intersection", description=_EXTRACTION
-        )
+        extraction: Literal["intersection", "softmax"] = "intersection"
+        """Which words are linked: those that are each other's nearest (`intersection`), or those
+        whose dot product has a share above `threshold` among the words of either sentence
+        (`softmax`).
+        """
         measure: Annotated[Measure, LATER] = Field("cosine", description=frame.WORD_MEASURE)
         k: Annotated[int, LATER] = Field(10, ge=1, description=frame.NEIGHBORS)
-        threshold: float = Field(0.001, ge=0, lt=1, description=_THRESHOLD)
-        spacing: Annotated[Spacing, LATER] = Field("language", description=_SPACING)
+        threshold: float = Field(0.001, ge=0, lt=1)
+        """Smallest share of `softmax` in both directions."""
+        spacing: Annotated[Spacing, LATER] = "language"
+        """What divides the words of the gold text in the text that the encoder reads: what their
+        language writes, which is nothing in Chinese or Japanese (`language`), or `blanks`, so that
+        each word is divided into pieces by itself, as SimAlign and awesome-align do it.
+        """
 
     params: Params
 
@@ -218,8 +211,6 @@ class WordAlignment(VectorTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read text and links of every language and split, as `compare` does."""
-        from raxalign.corpora.readers.inspection import Translations, read_through
-
         for lang in languages:
             for files in self.params.data.splits().values():
                 text, links = (

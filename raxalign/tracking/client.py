@@ -1,6 +1,4 @@
-"""The client of a tracking store: where runs go, how it is reached, and what to report when it does
-not answer.
-"""
+"""The client of a tracking store: where runs go, how it is reached, what it says when it fails."""
 
 from __future__ import annotations
 
@@ -35,17 +33,13 @@ _LIBRARIES = frozenset(
         *("urllib3", "boto3", "botocore", "google", "azure", "databricks"),
     )
 )
-"""What errors of MLflow's client, and of what it reaches databases, servers and artifacts by, are
-defined in.
-"""
+"""What defines the errors of MLflow's client, and of what it reaches other places by."""
 _DOWN = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "IO_ERROR", "BAD_REQUEST")
 """MLflow's codes for no answer and for a broken database; with any other one it has answered."""
 
 
 class TrackingError(RaxalignError):
-    """Runs were not copied to the tracking store; results are safe in the ledger, and `raxalign
-    sync` copies them later.
-    """
+    """Runs were not copied to the tracking store; results are safe, `raxalign sync` copies them."""
 
 
 class TrackingHeld(TrackingError):
@@ -54,9 +48,7 @@ class TrackingHeld(TrackingError):
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs go: a tracking URI, the storage, and the grid file's text (kept with the
-    run of the grid).
-    """
+    """Where runs go: a tracking URI, the storage, and the grid file's text, which is kept."""
 
     uri: str
     storage: Storage
@@ -64,9 +56,7 @@ class Target:
 
 
 def default_uri(storage: Storage) -> str:
-    """Return the URI of the database in the storage, or in the machine's own folder where the
-    storage is an object store.
-    """
+    """Return the URI of the database: in the storage, of a bucket in the machine's folder."""
     return f"{SQLITE}{storage.local.absolute()}/mlflow.db"
 
 

@@ -1,6 +1,4 @@
-"""Exported encoders in MLflow: a logged model of the run of their trial, and versions of it in the
-model registry.
-"""
+"""Exported encoders in MLflow: a logged model of their trial's run, and registered versions."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np
 from raxalign.provenance import versions
 from raxalign.store.spool import GPU_HOURS, SYSTEM
 from raxalign.store.storage import Storage
@@ -150,7 +149,6 @@ def _log(client: Any, exported: Exported, run: Any) -> Any:
 def _write(to: Path, exported: Exported, run: str, model: str) -> None:
     """Write the files of a model, which `mlflow.pyfunc` opens by `served`."""
     import mlflow
-    import numpy as np
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 

@@ -211,9 +211,7 @@ class Recorder:
                 self._runs.save(run, Change(status="KILLED"))
 
     def _catch_up(self, known: Mapping[str, RunState], there: set[str]) -> tuple[int, int]:
-        """Write what the ledger has and the runs lack; returns how many trials have results, and
-        how many have failed.
-        """
+        """Write what the runs lack of the ledger; return how many trials have results or failed."""
         brought = failed = 0
         failures = self._ledger.failures(trial.key for trial in self._plan.trials)
         behind: list[tuple[Event, set[str]]] = []

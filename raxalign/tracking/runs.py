@@ -1,6 +1,4 @@
-"""What a tracking store records of a grid, a trial or a cell: names, params, metrics and tags, as
-plain values.
-"""
+"""What a tracking store records of a grid, a trial or a cell: names, params, metrics and tags."""
 
 from __future__ import annotations
 
@@ -164,17 +162,13 @@ def _test_numbers(entry: Compared) -> dict[str, float | None]:
 
 
 def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:
-    """Return a digest of what a trial's run shows: evaluations, and the metrics that the grid
-    adds.
-    """
+    """Return a digest of what a trial's run shows: evaluations, and metrics that the grid adds."""
     added = [asdict(entry) for entry in plan.metrics]
     return digest([*sorted(evaluations), *added])
 
 
 def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the tags that record on what device, by what versions and from what links results
-    were made.
-    """
+    """Return the tags on what device, with what versions and from what links results were made."""
     tags: dict[str, str] = {}
     for record in records:
         tags["raxalign.device"] = str(record.get("device", ""))

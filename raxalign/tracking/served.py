@@ -80,9 +80,7 @@ class SentenceVectors:
         return vectors
 
     def _known(self, lang: str) -> str:
-        """Return how the encoder spells a language. Raises where its vectors would not be
-        aligned.
-        """
+        """Return how the encoder spells a language. Raises where its vectors are not aligned."""
         aligned = {*self._mapped, self._pivot} if self._mapped else {*self._languages, self._pivot}
         found = spelled(lang, sorted(aligned))
         if found is None and self._mapped:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from raxalign.errors import PeerLost
 from raxalign.lazy import torch
-
-if TYPE_CHECKING:
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 ValueT = TypeVar("ValueT")
 PartT = TypeVar("PartT")

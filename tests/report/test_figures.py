@@ -22,8 +22,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Table
-from raxalign.report.figures.drawing import draw, opened_canvas
-from raxalign.report.figures.marks import colour_of, marker_of
+from raxalign.report.figures.drawing import colour_of, draw, marker_of, opened_canvas
 from raxalign.report.figures.panels import Heat, Panel, Series
 from raxalign.report.sections import searches as panels
 from raxalign.report.sections.curves import axis_panels, encoder_panels, numeric_axes, size_panels

@@ -15,11 +15,11 @@ from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification import PRESETS as LABELLED
 from raxalign.tasks.classification import Classification
-from raxalign.tasks.classifiers.presets import PRESETS as LABELLED
 from raxalign.tasks.spans import PRESETS as ASKED
 from raxalign.tasks.spans import SpanAnswers
-from raxalign.tasks.taggers.presets import PRESETS as TAGGED
+from raxalign.tasks.tagging import PRESETS as TAGGED
 from raxalign.tasks.tagging import Tagging
 from raxalign.tasks.vectors.sentence_sets import SETS
 from raxalign.train.runtime import Runtime

@@ -12,7 +12,10 @@ from pydantic import ValidationError
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.trained import TrainedParams
+from raxalign.tasks.answers.task import SpanTask
 from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.task import TransferTask
 from raxalign.train.loop import TrainSettings
 from raxalign.train.runtime import Runtime
@@ -53,21 +56,14 @@ METHODS = {
     "weam": BERT,
 }
 SPANS = ("linear", 1e-4, (0.9, 0.999), 1e-8, 1.0, 0.1)
+OF_TASKS = {ClassificationTask: CAO, SpanTask: SPANS, TaggingTask: XTREME}
 TASKS = {
-    "belebele": CAO,
-    "classification": CAO,
-    "massive_slots linear": XTREME,
-    "mlqa": SPANS,
-    "ner linear": XTREME,
-    "ner bilstm_crf": ("constant", 0.0, (0.9, 0.999), 1e-8, None, 0.0),
-    "pawsx": CAO,
-    "pos linear": XTREME,
-    "slots linear": XTREME,
-    "spans": SPANS,
-    "tagging linear": XTREME,
-    "tydiqa": SPANS,
-    "xnli": CAO,
+    f"{kind} linear" if base is TaggingTask else kind: own
+    for kind, task in catalog("tasks").items()
+    for base, own in OF_TASKS.items()
+    if issubclass(task, base)
 }
+TASKS["ner bilstm_crf"] = ("constant", 0.0, (0.9, 0.999), 1e-8, None, 0.0)
 """Schedule, decay, betas, epsilon, clipping and warm-up by default; a tagger has its own."""
 BEFORE = METHODS | TASKS
 

@@ -112,9 +112,7 @@ def _places(senses: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
 
 
 def detokenized(words: Sequence[str]) -> str:
-    """Return the words joined by spaces, none before punctuation and after an apostrophe or an
-    opening mark.
-    """
+    """Return the words joined by spaces, but not before punctuation and after opening marks."""
     text = ""
     for word in words:
         glue = not text or text[-1] in "'¿" or word in (".", ",", "?", ";")

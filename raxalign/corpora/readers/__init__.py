@@ -1,3 +1,1 @@
-"""Readers of files and of the hub: lines, dictionaries, downloads, and a file read to its end
-before anything starts.
-"""
+"""Readers of files and of the hub: lines, dictionaries, downloads, and files read to their end."""

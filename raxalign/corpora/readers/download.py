@@ -1,6 +1,4 @@
-"""Files from HTTP servers: resumed where they were cut off, checked, and in place only when
-whole.
-"""
+"""Files from HTTP servers: resumed where they were cut off, checked, in place only when whole."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
 
 
 def _fetch_rest(url: str, part: _Part) -> bool:
-    """Make one request; return whether the file is whole. Raises `HTTPError` and `OSError` as
-    urllib does.
-    """
+    """Make one request; return whether the file is whole. Raises what urllib does."""
     request = Request(url, headers={"User-Agent": "raxalign"})  # noqa: S310
     have = part.size if part.validator else 0
     if have:
@@ -144,9 +140,7 @@ def _fetch_rest(url: str, part: _Part) -> bool:
 
 
 def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | None]:
-    """The position in the file at which the answer begins, and the file's size if the server gives
-    it.
-    """
+    """The position in the file at which the answer begins, and the file's size if it is given."""
     if status == 206:
         given = headers.get("Content-Range", "bytes 0-/*").removeprefix("bytes ")
         span, _, total = given.partition("/")

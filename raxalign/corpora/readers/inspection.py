@@ -43,9 +43,7 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Translations:
-    """Words or sentences of a language with those of the pivot that mean the same, as a file was
-    read.
-    """
+    """Words or sentences of a language with those of the pivot that mean the same, as read."""
 
     lang: str
     pivot: str

@@ -149,9 +149,7 @@ class Cleaner:
             yield pair
 
     def heldout(self) -> list[SentencePair]:
-        """Return the dev lines, then the test lines, in file order. Raises `TooShort` where the
-        corpus has fewer.
-        """
+        """Return the dev lines, then the test lines, in file order. Raises `TooShort` for fewer."""
         test, dev = self.source.split
         if self.total < test + dev:
             problem = (

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from raxalign.errors import DataError
-from raxalign.lazy import pa
+from raxalign.lazy import pa, pc
 from raxalign.store.key import Json, file_digest
 
 METADATA_KEY = b"raxalign"
@@ -87,9 +87,7 @@ class DatasetWriter:
             self._part.unlink(missing_ok=True)
 
     def _publish(self) -> None:
-        """Gives the data its name, then writes the two JSON files: `state.json`, without which
-        nothing opens, comes last.
-        """
+        """Name the data and write two JSON files; `state.json`, which opening needs, comes last."""
         data, schema = self.folder / _DATA, self._full_schema()
         if schema.metadata == self._begun_with.metadata:
             self._part.replace(data)
@@ -155,8 +153,6 @@ def vocabulary(folder: Path, column: str) -> set[str]:
 
 def word_counts(folder: Path, column: str) -> Counter[str]:
     """Return how often each word occurs in a column of lists of words, lower-cased."""
-    import pyarrow.compute as pc
-
     found: Counter[str] = Counter()
     for chunk in read_table(folder).column(column).chunks:
         counted = pc.value_counts(pc.list_flatten(chunk))
@@ -167,9 +163,7 @@ def word_counts(folder: Path, column: str) -> Counter[str]:
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """Returns the metadata that `DatasetWriter` was given; empty for a dataset written by another.
-    Reads the schema only.
-    """
+    """Return the metadata that `DatasetWriter` was given, empty for others; reads the schema."""
     metadata = _opened(_data_files(Path(folder))[0], lambda stream: stream.schema.metadata) or {}
     loaded: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, b"{}"))
     return loaded

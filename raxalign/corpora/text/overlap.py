@@ -1,6 +1,4 @@
-"""When two sentences count as the same, and training pairs without test sentences and
-repetitions.
-"""
+"""When two sentences count as the same, and training pairs without test ones and repetitions."""
 
 from __future__ import annotations
 

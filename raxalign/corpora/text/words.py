@@ -169,9 +169,7 @@ def given_words(words: Sequence[str], lang: str) -> list[str]:
 
 
 def _as_published(sentence: Sentence, text: str) -> Sentence:
-    """Find the words of a cleaned text in the text itself, which loses the white space at its
-    ends.
-    """
+    """Find the words of a cleaned text in the text itself, which loses white space at its ends."""
     origins: list[tuple[int, int]] = []
     end = 0
     for part in _composed(text):

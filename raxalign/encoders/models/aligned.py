@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
@@ -30,6 +28,7 @@ from raxalign.encoders.models.vectors import (
     parse_layers,
 )
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import torch
 from raxalign.train.devices import on_device
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]

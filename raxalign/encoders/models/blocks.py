@@ -8,16 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
-
-import torch
-from torch import nn
+from typing import Any, TypeAlias
 
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
+from raxalign.lazy import torch
 from raxalign.train.recompute import forward_as
 
-Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
+Edit: TypeAlias = "Callable[[torch.Tensor, Batch], torch.Tensor]"
 """A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""
 
 
@@ -30,13 +28,13 @@ class Blocks:
     blocks run (None: it cannot be changed).
     """
 
-    parts: tuple[nn.Module, ...]
-    leaves: tuple[nn.Module, ...]
-    embeds: nn.Module | None
+    parts: tuple[torch.nn.Module, ...]
+    leaves: tuple[torch.nn.Module, ...]
+    embeds: torch.nn.Module | None
     place: tuple[Any, str] | None
 
 
-def find_blocks(base: nn.Module) -> Blocks:
+def find_blocks(base: torch.nn.Module) -> Blocks:
     """The blocks of a base model: of most, its outermost list of as many modules as its config
     counts layers. Raises `RaxalignError` where there is none.
     """
@@ -54,14 +52,14 @@ def find_blocks(base: nn.Module) -> Blocks:
         parts = zip(*(by_name[n] for n in sorted(by_name)), strict=True)
         leaves = tuple(by_name["layer_norm2"])
         embeds: Any = base.layer_norm_emb
-        return Blocks(tuple(map(nn.ModuleList, parts)), leaves, embeds, (base, "n_layers"))
+        return Blocks(tuple(map(torch.nn.ModuleList, parts)), leaves, embeds, (base, "n_layers"))
     raise RaxalignError(
         f"{type(base).__name__}: its {n_layers} blocks are not found. Use an architecture with one"
         " list of blocks, as BERT, XLM-R, DeBERTa, ModernBERT and T5 have it"
     )
 
 
-def recomputable(model: Any) -> tuple[nn.Module, ...]:
+def recomputable(model: Any) -> tuple[torch.nn.Module, ...]:
     """The parts of a model that a backward pass can run again from what enters them: its blocks, or
     what these are made of (XLM); none where the blocks are not found, and all is kept.
     """
@@ -69,14 +67,16 @@ def recomputable(model: Any) -> tuple[nn.Module, ...]:
         parts = find_blocks(model.base_model).parts
     except RaxalignError:
         return ()
-    nested = (part.children() if isinstance(part, nn.ModuleList) else (part,) for part in parts)
+    nested = (
+        part.children() if isinstance(part, torch.nn.ModuleList) else (part,) for part in parts
+    )
     return tuple(chain.from_iterable(nested))
 
 
-def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
+def _lists(owner: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str, torch.nn.ModuleList]]:
     """(owner, attribute, list) of the lists of modules that are in no other list."""
     for name, child in owner.named_children():
-        if isinstance(child, nn.ModuleList):
+        if isinstance(child, torch.nn.ModuleList):
             yield owner, name, child
         else:
             yield from _lists(child)
@@ -84,7 +84,7 @@ def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
 
 @contextmanager
 def watched(
-    base: nn.Module,
+    base: torch.nn.Module,
     top: int,
     states: list[torch.Tensor],
     edits: Mapping[int, Edit],
@@ -101,7 +101,7 @@ def watched(
         return states[-1]
 
     def enter(
-        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if states:  # a block that runs again, as in ALBERT
             return args, kwargs
@@ -109,7 +109,7 @@ def watched(
             return (edited(args[0]), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": edited(kwargs["hidden_states"])}
 
-    def leave(_: nn.Module, __: Any, output: Any) -> Any:
+    def leave(_: torch.nn.Module, __: Any, output: Any) -> Any:
         if len(states) > top:
             return output
         whole = isinstance(output, tuple)
@@ -138,7 +138,7 @@ def _cut(blocks: Blocks, top: int) -> Iterator[None]:
         setattr(*blocks.place, value)
 
 
-def replayable(base: nn.Module) -> bool:
+def replayable(base: torch.nn.Module) -> bool:
     """Whether each block of a base model is one module that runs once: not those of ALBERT, which
     run many times, nor those of XLM, whose parts are in several lists.
     """
@@ -148,7 +148,7 @@ def replayable(base: nn.Module) -> bool:
 
 
 @contextmanager
-def recorded(base: nn.Module, top: int) -> Iterator[list[Any]]:
+def recorded(base: torch.nn.Module, top: int) -> Iterator[list[Any]]:
     """Yield a list that collects the outputs of the first `top` blocks, before any edit."""
     outputs: list[Any] = []
     with ExitStack() as stack:
@@ -159,7 +159,7 @@ def recorded(base: nn.Module, top: int) -> Iterator[list[Any]]:
 
 
 @contextmanager
-def replayed(base: nn.Module, outputs: Sequence[Any]) -> Iterator[None]:
+def replayed(base: torch.nn.Module, outputs: Sequence[Any]) -> Iterator[None]:
     """Let the first blocks return what `recorded` collected; hooks and edits still apply."""
     with ExitStack() as stack:
         for block, output in zip(find_blocks(base).leaves, outputs, strict=False):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.config.run import Precision
+from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
@@ -185,8 +186,6 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
     """Whether a device has kernels for the attention of a model in a precision: those of a card of
     compute capability 8.0 or higher, for bfloat16, where the attention is fused and not causal.
     """
-    from raxalign.encoders.models.model_inputs import is_decoder
-
     return (
         torch.device(device).type == "cuda"
         and precision == "bf16"

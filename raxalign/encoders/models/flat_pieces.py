@@ -18,17 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
 from raxalign.caveats import collecting, listener
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.pieces import bulk_pieces
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.lazy import np
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np, pc
 
 CHUNK = 8192
 """Sentences that are tokenised at once."""
@@ -101,8 +100,6 @@ def column_pieces(
     pieces are counted under the name `counted` (None: the language). Raises `DataError` where what
     was made before is of other sentences.
     """
-    import pyarrow.compute as pc
-
     table, made = read_table(folder), encoder.prepared.get(folder)
     found = None if made is None else map_pieces(made / column, lang)
     if found is None:
@@ -126,8 +123,6 @@ def flat_pieces(
     counted: str | None = None,
 ) -> FlatPieces:
     """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
-    from raxalign.encoders.models.pieces import bulk_pieces
-
     none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
     for sentences in chunks:
         pieces = list(bulk_pieces(tokenizer, sentences, lang, counted))

@@ -5,17 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from raxalign.catalog import PluginFault, name_of, outside
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.transforms import Affine
+from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import RaxalignError
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.vectors import WordVectors
+from raxalign.lazy import torch
 
 _NUMBERS = "Look for a division by zero, an empty mean or a training that diverged"
 _SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_size`)"

@@ -11,16 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Ints, offsets_of
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.pieces import bulk_pieces
 from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
+from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np, torch
 
-Floats: TypeAlias = npt.NDArray[np.float32]
+Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]
 Normalization = Literal["unit-center-unit", "unit", "none"]
 
@@ -116,7 +115,7 @@ class Subwords:
     row i of `vectors_GH`. Buckets that training never met are left out.
     """
 
-    numbers: npt.NDArray[np.int64]
+    numbers: Ints
     vectors_GH: Floats
     min_n: int
     max_n: int
@@ -367,9 +366,6 @@ class StaticEncoder(Encoder):
         """(pieces, the word of each in its sentence) of every sentence. Words are split apart from
         each other in every script; one that cannot be split is one ``[UNK]``.
         """
-        from raxalign.encoders.models.pieces import bulk_pieces
-        from raxalign.encoders.training.text import wrap_vocabulary
-
         if self.vocabulary is None:
             raise RaxalignError("the static encoder has vectors of words, not of pieces")
         if self._tokenizer is None:

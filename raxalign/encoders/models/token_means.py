@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
-
-import numpy as np
-import torch
+from typing import Literal
 
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, token_batches
-from raxalign.encoders.models.transformer import evaluating
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.lazy import np, torch
 
 Chunks = Iterable[Sequence[Sequence[str]]]  # a text as chunks of sentences, lists of words
 
@@ -46,7 +41,6 @@ class TokenMeans:
     tokens: int
 
 
-@torch.no_grad()
 def token_means(
     encoder: TransformerEncoder,
     text: Chunks,
@@ -60,7 +54,7 @@ def token_means(
     total_LH = torch.zeros(size, dtype=torch.float64, device=encoder.device)
     rows_read, tokens, by_row = 0, 0, reading.weighting == "blocks"
     rows = islice(text_rows(encoder, text, lang, reading), reading.limit)
-    with evaluating(encoder.model):
+    with torch.no_grad(), evaluating(encoder.model):
         while chunk := list(islice(rows, _ROWS)):
             for chosen in token_batches([len(row) for row in chunk], encoder.batch_tokens):
                 part = [chunk[i] for i in chosen]

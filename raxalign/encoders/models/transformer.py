@@ -8,10 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
-from torch import nn
-
 from raxalign.caveats import listener
 from raxalign.config.run import Precision
 from raxalign.encoders.base import Encoder
@@ -50,6 +46,7 @@ from raxalign.encoders.models.vectors import (
     refuse_infinite,
 )
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.train.devices import arithmetic
 
 
@@ -117,7 +114,7 @@ class TransformerEncoder(Encoder):
         made.compiled = self.compiled
         return made
 
-    def blocks(self) -> tuple[nn.Module, ...]:
+    def blocks(self) -> tuple[torch.nn.Module, ...]:
         """The parts of the model that a backward pass can run again (`Objective.blocks`)."""
         return recomputable(self.model)
 
@@ -259,7 +256,6 @@ class TransformerEncoder(Encoder):
             part = [rows[i] for i in chosen]
             yield chosen.tolist(), self._pooled(part, layers, pooling, edits)
 
-    @torch.no_grad()
     def _pooled(
         self,
         rows: list[PieceRow],
@@ -267,7 +263,7 @@ class TransformerEncoder(Encoder):
         pooling: Pooling,
         edits: Mapping[int, Edit] | None,
     ) -> WordVectors:
-        with evaluating(self.model):
+        with torch.no_grad(), evaluating(self.model):
             batch, counts = self.laid_out(rows), [row.n_words for row in rows]
             words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
             index = index_words(*words, counts, self.device)
@@ -276,11 +272,11 @@ class TransformerEncoder(Encoder):
                 [pool_words(states[layer], index, pooling) for layer in layers], dim=1
             )
             refuse_infinite(vectors_NLH, rows[0].languages[0])
-        return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
+            return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
     """The model in eval mode; afterwards in the mode that it had."""
     training = model.training
     model.eval()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import torch
+from raxalign.lazy import torch
 
 _PARTS = ("center", "weight", "shift")
 

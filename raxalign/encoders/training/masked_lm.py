@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.packing import Packed, pack
@@ -27,6 +24,7 @@ from raxalign.encoders.training.text import (
     wrap_vocabulary,
 )
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.running import in_text
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step

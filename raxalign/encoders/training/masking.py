@@ -6,20 +6,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, Self, TypeVar
-
-import numpy as np
+from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.train.chance import MASKING, USES, mix
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 MASKED, RANDOM = 0.8, 0.1
 """Shares of the chosen pieces that become the mask, and a random piece; the others stay."""

@@ -21,48 +21,45 @@ _READ = ("casing", "normalization")
 class ScratchParams(EncoderKind.Params):
     """The shape of the model, its vocabulary, and its training."""
 
-    layers: int = Field(3, ge=1, description="Number of blocks.")
-    hidden_size: int = Field(
-        128, ge=8, description="Width of the hidden states, which `heads` must divide."
-    )
-    heads: int = Field(4, ge=1, description="Attention heads per block.")
-    intermediate: int = Field(512, ge=8, description="Width of the feed-forward layer of a block.")
-    positions: int = Field(
-        128, ge=8, description="Largest number of pieces that the encoder reads at once."
-    )
-    vocab_size: int = Field(
-        4_000, ge=100, description="Largest number of pieces in the vocabulary."
-    )
-    vocabulary: DataPath | None = Field(
-        None, description="File of pieces, a `vocab.txt` (none: one is trained on the text)."
-    )
-    lowercase: bool = Field(False, description="Whether text is read in lower case.")
-    max_sentences: int = Field(
-        20_000, ge=1, description="Largest number of sentences per language to train on."
-    )
-    window: int = Field(64, ge=8, description="Largest number of pieces per training row.")
-    slicing: Annotated[bool, LATER] = Field(
-        False,
-        description=(
-            "Whether the text, its sentences in their order, is sliced into rows of `window`"
-            " pieces, so that every piece is trained on; otherwise rows are sentences, pairs and"
-            " groups of sentences in random order, and a sentence that is longer than `window`"
-            " loses its end."
-        ),
-    )
-    batch_size: int = Field(
-        16, ge=1, description="Windows per training step; shorter rows count by their pieces."
-    )
-    steps: int = Field(1_200, ge=1, description="Training steps.")
-    learning_rate: float = Field(1e-3, gt=0, description="Learning rate at the end of the warm-up.")
-    warmup: float = Field(
-        0.1, ge=0, le=1, description="Share of the steps over which the learning rate rises."
-    )
-    dropout: float = Field(
-        0.1, ge=0, lt=1, description="Probability of dropout, here and in later trainings."
-    )
-    mask_share: float = Field(0.15, gt=0, lt=1, description="Share of the pieces that are masked.")
-    seed: int = Field(0, description="Seed of the first weights and of the training.")
+    layers: int = Field(3, ge=1)
+    """Number of blocks."""
+    hidden_size: int = Field(128, ge=8)
+    """Width of the hidden states, which `heads` must divide."""
+    heads: int = Field(4, ge=1)
+    """Attention heads per block."""
+    intermediate: int = Field(512, ge=8)
+    """Width of the feed-forward layer of a block."""
+    positions: int = Field(128, ge=8)
+    """Largest number of pieces that the encoder reads at once."""
+    vocab_size: int = Field(4_000, ge=100)
+    """Largest number of pieces in the vocabulary."""
+    vocabulary: DataPath | None = None
+    """File of pieces, a `vocab.txt` (none: one is trained on the text)."""
+    lowercase: bool = False
+    """Whether text is read in lower case."""
+    max_sentences: int = Field(20_000, ge=1)
+    """Largest number of sentences per language to train on."""
+    window: int = Field(64, ge=8)
+    """Largest number of pieces per training row."""
+    slicing: Annotated[bool, LATER] = False
+    """Whether the text, its sentences in their order, is sliced into rows of `window` pieces, so
+    that every piece is trained on; otherwise rows are sentences, pairs and groups of sentences in
+    random order, and a sentence that is longer than `window` loses its end.
+    """
+    batch_size: int = Field(16, ge=1)
+    """Windows per training step; shorter rows count by their pieces."""
+    steps: int = Field(1_200, ge=1)
+    """Training steps."""
+    learning_rate: float = Field(1e-3, gt=0)
+    """Learning rate at the end of the warm-up."""
+    warmup: float = Field(0.1, ge=0, le=1)
+    """Share of the steps over which the learning rate rises."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability of dropout, here and in later trainings."""
+    mask_share: float = Field(0.15, gt=0, lt=1)
+    """Share of the pieces that are masked."""
+    seed: int = 0
+    """Seed of the first weights and of the training."""
 
     @model_validator(mode="after")
     def _fits(self) -> ScratchParams:
@@ -83,101 +80,65 @@ class ScratchParams(EncoderKind.Params):
 class StaticParams(EncoderKind.Params):
     """What vectors are of, and how they are made. On 10,000 sentences fastText needs 30 epochs."""
 
-    algorithm: Literal["fasttext", "word2vec", "glove"] = Field(
-        "fasttext", description="How vectors are trained."
-    )
-    vectors: DataPath | None = Field(
-        None,
-        description=(
-            "Files of vectors to read in place of training, in word2vec's format; the file name"
-            " must hold `{lang}`."
-        ),
-    )
-    max_vectors: int = Field(
-        200_000, ge=1, description="Number of vectors that are read, from a file's beginning."
-    )
-    spaces: Annotated[Literal["separate", "joint"], LATER] = Field(
-        "separate",
-        description=(
-            "Whether each language has a space of its own, trained on its text alone (`separate`),"
-            " or all share one that is trained on the text of all together (`joint`), where words"
-            " or pieces that several languages have in common have one vector."
-        ),
-    )
-    units: Literal["words", "pieces"] = Field(
-        "words", description="What has a vector: `words`, or the `pieces` of a vocabulary."
-    )
-    vocabulary: DataPath | None = Field(
-        None, description="File of pieces, a `vocab.txt` (none: one is trained on the text)."
-    )
-    vocab_size: int = Field(
-        30_000, ge=100, description="Largest number of pieces in a vocabulary that is trained."
-    )
-    casing: Literal["keep", "lower", "fallback"] = Field(
-        "keep",
-        description=(
-            "Case of words: kept (`keep`), lower in training and use (`lower`), or lower where a"
-            " word has no vector as it is (`fallback`)."
-        ),
-    )
-    normalization: Literal["unit-center-unit", "unit", "none"] = Field(
-        "unit-center-unit",
-        description=(
-            "What is done to vectors: nothing, length one (`unit`), or length one, the vocabulary's"
-            " mean off, length one again."
-        ),
-    )
-    dimension: int = Field(300, ge=2, description="Number of coordinates of a vector.")
-    architecture: Literal["skipgram", "cbow"] = Field(
-        "skipgram",
-        description=(
-            "Model of fastText and Word2Vec: a word predicts its neighbours (`skipgram`), or they"
-            " predict it (`cbow`)."
-        ),
-    )
-    window: int = Field(
-        5, ge=1, description="Number of words on each side that are neighbours of a word."
-    )
-    epochs: int | None = Field(
-        None,
-        ge=1,
-        description="Passes over the text, or over GloVe's matrix (none: 5, with GloVe 25).",
-    )
-    learning_rate: float | None = Field(
-        None,
-        gt=0,
-        description="Learning rate at the start (none: 0.025, with CBOW and GloVe 0.05).",
-    )
-    min_count: int = Field(
-        5, ge=1, description="Times that a word has to occur in the text to have a vector."
-    )
-    negative: int = Field(
-        5, ge=1, description="Negative samples per pair of words, of fastText and Word2Vec."
-    )
-    sample: float = Field(
-        1e-3,
-        ge=0,
-        description=(
-            "Threshold above which frequent words are sub-sampled, a share of the text, of fastText"
-            " and Word2Vec."
-        ),
-    )
-    min_n: int = Field(
-        3, ge=1, description="Smallest number of characters in an n-gram of fastText."
-    )
-    max_n: int = Field(
-        6, ge=1, description="Largest number of characters in an n-gram of fastText."
-    )
-    buckets: int = Field(
-        200_000, ge=1, description="Number of buckets that the n-grams of fastText fall into."
-    )
-    x_max: float = Field(
-        100.0, gt=0, description="Co-occurrences from which on a pair has full weight in GloVe."
-    )
-    max_sentences: int = Field(
-        1_000_000, ge=1, description="Largest number of sentences per language to train on."
-    )
-    seed: int = Field(0, ge=0, description="Seed of the training.")
+    algorithm: Literal["fasttext", "word2vec", "glove"] = "fasttext"
+    """How vectors are trained."""
+    vectors: DataPath | None = None
+    """Files of vectors to read in place of training, in word2vec's format; the file name must hold
+    `{lang}`.
+    """
+    max_vectors: int = Field(200_000, ge=1)
+    """Number of vectors that are read, from a file's beginning."""
+    spaces: Annotated[Literal["separate", "joint"], LATER] = "separate"
+    """Whether each language has a space of its own, trained on its text alone (`separate`), or all
+    share one that is trained on the text of all together (`joint`), where words or pieces that
+    several languages have in common have one vector.
+    """
+    units: Literal["words", "pieces"] = "words"
+    """What has a vector: `words`, or the `pieces` of a vocabulary."""
+    vocabulary: DataPath | None = None
+    """File of pieces, a `vocab.txt` (none: one is trained on the text)."""
+    vocab_size: int = Field(30_000, ge=100)
+    """Largest number of pieces in a vocabulary that is trained."""
+    casing: Literal["keep", "lower", "fallback"] = "keep"
+    """Case of words: kept (`keep`), lower in training and use (`lower`), or lower where a word has
+    no vector as it is (`fallback`).
+    """
+    normalization: Literal["unit-center-unit", "unit", "none"] = "unit-center-unit"
+    """What is done to vectors: nothing, length one (`unit`), or length one, the vocabulary's mean
+    off, length one again.
+    """
+    dimension: int = Field(300, ge=2)
+    """Number of coordinates of a vector."""
+    architecture: Literal["skipgram", "cbow"] = "skipgram"
+    """Model of fastText and Word2Vec: a word predicts its neighbours (`skipgram`), or they predict
+    it (`cbow`).
+    """
+    window: int = Field(5, ge=1)
+    """Number of words on each side that are neighbours of a word."""
+    epochs: int | None = Field(None, ge=1)
+    """Passes over the text, or over GloVe's matrix (none: 5, with GloVe 25)."""
+    learning_rate: float | None = Field(None, gt=0)
+    """Learning rate at the start (none: 0.025, with CBOW and GloVe 0.05)."""
+    min_count: int = Field(5, ge=1)
+    """Times that a word has to occur in the text to have a vector."""
+    negative: int = Field(5, ge=1)
+    """Negative samples per pair of words, of fastText and Word2Vec."""
+    sample: float = Field(1e-3, ge=0)
+    """Threshold above which frequent words are sub-sampled, a share of the text, of fastText and
+    Word2Vec.
+    """
+    min_n: int = Field(3, ge=1)
+    """Smallest number of characters in an n-gram of fastText."""
+    max_n: int = Field(6, ge=1)
+    """Largest number of characters in an n-gram of fastText."""
+    buckets: int = Field(200_000, ge=1)
+    """Number of buckets that the n-grams of fastText fall into."""
+    x_max: float = Field(100.0, gt=0)
+    """Co-occurrences from which on a pair has full weight in GloVe."""
+    max_sentences: int = Field(1_000_000, ge=1)
+    """Largest number of sentences per language to train on."""
+    seed: int = Field(0, ge=0)
+    """Seed of the training."""
 
     @model_validator(mode="after")
     def _fits(self) -> StaticParams:

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from raxalign.encoders.models.static import (
     JOINT,
     Floats,
@@ -26,6 +24,7 @@ from raxalign.encoders.training.params import StaticParams
 from raxalign.encoders.training.text import read_vocabulary, read_words, train_wordpiece
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
+from raxalign.lazy import np
 from raxalign.running import Sentence
 
 Sentences = Sequence[Sequence[str]]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError
 
 UNK = "[UNK]"
@@ -101,9 +103,6 @@ def read_vocabulary(path: Path) -> list[str]:
 
 def read_words(folder: Path, limit: int) -> list[list[str]]:
     """The first `limit` sentences of a dataset of text. Raises `DataError` for another."""
-    from raxalign.corpora.text.dataset import read_table
-    from raxalign.corpora.text.sentences import read_sentences
-
     table = read_table(folder)
     if "words" not in table.column_names:
         columns = ", ".join(table.column_names)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.encoders.models.trained_weights import Freeze
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
+from raxalign.methods.objectives.word_contrast import Contrast, WordContrast
+from raxalign.methods.rows.linked_words import read_word_rows
+from raxalign.methods.rows.sentences import Bitexts
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.word_contrast import Contrast
-    from raxalign.methods.rows.sentences import Bitexts
 
 _PAPER: Mapping[str, Any] = {
     "lambda": 1.0,
@@ -48,27 +48,6 @@ _PROFILES: Profiles = {
     },
 }
 
-_REG_WEIGHT = (
-    "Weight of the regulariser, λ in the formula: of the distance (not squared) of the weights from"
-    " the start."
-)
-_REGULARIZER = (
-    "What holds the encoder near its start: the distance of its weights from theirs at the start"
-    " (`parameters`), or nothing (`none`)."
-)
-_NEGATIVES = (
-    "What a linked word is contrasted with: the other linked words of the batch (`linked`), or all"
-    " words of the batch (`all`)."
-)
-_SAME_TYPE = (
-    "Whether links that share a word type on either side are negatives of one another (`keep`) or"
-    " not (`mask`)."
-)
-_LAYERS = (
-    "Layers whose words are contrasted, one by one, and averaged: `last`, one number or a range"
-    " such as `9-12` (0: the embeddings)."
-)
-
 
 class ContrastMethod(TrainedMethod["Bitexts"]):
     """Trains the encoder by a contrast of linked words, a `strong` one or a weak one."""
@@ -83,43 +62,42 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
         """
 
         profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
-        reg_weight: float | None = Field(
-            None, alias="lambda", ge=0, allow_inf_nan=False, description=_REG_WEIGHT
-        )
-        regularizer: Literal["parameters", "none"] = Field("parameters", description=_REGULARIZER)
-        temperature: float = Field(
-            0.1,
-            gt=0,
-            allow_inf_nan=False,
-            description="Temperature of the contrast, τ in the formula.",
-        )
-        projector: bool = Field(
-            True, description="Whether words are contrasted behind a projector, p in the formula."
-        )
-        projector_size: int = Field(
-            128, ge=1, description="Number of coordinates of z, which the projector puts out."
-        )
-        projector_bias: bool | None = Field(
-            None,
-            description=(
-                "Whether the second layer of the projector has a bias; the first layer has none."
-            ),
-        )
-        negatives: Annotated[Literal["all", "linked"], LATER] = Field(
-            "linked", description=_NEGATIVES
-        )
-        identical_pairs: Literal["drop", "keep"] = Field(
-            "drop",
-            description="Whether links of words that are spelt the same are left out (`drop`).",
-        )
-        same_type: Literal["keep", "mask"] | None = Field(None, description=_SAME_TYPE)
+        reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False)
+        """Weight of the regulariser, λ in the formula: of the distance (not squared) of the weights
+        from the start.
+        """
+        regularizer: Literal["parameters", "none"] = "parameters"
+        """What holds the encoder near its start: the distance of its weights from theirs at the
+        start (`parameters`), or nothing (`none`).
+        """
+        temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
+        """Temperature of the contrast, τ in the formula."""
+        projector: bool = True
+        """Whether words are contrasted behind a projector, p in the formula."""
+        projector_size: int = Field(128, ge=1)
+        """Number of coordinates of z, which the projector puts out."""
+        projector_bias: bool | None = None
+        """Whether the second layer of the projector has a bias; the first layer has none."""
+        negatives: Annotated[Literal["all", "linked"], LATER] = "linked"
+        """What a linked word is contrasted with: the other linked words of the batch (`linked`), or
+        all words of the batch (`all`).
+        """
+        identical_pairs: Literal["drop", "keep"] = "drop"
+        """Whether links of words that are spelt the same are left out (`drop`)."""
+        same_type: Literal["keep", "mask"] | None = None
+        """Whether links that share a word type on either side are negatives of one another (`keep`)
+        or not (`mask`).
+        """
         freeze: Freeze = "none"
         learning_rate: LearningRate[float | None] = None
         batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 1
         steps: Steps[int | None] = None  # type: ignore[assignment]  # by profile
         warmup: Warmup[float | None] = None
-        layers: Layers = Field("last", description=_LAYERS)
+        layers: Layers = "last"
+        """Layers whose words are contrasted, one by one, and averaged: `last`, one number or a
+        range such as `9-12` (0: the embeddings).
+        """
         pooling: Pooling | None = Field(None, description=wording.WORD_POOLING)
         max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)
 
@@ -141,17 +119,11 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the word pairs of all languages."""
-        from raxalign.methods.rows.linked_words import read_word_rows
-
         length, drops = self.resolved()["max_length"], self.params.identical_pairs == "drop"
         return read_word_rows(encoder, folders, inputs.pivot, length, drop_identical=drops)
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Contrast:
         """Return the contrast, with a projector that is left behind."""
-        import torch
-
-        from raxalign.methods.objectives.word_contrast import Contrast, WordContrast
-
         kind = WordContrast if self.params.negatives == "all" else Contrast
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(seed, NEW_WEIGHTS))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from pydantic import Field
 
+from raxalign.encoders.models.packing import Packed
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
@@ -22,10 +24,6 @@ from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
 from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.packing import Packed
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 class MaskedLM(MaskedWords[Rows], Generic[RowsT]):

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
 from raxalign.config.params import LATER
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 class TextMethod(Method):
@@ -71,8 +69,6 @@ class TextMethod(Method):
         """Return the encoder with a map for each language and layer, fitted on the language alone.
         Raises `RaxalignError` for text without words.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-
         reading = self.word_reading(encoder, runtime)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
@@ -96,8 +92,6 @@ class JointTextMethod(TextMethod):
         """Return the encoder with one map per layer, for every language. Raises `RaxalignError` for
         text without words.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-
         languages = (*inputs.languages, inputs.pivot)
         reading = self.word_reading(encoder, runtime)
         found = [text_moments(reading, inputs, lang, gram=self.gram) for lang in languages]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.sentence_config import SentencePooling, trained_config
 from raxalign.encoders.models.trained_weights import (
     AdapterOption,
     Freeze,
@@ -17,6 +21,7 @@ from raxalign.encoders.models.trained_weights import (
     frozen,
     lowest_trained,
 )
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
@@ -25,28 +30,12 @@ from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import DevLoss, Objective
 from raxalign.train.options import LoopOptions
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.sentence_config import SentencePooling
-    from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 Folders = Mapping[str, Path]
 """Language -> the folder of its dataset."""
 Profiles = Mapping[str, Mapping[str, Any]]
 """Profile -> option (YAML name) -> the value that it has where none is given."""
-
-_SELECTION = (
-    "Which weights are kept: the last ones (`none`), or those of the step with the lowest loss on"
-    " the dev part of the corpus (`dev`)."
-)
-_SELECT_EVERY = (
-    "Training steps between two measurements of the loss on the dev part (0: after each epoch); the"
-    " last step is measured too."
-)
 
 
 class TrainedParams(Method.Params, LoopOptions):
@@ -54,8 +43,14 @@ class TrainedParams(Method.Params, LoopOptions):
 
     freeze: Annotated[Freeze, LATER] = "none"
     lora: Annotated[AdapterOption, LATER] = "none"
-    selection: Annotated[Literal["none", "dev"], LATER] = Field("none", description=_SELECTION)
-    select_every: Annotated[int, LATER] = Field(0, ge=0, description=_SELECT_EVERY)
+    selection: Annotated[Literal["none", "dev"], LATER] = "none"
+    """Which weights are kept: the last ones (`none`), or those of the step with the lowest loss on
+    the dev part of the corpus (`dev`).
+    """
+    select_every: Annotated[int, LATER] = Field(0, ge=0)
+    """Training steps between two measurements of the loss on the dev part (0: after each epoch);
+    the last step is measured too.
+    """
 
 
 RowsT = TypeVar("RowsT", bound=Sized)
@@ -145,10 +140,6 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Train the encoder in place, except what `freeze` holds; with `lora` by adapters, which
         are then merged. Raises what `train` raises.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder
-        from raxalign.encoders.models.sentence_config import trained_config
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
         self.acts(encoder.n_layers)
         seed = mix(runtime.seed, ADAPTERS)

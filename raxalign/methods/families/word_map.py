@@ -10,14 +10,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
+from raxalign.corpora.text.dataset import read_table, vocabulary, word_counts
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
+from raxalign.encoders.models.pieces import bulk_pieces
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -25,10 +30,7 @@ from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import CHUNK, linked_vectors
 from raxalign.pairing.schema import read_pairs
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces: int) -> Any:
@@ -36,9 +38,6 @@ def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces:
     most `max_pieces` pieces on each side, special pieces apart; 0 keeps all rows. Raises
     `RaxalignError` for a static encoder, whose words are not made of pieces.
     """
-    from raxalign.encoders.models.pieces import bulk_pieces
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
     if not max_pieces:
         return table
     if not isinstance(encoder, TransformerEncoder):
@@ -100,18 +99,6 @@ Pairs = Iterator[tuple["torch.Tensor", "torch.Tensor"]]
 """Vectors of pairs, blocks of (P, L, H) for either side."""
 Fitting = Callable[[str], tuple[list["Transform"], dict[str, object]]]
 """Language -> the readouts that move toward each other, and what they rest on, for the notes."""
-_SUPERVISION = (
-    "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the"
-    " entries of a dictionary (`dictionary`)."
-)
-_MAX_PIECES = (
-    "Largest number of pieces of a sentence of the bitext, without special ones, for its pair of"
-    " sentences to be read (0: no limit)."
-)
-_DICTIONARY = (
-    "File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and"
-    " `{pivot}`."
-)
 
 
 class MapParams(Method.Params):
@@ -140,8 +127,6 @@ class MapMethod(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with its maps. Raises `RaxalignError` where there are no pairs."""
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
         fit = self.fitting(encoder, inputs, parse_layers(self.params.layers, encoder.n_layers))
         found = {lang: fit(lang) for lang in inputs.languages}
         transforms = tuple(transform for part, _ in found.values() for transform in part)
@@ -171,18 +156,23 @@ class MapMethod(Method):
 class WordPairParams(MapParams):
     """The options of a map over word pairs."""
 
-    supervision: Literal["parallel", "dictionary"] = Field("parallel", description=_SUPERVISION)
-    dictionary: DataPath | None = Field(None, description=_DICTIONARY)
+    supervision: Literal["parallel", "dictionary"] = "parallel"
+    """Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the
+    entries of a dictionary (`dictionary`).
+    """
+    dictionary: DataPath | None = None
+    """File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and
+    `{pivot}`.
+    """
     swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
-    min_count: int = Field(
-        1,
-        ge=1,
-        description=(
-            "Times that both words of a dictionary entry have to occur in the bitext; other entries"
-            " are left out."
-        ),
-    )
-    max_pieces: Annotated[int, LATER] = Field(0, ge=0, description=_MAX_PIECES)
+    min_count: int = Field(1, ge=1)
+    """Times that both words of a dictionary entry have to occur in the bitext; other entries are
+    left out.
+    """
+    max_pieces: Annotated[int, LATER] = Field(0, ge=0)
+    """Largest number of pieces of a sentence of the bitext, without special ones, for its pair of
+    sentences to be read (0: no limit).
+    """
 
     @model_validator(mode="after")
     def _has_dictionary(self) -> WordPairParams:
@@ -239,9 +229,6 @@ def supervised_pairs(
         rows = short_rows(read_pairs(inputs.pairs[lang]), encoder, langs, params.max_pieces)
         yield from linked_vectors(encoder, rows, *langs, layers, params.pooling)
         return
-    from raxalign.corpora.readers.dictionary import found_entries
-    from raxalign.corpora.text.dataset import read_table, vocabulary
-
     entries, path = dictionary_entries(params, inputs, lang), inputs.files["dictionary"][lang]
     words = vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt")
     found_entries(path, entries, words, langs=langs, swap=params.swap)  # in this order of sides
@@ -269,8 +256,6 @@ def dictionary_entries(
     params: WordPairParams, inputs: MethodInputs, lang: str
 ) -> list[tuple[str, str]]:
     """Return the different entries of the dictionary of one language, lower-cased."""
-    from raxalign.corpora.readers.dictionary import read_dictionary
-
     entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
     return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
 
@@ -284,9 +269,6 @@ def coverage(
     """
     if params.supervision == "parallel":
         return {"pairs": used}
-    from raxalign.corpora.readers.dictionary import dictionary_coverage
-    from raxalign.corpora.text.dataset import word_counts
-
     entries = dictionary_entries(params, inputs, lang)
     counts = (word_counts(inputs.bitext[lang], "src"), word_counts(inputs.bitext[lang], "tgt"))
     there, (src, tgt) = dictionary_coverage(entries, counts)
@@ -302,8 +284,6 @@ def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
     """Return a readout of the language that moves; the pivot moves toward one at a time."""
-    from raxalign.encoders.models.aligned import Transform
-
     return (
         Transform(lang, layer, steps=steps)
         if direction == "to-pivot"

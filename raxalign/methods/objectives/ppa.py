@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.packing import Packed, can_pack
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import (
     Masked,
     MaskRule,
@@ -34,9 +35,6 @@ from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import HostSided, Step
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 EMPTY = -1
 """The pivot sentence of a queue's place that no key has filled yet."""

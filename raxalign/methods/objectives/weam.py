@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import torch
 from torch import nn
 from torch.nn import functional
 
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.methods.rows.linked_words import Partners
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.methods.rows.states import last_states, lay_out_rows
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 def exchange(

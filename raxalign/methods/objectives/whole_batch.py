@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import numpy as np
-
 from raxalign.arrays import offsets_of, ranges
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.train.chance import DROPOUT_TWICE, mix, seed_generators
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up

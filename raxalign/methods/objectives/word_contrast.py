@@ -6,20 +6,16 @@ et al. 2025).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from raxalign.encoders.models.trained_weights import weight_changes
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import Spans, read_states
 from raxalign.train.devices import on_device
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 def contrastive_loss(

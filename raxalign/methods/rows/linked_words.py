@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.corpora.text.dataset import read_table
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa, pc
 from raxalign.methods.rows.sentences import Bitexts, Sentences, joint_rows, read_bitexts
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.schema import links_of, read_pairs
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
-    pa = lazy.load("pyarrow")
-    pc = lazy.load("pyarrow.compute")
 
 _CHUNK = 8192
 _LINKED = 100_000  # sentence pairs whose links are looked up at once

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, ranges
 from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces
+from raxalign.encoders.models.pieces import read_template
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 @dataclass(frozen=True)
@@ -356,8 +354,6 @@ def _end_to_end(
     alone: bool = False,
 ) -> Sentences:
     """Columns of sentences, each of one language, end to end behind the special pieces."""
-    from raxalign.encoders.models.pieces import read_template
-
     made = read_template(encoder.tokenizer)
     specials = [made.before, made.between, made.after_single, made.after_pair]
     sizes, max_length = list(map(len, specials)), min(max_length, encoder.max_positions)

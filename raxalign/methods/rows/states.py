@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Pooling, Spoken
 from raxalign.lazy import np, torch
 from raxalign.methods.rows.sentences import Rows, Sentences, single_rows
 from raxalign.train.devices import on_device
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
 
 # units in the last place of the largest coordinate: what batches of other widths change in a dozen
 # blocks

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
+from raxalign.corpora.text.dataset import read_table
+from raxalign.encoders.models.pieces import inner_pieces
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np
 from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _CHUNK = 8192
 
@@ -62,8 +61,6 @@ def make_lexicon(
 
     An entry that is repeated counts once; one whose translation has no piece is left out.
     """
-    from raxalign.encoders.models.pieces import inner_pieces
-
     found = _translations(dictionaries, pivot)
     parts = (part for by_lang in found.values() for part in by_lang.values())
     words = list(dict.fromkeys(word for part in parts for word in part))
@@ -215,8 +212,6 @@ def _owners(sentences: Sentences, word_offsets: np.ndarray) -> tuple[np.ndarray,
 
 def _look_up(folder: Path, types: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(words of each sentence, type of each word) of a text dataset, part by part."""
-    from raxalign.corpora.text.dataset import read_table
-
     column: Any = read_table(folder).column("words")
     for start in range(0, len(column), _CHUNK):
         sentences = column.slice(start, _CHUNK).to_pylist()

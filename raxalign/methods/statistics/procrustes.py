@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from raxalign.encoders.models.transforms import Affine
 from raxalign.lazy import torch
 from raxalign.methods.statistics.moments import Moments
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transforms import Affine
-
 
 NO_SINGULAR_VALUE = 1e-10
 """Singular values below this share of the largest one are rounding."""
@@ -67,8 +63,6 @@ def rotations(
     """Return the rotation of each layer that brings the sources of pairs nearest to their targets:
     about two points, (L, H) each, where `ends` gives them.
     """
-    from raxalign.encoders.models.transforms import Affine
-
     if ends is None:
         return [Affine(weight=nearest_rotation(c, toward_identity)) for c in moments.crosses()]
     steps = []

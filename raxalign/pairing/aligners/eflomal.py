@@ -45,22 +45,14 @@ class Eflomal(WordAligner):
     class Params(WordAligner.Params):
         """The program's own options and defaults."""
 
-        model: Literal[1, 2, 3] = Field(
-            3,
-            description=(
-                "Largest model that is trained: IBM 1 (1), with an HMM (2), with fertilities too"
-                " (3)."
-            ),
-        )
-        length: float = Field(
-            default=1.0, gt=0, description="Factor of the program's own number of iterations."
-        )
-        samplers: int = Field(
-            default=3, ge=1, description="Number of independent samplers that the program runs."
-        )
-        null_prior: float = Field(
-            default=0.2, gt=0, lt=1, description="Prior probability that a word has no link."
-        )
+        model: Literal[1, 2, 3] = 3
+        """Largest model that is trained: IBM 1 (1), with an HMM (2), with fertilities too (3)."""
+        length: float = Field(default=1.0, gt=0)
+        """Factor of the program's own number of iterations."""
+        samplers: int = Field(default=3, ge=1)
+        """Number of independent samplers that the program runs."""
+        null_prior: float = Field(default=0.2, gt=0, lt=1)
+        """Prior probability that a word has no link."""
         lowercase: bool = Field(True, description=LOWERCASE)
 
     params: Params

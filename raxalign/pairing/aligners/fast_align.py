@@ -22,11 +22,6 @@ from raxalign.pairing.aligners._diagonal import (
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 
-_PROFILE = (
-    "How the tension is estimated: by the paper's equations (`sane`), or as the authors' program"
-    " does (`released`)."
-)
-
 
 class FastAlign(WordAligner):
     """IBM model 2 whose distortion is one parameter, the tension towards the diagonal, estimated
@@ -53,36 +48,21 @@ class FastAlign(WordAligner):
         equations.
         """
 
-        iterations: int = Field(default=5, ge=1, description="Passes over the sentence pairs.")
-        null: float = Field(
-            default=0.08,
-            gt=0,
-            lt=1,
-            description="Prior probability that a word has no link, p0 in the paper.",
-        )
-        tension: float = Field(
-            default=4.0,
-            ge=0.1,
-            le=14,
-            description=(
-                "Pull towards the diagonal, λ in the paper; at the start, where it is estimated."
-            ),
-        )
-        optimize_tension: bool = Field(
-            True,
-            description=(
-                "Whether the tension is estimated from the second pass on, rather than kept."
-            ),
-        )
-        alpha: float = Field(
-            default=0.01,
-            ge=0,
-            description=(
-                "Strength of the lexicon's Dirichlet prior, α in the paper (0: maximum likelihood)."
-            ),
-        )
+        iterations: int = Field(default=5, ge=1)
+        """Passes over the sentence pairs."""
+        null: float = Field(default=0.08, gt=0, lt=1)
+        """Prior probability that a word has no link, p0 in the paper."""
+        tension: float = Field(default=4.0, ge=0.1, le=14)
+        """Pull towards the diagonal, λ in the paper; at the start, where it is estimated."""
+        optimize_tension: bool = True
+        """Whether the tension is estimated from the second pass on, rather than kept."""
+        alpha: float = Field(default=0.01, ge=0)
+        """Strength of the lexicon's Dirichlet prior, α in the paper (0: maximum likelihood)."""
         lowercase: bool = Field(True, description=LOWERCASE)
-        profile: Literal["released", "sane"] = Field("sane", description=_PROFILE)
+        profile: Literal["released", "sane"] = "sane"
+        """How the tension is estimated: by the paper's equations (`sane`), or as the authors'
+        program does (`released`).
+        """
 
         def identity(self) -> dict[str, Any]:
             """Without the profile where it changes nothing."""

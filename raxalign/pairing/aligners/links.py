@@ -7,13 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import numpy as np
-from pydantic import Field
-
 from raxalign.arrays import Ints
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_marked
 from raxalign.pairing.words import Words
@@ -23,15 +21,6 @@ _NOT_OWN = (
     " that links would land on other words. If blanks divide the words of the corpus, set"
     " `pretokenized: true` for it; if the links count the tokeniser's words, set `words: any` for"
     " the word aligner"
-)
-
-_PATH = (
-    "Pharaoh file of the links (none: the corpus's own links); its path may hold `{lang}` and"
-    " `{pivot}`."
-)
-_WORDS = (
-    "Which words the links may count: those of the corpus (`own`), or those that a tokeniser made"
-    " here too (`any`)."
 )
 
 
@@ -52,20 +41,20 @@ class GivenLinks(WordAligner):
         With `words: any`, nothing but the range of the positions is checked.
         """
 
-        path: DataPath | None = Field(None, description=_PATH)
-        first: Literal[0, 1] = Field(
-            0, description="Number of the first word of a sentence in the file."
-        )
-        possible: Literal["drop", "keep"] = Field(
-            "keep",
-            description=(
-                "Whether possible links, which are written `ipj`, count (`keep`) or not (`drop`)."
-            ),
-        )
-        swap: bool = Field(
-            False, description="Whether the pivot's position comes first in a link of the file."
-        )
-        words: Literal["own", "any"] = Field("own", description=_WORDS)
+        path: DataPath | None = None
+        """Pharaoh file of the links (none: the corpus's own links); its path may hold `{lang}` and
+        `{pivot}`.
+        """
+        first: Literal[0, 1] = 0
+        """Number of the first word of a sentence in the file."""
+        possible: Literal["drop", "keep"] = "keep"
+        """Whether possible links, which are written `ipj`, count (`keep`) or not (`drop`)."""
+        swap: bool = False
+        """Whether the pivot's position comes first in a link of the file."""
+        words: Literal["own", "any"] = "own"
+        """Which words the links may count: those of the corpus (`own`), or those that a tokeniser
+        made here too (`any`).
+        """
 
     params: Params
 

@@ -8,22 +8,20 @@ are booleans of the same shape, and a similarity of ``-inf`` is never a link.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Ints, offsets_of
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.similar.aligner import SimilarityAligner
 from raxalign.pairing.words import Words
 from raxalign.running import spaced_out
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
 
 ALPHA = 0.9
 """What the similarities of words with a link are multiplied by in later passes of `itermax`."""
@@ -31,10 +29,6 @@ PASSES = 2
 """The passes of `itermax`."""
 Extraction = Literal["argmax", "itermax", "match"]
 _VECTOR_BYTES = 64 << 20  # of the vectors of one side that are held at a time, with padding
-_METHOD = (
-    "How links are found: words that are each other's most similar one (`argmax`), the same again"
-    " for the words left over (`itermax`), or the matching with the largest sum (`match`)."
-)
 
 
 @final
@@ -57,16 +51,14 @@ class SimAlign(SimilarityAligner):
     class Params(SimilarityAligner.Params):
         """The defaults are the paper's, for an encoder of 12 layers."""
 
-        method: Extraction = Field("argmax", description=_METHOD)
-        distortion: float = Field(
-            0.0,
-            ge=0,
-            le=1,
-            description=(
-                "How much similarities are lowered away from the diagonal, κ in the paper (0: not"
-                " at all; the paper has 0.5)."
-            ),
-        )
+        method: Extraction = "argmax"
+        """How links are found: words that are each other's most similar one (`argmax`), the same
+        again for the words left over (`itermax`), or the matching with the largest sum (`match`).
+        """
+        distortion: float = Field(0.0, ge=0, le=1)
+        """How much similarities are lowered away from the diagonal, κ in the paper (0: not at all;
+        the paper has 0.5).
+        """
 
     params: Params
 
@@ -76,8 +68,6 @@ class SimAlign(SimilarityAligner):
         """Return the same links as forward and as reverse ones; each pair's are sorted by source,
         then target. Raises `RaxalignError` where the encoder does not have the layer.
         """
-        from raxalign.encoders.models.pieces import token_batches
-
         if inputs.encoder is None:
             raise RaxalignError("simalign: no encoder was loaded for it")
         encoder, layers = inputs.encoder, parse_layers(self.params.layer, inputs.encoder.n_layers)

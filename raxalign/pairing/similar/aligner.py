@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from raxalign.config.params import LATER
 from raxalign.config.sources import EncoderName
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import WordAligner
 from raxalign.running import Spacing
-
-_ENCODER = "Encoder whose vectors are compared: a folder, a hub name or a kind of encoder."
-_LAYER = "Layer whose vectors are compared: `last` or one number."
-_SPACING = (
-    "What divides the words of a sentence in the text that the encoder reads: the text itself, or"
-    " what the language writes between given words (`language`), or `blanks`, so that each word is"
-    " divided into pieces by itself, as in the program of the authors."
-)
 
 
 class SimilarityAligner(WordAligner):
@@ -30,9 +20,15 @@ class SimilarityAligner(WordAligner):
     class Params(WordAligner.Params):
         """The defaults are those of papers whose encoder has 12 layers."""
 
-        encoder: EncoderName = Field(description=_ENCODER)
-        layer: Layer = Field("8", description=_LAYER)
-        spacing: Annotated[Spacing, LATER] = Field("language", description=_SPACING)
+        encoder: EncoderName
+        """Encoder whose vectors are compared: a folder, a hub name or a kind of encoder."""
+        layer: Layer = "8"
+        """Layer whose vectors are compared: `last` or one number."""
+        spacing: Annotated[Spacing, LATER] = "language"
+        """What divides the words of a sentence in the text that the encoder reads: the text itself,
+        or what the language writes between given words (`language`), or `blanks`, so that each word
+        is divided into pieces by itself, as in the program of the authors.
+        """
 
     params: Params
 

@@ -12,17 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through
+from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Translations, read_through
 from raxalign.corpora.readers.lines import count_lines
+from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import Translations
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 
 _ALL = 1 << 62  # lines: more than any file has
 _TEXT = 5000  # sentence pairs whose words dictionaries and gold texts are compared with
@@ -88,9 +86,7 @@ class _Seen:
         self.parallel = Parallel(*self.langs)
 
     def read(self, _: Report) -> int:
-        """Read the corpus to its end; return its number of pairs. Raises `DataError` for its first
-        fault.
-        """
+        """Read the corpus to its end; return its number of pairs. Raises `DataError`."""
         count = _n_heldout(self.stage)
         if self.stage.params["split"] == "files":
             with _inputs(self.stage) as inputs:
@@ -113,7 +109,6 @@ class _Seen:
     def doubts(self) -> Iterator[Remark]:
         """Yield a remark per reason to doubt what was seen, and one on what is left out."""
         from raxalign.corpora.text.parallel import swapped
-        from raxalign.corpora.text.words import clean
 
         place, (lang, pivot) = _place(self.stage), self.langs
         if why := swapped(self.first, lang, pivot):
@@ -168,15 +163,11 @@ def _place(stage: Stage) -> Path:
 
 def _of_lines(stage: Stage) -> bool:
     """Whether a corpus is read line by line, so that its beginning takes no time."""
-    from raxalign.corpora.base import FileCorpus
-
     return isinstance(stage.plugin(), FileCorpus)
 
 
 def _beginning(plan: Plan, own: Translations) -> list[tuple[str, str]]:
-    """Return sentence pairs of a corpus in the languages of a file; none where there is none on
-    this machine.
-    """
+    """Return sentence pairs of a corpus in the languages of a file; none where none is here."""
     for stage in _local(plan):
         if stage.params["lang"] == own.lang and _of_lines(stage):
             with suppress(DataError, OSError), _reading(stage) as pairs:

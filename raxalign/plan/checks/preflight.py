@@ -8,22 +8,18 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.corpora.readers.inspection import FileRead
 from raxalign.errors import RaxalignError
 from raxalign.plan.checks.bitexts import swapped_translations
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.store.key import digest
 from raxalign.version import VERSION
 
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-
 SHOWN = 20
-"""Faults that are shown, the first ones of each file before the next ones of any; those beyond are
-counted.
-"""
+"""Faults that are shown, the first ones of each file first; those beyond are counted."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +79,7 @@ def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = 
 
 @dataclass(frozen=True)
 class _Unit:
-    """The files that one plug-in reads together: `stages` are those that read them, for
-    `languages`.
-    """
+    """The files that one plug-in reads together: `stages` read them, for `languages`."""
 
     folder: str
     stages: tuple[Stage, ...]

@@ -6,22 +6,17 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.store.tombstones import Tombstone
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 
 
 def stored_keys(plan: Plan, storage: Storage) -> set[str]:
-    """Return the keys of a plan's stages and evaluations that a storage has; on an object store by
-    two listings.
-    """
+    """Return the keys of a plan's stages and evaluations that are stored, by two listings."""
     stages = [(stage.kind, key) for key, stage in plan.stages.items()]
     artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
     evaluations = {key for kind, key in stages if kind == "evaluation"}
@@ -79,9 +74,7 @@ def trial_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
 
 
 def aligned_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
-    """Return the seconds that the alignment of a trial took; 0 where the storage does not have
-    it.
-    """
+    """Return the seconds that the alignment of a trial took; 0 where they are not stored."""
     stage = plan.stages[trial.aligned]
     made = [] if stage.inline else [(stage.kind, stage.key)]
     return math.fsum(_seconds(storage, made).values())

@@ -13,19 +13,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from raxalign.catalog import catalog
 from raxalign.config.run import Keep
+from raxalign.encoders.models.folder import Footprint
 from raxalign.plan.estimates.cost import duration, roughly, volume
 from raxalign.plan.expansion.data import EVERYTHING, row_count
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import below, run_cell, weights_of
 from raxalign.tasks.transfer.few_shot import Average
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.folder import Footprint
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
 
 CORE, GPU = 1.2e11, 2e13
 """Operations per second that are assumed of one core, and of a GPU."""
@@ -275,9 +273,7 @@ class Work:
     _sizes: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, key: str) -> float | None:
-        """Return the seconds that making a stage may take; None where its data or its encoder say
-        too little.
-        """
+        """Return the seconds that making a stage may take; None where too little is known."""
         stage = self.plan.stages[key]
         if stage.kind in _DATA:
             fixed, each, _ = _DATA[stage.kind]

@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
+from raxalign.config.run import Precision
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
-    from raxalign.config.run import Precision
-    from raxalign.plan.expansion.identity import Identity
-    from raxalign.tasks.base import Task
+from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3
 PAIRS_VERSION = 2
@@ -70,9 +68,7 @@ def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
 
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once. `stages` holds those made so far, each after
-    its inputs.
-    """
+    """Makes the shared stages of a grid, each once. `stages` are those made, inputs first."""
 
     grid: Grid
     identity: Identity
@@ -159,9 +155,7 @@ class SharedStages:
 
     @_once
     def heldout_pairs(self, lang: str, sentences: int) -> Stage:
-        """Add the word pairs of dev and test: one run of the word aligner over test, dev and
-        `sentences` training pairs.
-        """
+        """Add the pairs of dev and test: one aligner run over test, dev and `sentences` more."""
         inputs = {
             "heldout": self.heldout_bitext(lang).key,
             "training": self.training_bitext(lang, sentences).key,

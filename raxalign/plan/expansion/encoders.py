@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import EncoderSpec
+from raxalign.config.grid import EncoderSpec, Grid, PairsSpec
+from raxalign.config.params import BaseParams
+from raxalign.encoders.base import EncoderKind
 from raxalign.errors import DataError, Fault, RaxalignError
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import Grid, PairsSpec
-    from raxalign.config.params import BaseParams
-    from raxalign.encoders.base import EncoderKind
-    from raxalign.plan.expansion.identity import Identity
+from raxalign.plan.expansion.identity import Identity
 
 
 def plugin_of(spec: EncoderSpec) -> EncoderKind:
@@ -25,9 +22,7 @@ def plugin_of(spec: EncoderSpec) -> EncoderKind:
 
 
 def all_encoders(grid: Grid) -> tuple[EncoderSpec, ...]:
-    """Return every encoder of a grid, those of its word aligner and of `corpus.pieces`
-    included.
-    """
+    """Return every encoder of a grid, also those of its word aligner and of `corpus.pieces`."""
     own = (aligner_encoder(grid.pairs), pieces_encoder(grid))
     return (*grid.encoders, *(spec for spec in own if spec is not None))
 

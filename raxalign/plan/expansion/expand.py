@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
+from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
+from raxalign.config.params import BaseParams
 from raxalign.errors import Fault, GridError
-from raxalign.methods.base import Needs
+from raxalign.methods.base import Method, Needs
 from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
 from raxalign.plan.expansion.identity import Identity
@@ -27,17 +28,11 @@ from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import Asked, Study, Suggestion, study_of
+from raxalign.plan.study import Asked, SearchMetric, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
 from raxalign.store.key import digest
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
-    from raxalign.config.params import BaseParams
-    from raxalign.methods.base import Method
-    from raxalign.plan.study import SearchMetric
 
 
 @dataclass
@@ -201,9 +196,7 @@ class _Expansion:
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
     def add(self, encoder: EncoderSpec, spec: MethodSpec, groups: _Groups) -> None:
-        """Add the trials of a method, each for the languages of a group, unless equal ones are
-        there.
-        """
+        """Add the trials of a method, each for the languages of a group, unless they are there."""
         at = list(product(groups, self.grid.sentences, self.grid.seeds))
         for params in spec.points:
             for trial in self.trials_of(encoder, spec, params, at):
@@ -255,9 +248,7 @@ class _Expansion:
         params: BaseParams,
         points: Iterable[tuple[tuple[str, ...], int, int]],
     ) -> Iterator[Trial]:
-        """Yield the trials of one value of a method's params, at the given (languages, sentences,
-        seed).
-        """
+        """Yield the trials of one value of a method's params, at (languages, sentences, seed)."""
         name, head = spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
         returned(method, "needs", method.needs(), Needs)

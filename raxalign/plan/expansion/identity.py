@@ -1,6 +1,4 @@
-"""The identity of outside data: digests of local files, pins and locked revisions of remote
-ones.
-"""
+"""The identity of outside data: digests of local files, pins and locked revisions of remote."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ class Identity:
 
 
 def near(path: Path) -> str:
-    """Describe what is in place of a missing file: one whose name is nearly the same, or the file
-    packed.
-    """
+    """Describe what is in place of a missing file: one with nearly its name, or the file packed."""
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog, returned
+from raxalign.config.grid import Grid, TaskSpec
 from raxalign.errors import Fault, GridError, RaxalignError
+from raxalign.methods.base import Method
 from raxalign.plan.expansion.data import (
     SEEN_DICTIONARY,
     SEEN_SWAPPED,
+    SharedStages,
     compiles,
     precision_of,
     prepared_pieces,
@@ -20,14 +23,7 @@ from raxalign.plan.expansion.data import (
 )
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import FIT, Stage
-from raxalign.tasks.base import TaskNeeds
-
-if TYPE_CHECKING:
-    from raxalign.config.grid import Grid, TaskSpec
-    from raxalign.methods.base import Method
-    from raxalign.plan.expansion.data import SharedStages
-    from raxalign.tasks.base import Task
-
+from raxalign.tasks.base import Task, TaskNeeds
 
 _Files = tuple[dict[str, str], dict[str, str]]
 """The digests and the locations of files, by their names."""

@@ -7,19 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell, cells, mean_name
+from raxalign.analysis.significance import LEVEL, holm, lies_within
+from raxalign.config.claims import Claim
 from raxalign.config.lock import Lock
+from raxalign.plan.load import Opened
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import Compared, comparisons, named_cells
 from raxalign.plan.values.results import rows
 from raxalign.store.key import digest
-
-if TYPE_CHECKING:
-    from raxalign.config.claims import Claim
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+from raxalign.store.ledger import Ledger
 
 Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
 NO_DIFFERENCE: Verdict = "no difference"
@@ -81,8 +80,6 @@ def judged_claims(
         lock: the entries of the grid's lock.
         equivalence: the smallest difference that matters, in points or in the metric's unit.
     """
-    from raxalign.analysis.significance import holm
-
     tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
     every = [test for several in tests for test in several]
     known = [test.p for test in every if test.p is not None]
@@ -167,8 +164,6 @@ def _tests(
 
 
 def _verdict(claim: Claim, test: ClaimTest, equivalence: float | None) -> Verdict:
-    from raxalign.analysis.significance import LEVEL, lies_within
-
     if test.low is None or test.high is None or test.p is None:
         return "cannot tell"
     given = equivalence if claim.margin is None else claim.margin

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from raxalign.analysis.cells import (
     MEANS,
@@ -18,18 +18,16 @@ from raxalign.analysis.cells import (
     languages_of,
     tables_of,
 )
+from raxalign.analysis.language_sample import LanguageSample
+from raxalign.analysis.runs import Runs
+from raxalign.analysis.significance import LEVEL, Comparison, Interval, compare, holm, lies_within
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, parted, undeclared
 from raxalign.plan.names import cell_name, name_without_set, ordered
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.predictions import Predictions
-
-if TYPE_CHECKING:
-    from raxalign.analysis.language_sample import LanguageSample
-    from raxalign.analysis.runs import Runs
-    from raxalign.analysis.significance import Comparison, Interval
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+from raxalign.store.ledger import Ledger
 
 Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell"]
 ONE_BY_ONE = (
@@ -205,9 +203,7 @@ def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
 
 @dataclass
 class _Task:
-    """The tables of one task. The runs of baselines are kept in memory, those of other cells are
-    not.
-    """
+    """The tables of one task. The runs of baselines alone are kept in memory."""
 
     plan: Plan
     predictions: Predictions
@@ -323,8 +319,6 @@ class _Task:
 
     def _tested(self, found: Compared, base: Cell, own: Runs, other: Runs) -> Compared:
         """Add the test against the baseline. Means over other languages are not tested."""
-        from raxalign.analysis.significance import compare
-
         cell, name, pivot = found.cell, found.name, self.plan.pivot
         if name[1] in MEANS and (
             set(languages_of(base, name, pivot)) != set(languages_of(cell, name, pivot))
@@ -357,8 +351,6 @@ def _alike(cell: Cell, base: Cell, name: Name) -> bool:
 
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
-    from raxalign.analysis.significance import LEVEL, holm, lies_within
-
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, entry in enumerate(found):
         if entry.tested:

@@ -7,17 +7,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.plan.names import cell_name
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 RUN_SD = 0.5
 """In points, by how much runs are assumed to differ."""
@@ -100,9 +97,7 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
 
 
 def _place(trial: Trial) -> tuple[str, object]:
-    """The encoder of a trial and the set of languages that it aligns, within which cells are
-    compared.
-    """
+    """The encoder of a trial and the languages that it aligns, within which cells are compared."""
     return trial.encoder, trial.params.get(Axis.LANGUAGES)
 
 

@@ -8,13 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import cells, mean_name
 from raxalign.analysis.power import POINTS, Assumed, at, design, runs_for
 from raxalign.analysis.significance import Spread
-from raxalign.plan.estimates.cost import trial_seconds
+from raxalign.plan.estimates.cost import roughly, trial_seconds
+from raxalign.plan.load import Opened
 from raxalign.plan.names import cell_name
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.planned import (
@@ -27,11 +28,7 @@ from raxalign.plan.values.planned import (
 )
 from raxalign.plan.values.results import rows
 from raxalign.printing import counted
-
-if TYPE_CHECKING:
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
-    from raxalign.store.storage import Storage
+from raxalign.store.storage import Storage
 
 MEASURED, ONE_RUN, ASSUMED = "measured", "examples measured, runs assumed", "assumed"
 
@@ -192,8 +189,6 @@ def power_lines(
 
 def _takes(one: PlannedComparison, effect: float) -> str:
     """What a difference in points takes to be found."""
-    from raxalign.plan.estimates.cost import roughly
-
     more = one.more_runs_for(effect / POINTS)
     if more is None:
         return "is beyond any number of runs"

@@ -7,18 +7,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
+from raxalign.analysis.runs import Runs, mean_of
+from raxalign.lazy import pa
 from raxalign.plan.metrics import by_language
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.analysis.runs import Runs
-    from raxalign.plan.plan import Plan
-    from raxalign.sample import Sample
-    from raxalign.store.ledger import Ledger
+from raxalign.plan.plan import Plan
+from raxalign.sample import Sample
+from raxalign.store.ledger import Ledger
 
 MOST_EVALUATIONS = 1_000
 """So many are read within seconds."""
@@ -108,8 +104,6 @@ class Predictions:
     def _single(
         self, cell: Cell, name: Name, samples: dict[tuple[str, Name], Sample | None]
     ) -> Runs | None:
-        from raxalign.analysis.runs import Runs
-
         evaluations, chosen, chance = cell.evaluations.get(name, {}), {}, False
         for seed in cell.by_seed.get(name, {}):
             keys = evaluations[seed] if seed in evaluations else next(iter(evaluations.values()))
@@ -124,8 +118,6 @@ class Predictions:
         return _as_told(cell, name, Runs.of(chosen, chance=chance, measured=measured))
 
     def _mean(self, cell: Cell, name: Name, found: dict[Name, Runs]) -> Runs | None:
-        from raxalign.analysis.runs import mean_of
-
         parts = [found.get(part) for part in _parts(cell, name, self.plan.pivot)]
         there = [part for part in parts if part is not None]
         return _as_told(cell, name, mean_of(there)) if there and len(there) == len(parts) else None

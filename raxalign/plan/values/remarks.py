@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.languages import remark
 from raxalign.plan.names import ordered, trial_name
-from raxalign.plan.trial import kept_readouts
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial, kept_readouts
 
 UNKNOWN = 0.02
 """A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are

@@ -9,19 +9,19 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.languages import labels_with
 from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.study import SearchMetric
-    from raxalign.plan.trial import Trial
-    from raxalign.store.ledger import Ledger
+from raxalign.plan.plan import Plan
+from raxalign.plan.study import SearchMetric
+from raxalign.plan.trial import Trial
+from raxalign.store.ledger import Ledger
+from raxalign.tasks.base import Score
+from raxalign.tasks.transfer.outcome import means
 
 
 def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
@@ -34,9 +34,7 @@ def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """Read the records of a plan's evaluations that the ledger has, by their keys, with the scores
-    of added metrics.
-    """
+    """Read the records of a plan's evaluations in the ledger, by key, with added metrics."""
     return _read(plan, ledger, ledger.keys())
 
 
@@ -150,9 +148,6 @@ def _of_trial(
     trial has not aligned: trials that align others may share an evaluation, and then have means of
     their own.
     """
-    from raxalign.tasks.base import Score
-    from raxalign.tasks.transfer.outcome import means
-
     scores, stored = (*record["scores"], *added), record.get("unseen", ())
     languages = record.get("languages", ())
     outside = [lang for lang in languages if lang not in (*trial.languages, pivot)]
@@ -170,9 +165,7 @@ def _of_trial(
 
 
 def metric_name(task: str, lang: str, metric: str, split: str) -> str:
-    """Write ``task/lang/metric``. Values on a dev set are marked, so that they are not mistaken for
-    test results.
-    """
+    """Write ``task/lang/metric``; dev values are marked, not to be mistaken for test results."""
     return f"{task}/{lang}/{metric}" if split == "test" else f"{task}/{lang}/{split}_{metric}"
 
 
@@ -213,9 +206,7 @@ def judge(objectives: Sequence[SearchMetric], trial: Trial, scores: DevScores) -
 
 @dataclass(frozen=True)
 class DevMean:
-    """A trial's mean over languages on dev: of what it is, its value, and what is declared of its
-    metric.
-    """
+    """A trial's mean over languages on dev: of what it is, its value, and its declaration."""
 
     name: str
     value: float

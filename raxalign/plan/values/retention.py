@@ -9,22 +9,19 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
+from raxalign.config.run import Keep
 from raxalign.plan.estimates.cost import duration, to_make
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import trial_rows
 from raxalign.store.key import digest
 from raxalign.store.tombstones import Tombstone
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
-    from raxalign.config.run import Keep
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 _Score = tuple[float, int]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
 from raxalign.plan.names import plain, searched_mark
+from raxalign.plan.plan import Plan
 from raxalign.report.cells.results import Results, TableKey, table_of
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 
 def symbol(axis: str) -> str:
@@ -43,9 +40,7 @@ UNALIGNED = "°"
 
 
 def marked(text: str, cell: Cell, lang: str) -> str:
-    """Return a number with a mark where the set of languages that was aligned leaves out its
-    language.
-    """
+    """Return a number with a mark where the set that was aligned leaves out its language."""
     return text + UNALIGNED if cell.set and lang in cell.unseen else text
 
 

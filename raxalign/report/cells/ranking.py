@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from raxalign.analysis.cells import Cell, mean_name
 from raxalign.analysis.ranks import Rank, groups, ranks
+from raxalign.analysis.significance import LEVEL, holm
 from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.results import table_of
 
@@ -67,8 +68,6 @@ def _valued(pairs: Sequence[Compared]) -> tuple[list[Cell], list[float]]:
 
 def _different(pairs: Sequence[Compared]) -> tuple[list[Compared], bool]:
     """The comparisons that find a difference, and whether that is for languages like these."""
-    from raxalign.analysis.significance import LEVEL, holm
-
     samples = [entry.over_languages.p if entry.over_languages else None for entry in pairs]
     known = [p for p in samples if p is not None]
     if len(known) < len(pairs):

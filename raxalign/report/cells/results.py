@@ -6,15 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.plan.names import ordered
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.report.cells.numbers import FEW, NumberFormat, unit_of
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 TableKey = tuple[str, str, str]
 """(task, metric, split), which name a table."""
@@ -69,9 +67,7 @@ class Results:
 
     @cached_property
     def unseen(self) -> frozenset[str]:
-        """The languages that no method has aligned, as names have them; with sets those that are
-        in none.
-        """
+        """The languages that no method has aligned, as names have them; of sets those in none."""
         cells_ = [cell for cell in self.cells if cell.values]
         every = frozenset[str]().union(*(cell.unseen for cell in cells_))
         return every.difference(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from raxalign.analysis.cells import Value
+from raxalign.lazy import special
 from raxalign.measured import spoken
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.panels import Ends
@@ -44,9 +45,7 @@ def over_runs_alone(value: Value, scale: float) -> Ends:
     >>> [round(end, 1) for end in over_runs_alone(Value(0.5, 0.1, 4), 100) or ()]
     [34.1, 65.9]
     """
-    from scipy.special import stdtrit
-
     if value.sd is None:
         return None
-    half = float(stdtrit(value.n - 1, 0.975)) * value.sd / math.sqrt(value.n)
+    half = float(special.stdtrit(value.n - 1, 0.975)) * value.sd / math.sqrt(value.n)
     return scale * (value.mean - half), scale * (value.mean + half)

@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.plan.plan import Plan
 from raxalign.version import VERSION
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 _OWN = f"""@misc{{raxalign,
   author = {{{{The raxalign contributors}}}},

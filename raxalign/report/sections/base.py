@@ -7,20 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.config.params import BaseParams
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
 from raxalign.report.predictions import StoredPredictions
+from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from raxalign.config.grid import written
 from raxalign.languages import language
@@ -17,12 +17,10 @@ from raxalign.plan.names import (
     method_options,
     task_options,
 )
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.remarks import remarks
 from raxalign.report.document import Listing, Share
 from raxalign.report.sections.base import Section
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
 
 _DATA = {"bitext": ("corpora", "corpus"), "pairs": ("aligners", "aligner")}
 """Kind of stage -> the folder of its plug-ins, and the param with their options."""

@@ -1,6 +1,4 @@
-"""Which layer carries it: measures of representations by layer and method, and how they go with
-transfer.
-"""
+"""Which layer carries it: measures of representations by layer and method, against transfer."""
 
 from __future__ import annotations
 

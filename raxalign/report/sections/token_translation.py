@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.languages import pair_of
+from raxalign.lazy import pa, pc
 from raxalign.measured import spoken
 from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results
@@ -17,12 +18,8 @@ from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Heat, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
+from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.store.ledger import Ledger
 
 Points = Mapping[tuple[int, float], float]
 """(layer, weight) -> value."""
@@ -159,8 +156,6 @@ def _sentences_of(
     table: pa.Table, lang: str, shift: tuple[int, float | None], sides: tuple[str, str]
 ) -> Iterator[Table]:
     """The table of a direction, where it has kept texts."""
-    import pyarrow.compute as pc
-
     layer, chosen = shift
     here = pc.and_(pc.equal(table["lang"], lang), pc.equal(table["layer"], layer))
     rows = table.filter(pc.and_(here, pc.is_valid(table["source_text"]))).to_pylist()

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.plan.names import ordered
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.sections.base import Fill, Measure, Section
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-    from raxalign.plan.trial import Trial
-    from raxalign.store.storage import Storage
+from raxalign.store.storage import Storage
 
 
 @final

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.retrieval_bins import (
@@ -22,6 +22,9 @@ from raxalign.analysis.retrieval_bins import (
     tags_of_places,
     tags_of_types,
 )
+from raxalign.corpora.text.dataset import read_table
+from raxalign.lazy import pa, pc
+from raxalign.plan.plan import Plan
 from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import FEW, PERCENT
@@ -32,12 +35,7 @@ from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
 from raxalign.report.sections.base import Fill, Measure, Section
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raxalign.plan.plan import Plan
-    from raxalign.store.storage import Storage
+from raxalign.store.storage import Storage
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
 _TASK = "retrieval"
@@ -218,10 +216,6 @@ def training_counts(
     storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
     where there is none.
     """
-    import pyarrow.compute as pc
-
-    from raxalign.corpora.text.dataset import read_table
-
     store = storage.artifacts
     found = [
         (int(str(stage.params.get("sentences", 0))), key)

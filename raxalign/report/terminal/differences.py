@@ -7,22 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.plan.names import trial_name
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.plan.stored import stored_plans
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import metric_name, rows
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import signed
 from raxalign.report.terminal.fit import paragraph
 from raxalign.store.storage import Storage
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-    from raxalign.plan.trial import Trial
 
 NEAR = 1e-6
 """Values that are this close count as equal."""

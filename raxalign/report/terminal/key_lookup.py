@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from raxalign.analysis.cells import cells
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.measured import Measured
 from raxalign.plan.estimates.cost import duration, volume
+from raxalign.plan.metrics import by_language
 from raxalign.plan.names import plain, trial_name
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.plan.stored import stored_plans
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import heading_of, number, unit_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
+from raxalign.store.manifest import Manifest
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
-    from raxalign.plan.trial import Trial
-    from raxalign.store.manifest import Manifest
-    from raxalign.store.storage import Storage
+from raxalign.store.storage import Storage
 
 _HEADED = ("sort", "key", "grid", "state")
 _PARTS = ("params", "inputs", "digests", "locations", "files", "made", "notes", "untouched")
@@ -247,8 +246,6 @@ def _made(storage: Storage, kind: str, key: str) -> dict[str, Any]:
 
 def _sample(storage: Storage, key: str, examples: int, *, dev_only: bool) -> list[dict[str, Any]]:
     """The first predictions of each language and split."""
-    from raxalign.plan.metrics import by_language
-
     try:
         table = storage.ledger.predictions(key)
     except (DamagedArtifact, StorageError) as error:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.errors import RaxalignError
-
-if TYPE_CHECKING:
-    from raxalign.plan.plan import Plan
+from raxalign.plan.plan import Plan
 
 
 @dataclass(frozen=True)

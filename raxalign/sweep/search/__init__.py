@@ -1,3 +1,1 @@
-"""Searches: Optuna suggests, the sweep runs, the ledger is the truth. The only folder that imports
-Optuna.
-"""
+"""Searches: Optuna, imported here alone, suggests; the sweep runs, the ledger is the truth."""

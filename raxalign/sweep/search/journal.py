@@ -1,6 +1,4 @@
-"""Studies on disk: Optuna's journal in the storage, which several drivers share and
-`optuna-dashboard` opens.
-"""
+"""Studies on disk: Optuna's journal, which drivers share and `optuna-dashboard` opens."""
 
 from __future__ import annotations
 

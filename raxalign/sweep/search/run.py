@@ -1,6 +1,4 @@
-"""One study under way: its next point, the end of a point, and its record; and the driver that runs
-a point.
-"""
+"""One study under way: its next point, the end of a point, its record, and what runs a point."""
 
 from __future__ import annotations
 
@@ -260,9 +258,7 @@ class StudyRun:
 
 
 def _stopped(curve: DevCurve) -> Stopped:
-    """Return where a pruned trial stands. The rest of its training is taken to go at the pace that
-    it had.
-    """
+    """Return where a pruned trial stands. The rest of its training is taken to keep its pace."""
     last = curve.points[-1]
     saved = (curve.steps - last.step) * last.seconds / last.step
     return Stopped(last.step, curve.steps, last.score, saved)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
+from typing import Any
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa
 from raxalign.tasks.answers.metrics import METRICS, Rules, best
 from raxalign.tasks.answers.model import SpanModel
 from raxalign.tasks.answers.rows import (
@@ -32,13 +31,10 @@ from raxalign.tasks.answers.windows import (
     read_questions,
     write_questions,
 )
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut
 from raxalign.tasks.transfer.lazy_lists import LazyList, chained
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.params import HubSet, Split
 
 
 class SpanHead(Head):

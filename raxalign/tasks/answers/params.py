@@ -25,35 +25,27 @@ class HubSets(BaseParams):
     """
 
     dataset: Annotated[str, shared.DATASET] = "facebook/mlqa"
-    config: str = Field(
-        "mlqa.{lang}.{lang}", description="Configuration of a language in `dataset`."
-    )
-    dev: str | None = Field(
-        "validation", description="Split of `dataset` for development (none: there is none)."
-    )
-    test: str | None = Field(
-        "test", description="Split of `dataset` that is the test set (none: there is none)."
-    )
+    config: str = "mlqa.{lang}.{lang}"
+    """Configuration of a language in `dataset`."""
+    dev: str | None = "validation"
+    """Split of `dataset` for development (none: there is none)."""
+    test: str | None = "test"
+    """Split of `dataset` that is the test set (none: there is none)."""
     revision: Annotated[str, shared.REVISION] = "refs/convert/parquet"
-    train_dataset: str = Field(
-        "rajpurkar/squad", description="Data set of the hub with the pivot's training questions."
-    )
-    train_config: str = Field("plain_text", description="Configuration of `train_dataset`.")
-    train_revision: str = Field("main", description="Branch, tag or commit of `train_dataset`.")
-    translated_config: str = Field(
-        "mlqa-translate-train.{lang}",
-        description=(
-            "Configuration of `dataset` with the training questions of another language, for"
-            " `setting: translate-train`."
-        ),
-    )
-    ids: Annotated[str, LATER] = Field(
-        "",
-        description=(
-            "What the ids of a language's questions begin with, where a configuration of `dataset`"
-            " has several languages (empty: it has one)."
-        ),
-    )
+    train_dataset: str = "rajpurkar/squad"
+    """Data set of the hub with the pivot's training questions."""
+    train_config: str = "plain_text"
+    """Configuration of `train_dataset`."""
+    train_revision: str = "main"
+    """Branch, tag or commit of `train_dataset`."""
+    translated_config: str = "mlqa-translate-train.{lang}"
+    """Configuration of `dataset` with the training questions of another language, for
+    `setting: translate-train`.
+    """
+    ids: Annotated[str, LATER] = ""
+    """What the ids of a language's questions begin with, where a configuration of `dataset` has
+    several languages (empty: it has one).
+    """
 
     def at(self, split: str, lang: str, pivot: str, names: shared.LanguageNames) -> shared.HubSet:
         """Return what has the rows of a split of a language."""
@@ -80,11 +72,10 @@ class SpanParams(shared.SettingParams):
     setting: Annotated[Literal["zero-shot", "g-xlt", "translate-train"], shared.SETTING] = (
         "zero-shot"
     )
-    rules: Rules = Field(
-        "mlqa",
-        description="How answers are compared: by MLQA's rules for each language, or SQuAD's.",
-    )
-    hub: HubSets = Field(HubSets(), description="Data sets of the hub, for `data: hub`.")
+    rules: Rules = "mlqa"
+    """How answers are compared: by MLQA's rules for each language, or SQuAD's."""
+    hub: HubSets = HubSets()
+    """Data sets of the hub, for `data: hub`."""
     phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
     learning_rate: shared.LearningRate[float] = 3e-5
     schedule: Annotated[RateSchedule, LATER] = "linear"
@@ -94,16 +85,9 @@ class SpanParams(shared.SettingParams):
     clip: Annotated[Clip[float], LATER] = 1.0
     dropout: shared.Dropout[float] = 0.0
     max_length: Annotated[shared.MaxLength[int], Field(ge=16)] = 384
-    max_question_length: int = Field(
-        64, ge=1, description="Largest number of pieces of a question; a longer one is cut."
-    )
-    doc_stride: int = Field(
-        128,
-        ge=1,
-        description=(
-            "Pieces from the start of one window of a context to the start of the next one."
-        ),
-    )
-    max_answer_length: int = Field(
-        30, ge=1, description="Largest number of pieces of an answer that is predicted."
-    )
+    max_question_length: int = Field(64, ge=1)
+    """Largest number of pieces of a question; a longer one is cut."""
+    doc_stride: int = Field(128, ge=1)
+    """Pieces from the start of one window of a context to the start of the next one."""
+    max_answer_length: int = Field(30, ge=1)
+    """Largest number of pieces of an answer that is predicted."""

@@ -6,15 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from raxalign.corpora.phrases.rows import read
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.errors import DataError
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.rows import TaskRows
-
-if TYPE_CHECKING:
-    from raxalign.tasks.transfer.params import HubSet
 
 
 @dataclass(frozen=True)
@@ -197,8 +196,6 @@ def read_hub(found: HubSet, split: str, cache: Path | None, *, named: bool = Tru
 
 def read_phrasebook(n: int, lang: str, split: str, source: str) -> Questions:
     """Read the first n questions of the phrasebook; their ids are the same in all languages."""
-    from raxalign.corpora.phrases.rows import read
-
     entries = (
         (f"{split}-{number}", question, context, [Answer(answer, int(start))])
         for number, ((context, question, answer, start),) in enumerate(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.sample import Sample, of_column
 from raxalign.tasks.answers.metrics import MEASURED, METRICS
 from raxalign.tasks.answers.params import SpanParams
-from raxalign.tasks.base import SharedRows
+from raxalign.tasks.base import SharedRows, TaskInputs
 from raxalign.tasks.transfer.few_shot import with_shots
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.task import TransferTask
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.tasks.answers.head import SpanHead
-    from raxalign.tasks.base import TaskInputs
 
 
 class SpanTask(TransferTask):

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from raxalign.arrays import offsets_of
 from raxalign.caveats import collecting, listener
 from raxalign.encoders.models.flat_pieces import map_array
@@ -23,6 +21,7 @@ from raxalign.encoders.models.pieces import (
     text_pieces,
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np
 from raxalign.tasks.answers.rows import Question, Questions, answered
 from raxalign.tasks.transfer.lazy_lists import LazyList, no_pieces
 

@@ -6,10 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
-import torch
+from typing import Any, ClassVar
 
 from raxalign.arrays import Ints
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
@@ -17,15 +14,14 @@ from raxalign.corpora.readers.lines import read_lines
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.errors import DataError
+from raxalign.lazy import np, torch
 from raxalign.running import Sentence
 from raxalign.tasks.classifiers.head import LabelHead
 from raxalign.tasks.classifiers.model import ClassifiedRows, SentenceClassifier
 from raxalign.tasks.transfer.head import Batches, HeldOut
 from raxalign.tasks.transfer.lazy_lists import LazyList, chained, compact_rows
+from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows
-
-if TYPE_CHECKING:
-    from raxalign.tasks.transfer.params import HubSet, Split
 
 LABELS = ("1", "2", "3", "4")
 """The places of the answers."""

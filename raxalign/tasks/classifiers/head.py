@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
+from typing import Any
 
 from raxalign.arrays import Bools, Ints, offsets_of
 from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import StaticEncoder
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import (
     Example,
     Examples,
@@ -29,12 +29,8 @@ from raxalign.tasks.classifiers.scheme import METRICS
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
 from raxalign.tasks.transfer.lazy_lists import chained
 from raxalign.tasks.transfer.outcome import readers
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.transfer.params import HubSet, Split
-    from raxalign.train.loop import TrainSettings
+from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.train.loop import TrainSettings
 
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""

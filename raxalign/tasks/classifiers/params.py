@@ -24,15 +24,12 @@ class StaticHead(BaseParams):
     Epochs, batches, warm-up and dropout are those of the task.
     """
 
-    hidden: int = Field(300, ge=1, description="Width of its hidden layer.")
-    learning_rate: float = Field(
-        1e-3,
-        gt=0,
-        description=(
-            "Learning rate at the end of the warm-up, in place of the task's, which is that of"
-            " fine-tuning."
-        ),
-    )
+    hidden: int = Field(300, ge=1)
+    """Width of its hidden layer."""
+    learning_rate: float = Field(1e-3, gt=0)
+    """Learning rate at the end of the warm-up, in place of the task's, which is that of
+    fine-tuning.
+    """
 
 
 class ClassificationParams(shared.SettingParams):
@@ -44,13 +41,10 @@ class ClassificationParams(shared.SettingParams):
 
     setting: Annotated[Literal["zero-shot", "translate-train"], shared.SETTING] = "zero-shot"
     dataset: Annotated[str, shared.DATASET] = ""
-    models: Annotated[Literal["together", "each"], LATER] = Field(
-        "together",
-        description=(
-            "Whether `translate-train` trains one model on all languages (`together`), or one model"
-            " per language on its own translations, whose dev set chooses the epoch (`each`)."
-        ),
-    )
+    models: Annotated[Literal["together", "each"], LATER] = "together"
+    """Whether `translate-train` trains one model on all languages (`together`), or one model per
+    language on its own translations, whose dev set chooses the epoch (`each`).
+    """
     revision: Annotated[str, shared.REVISION] = "main"
     phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
     learning_rate: shared.LearningRate[float] = 5e-5
@@ -61,6 +55,5 @@ class ClassificationParams(shared.SettingParams):
     eps: Annotated[Epsilon[float], LATER] = 1e-9
     clip: Annotated[Clip[float], LATER] = 0.0
     dropout: shared.Dropout[float] = 0.1
-    static_head: Annotated[StaticHead, LATER] = Field(
-        StaticHead(), description="The classifier on static encoders; others do not have it."
-    )
+    static_head: Annotated[StaticHead, LATER] = StaticHead()
+    """The classifier on static encoders; others do not have it."""

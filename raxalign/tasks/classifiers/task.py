@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.corpora.phrases.rows import read
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classifiers.params import ClassificationParams
@@ -66,11 +67,7 @@ class ClassificationTask(TransferTask):
         cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
-        """Make n examples of a language and split: by default those that the phrasebook has for a
-        task of this name.
-        """
-        from raxalign.corpora.phrases.rows import read
-
+        """Make n examples of a language and split: by default the phrasebook's of this name."""
         for ((*texts, label),) in read(self.name, split, (lang,), range(n)):
             first, second = [text.split(" ") for text in (*texts, "")][:2]
             yield first, second, label

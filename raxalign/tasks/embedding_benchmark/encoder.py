@@ -1,6 +1,4 @@
-"""An aligned encoder as mteb asks for it: texts to vectors, by the language that mteb's subset or
-column says.
-"""
+"""An aligned encoder as mteb asks for it: texts to vectors, by the language of mteb's subset."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import RaxalignError
+from raxalign.tasks.embedding_benchmark.registry import SIDES
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class EncoderForMteb:
         if len(sides) == 1:
             return sides[0]
         rows = task.dataset.get(subset, task.dataset)[split]
-        columns = zip(task._DEFAULT_PAIR[0], sides, strict=True)
+        columns = zip(SIDES, sides, strict=True)
         same = [lang for column, lang in columns if list(rows[column]) == texts]
         if len(same) == 1:
             return same[0]

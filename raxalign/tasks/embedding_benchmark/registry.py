@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
 
 BITEXT = "BitextMining"
+SIDES = ("sentence1", "sentence2")
+"""The columns that mteb documents for the data of bitext mining."""
 TYPES = (
     BITEXT,
     "Classification",

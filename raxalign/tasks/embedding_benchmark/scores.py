@@ -1,6 +1,4 @@
-"""What mteb finds for the subsets of a task, with scores per example where its predictions give
-them.
-"""
+"""What mteb finds for the subsets of a task, with scores per example where it gives them."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mteb
-import numpy as np
 
 from raxalign.arrays import Floats
 from raxalign.corpora.readers.hub import first_line, hub_error
 from raxalign.errors import TransientError
-from raxalign.tasks.embedding_benchmark.registry import BITEXT
+from raxalign.lazy import np
+from raxalign.tasks.embedding_benchmark.registry import BITEXT, SIDES
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -112,7 +110,7 @@ def _each(task: Any, split: str, subset: str, predicted: Mapping[str, Any]) -> d
     if found is None:
         return {}
     if bitext:
-        pair = subset if parallel else "-".join(task._DEFAULT_PAIR[0])
+        pair = subset if parallel else "-".join(SIDES)
         places = np.array([answer["corpus_id"] for answer in found[pair]])
         right = (places == np.arange(len(places))).astype(float)
         return {"accuracy": right, "f1": right * 2 / (1 + np.bincount(places)[places])}

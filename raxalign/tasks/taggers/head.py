@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from raxalign.arrays import Bools
 from raxalign.corpora.readers.inspection import Report, refuse
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.taggers.models import Placed, Tagger, make_tagger
 from raxalign.tasks.taggers.reading import read_hub, read_tagged
 from raxalign.tasks.taggers.scheme import OUTSIDE, count, values
@@ -21,11 +23,7 @@ from raxalign.tasks.taggers.sentences import (
     write_sentences,
 )
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.params import HubSet, Split
 
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""

@@ -6,13 +6,14 @@ import copy
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from raxalign.arrays import offsets_of, word_pieces
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
@@ -29,9 +30,6 @@ from raxalign.tasks.transfer.model import (
 )
 from raxalign.train.devices import on_device, to_device
 from raxalign.train.group import shared
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 _IN_MEMORY = 2 << 30
 """Bytes of features up to which they are kept in memory."""

@@ -88,8 +88,10 @@ class SentenceCounts(BaseParams):
 class FileColumns(BaseParams):
     """Columns of a file with one word per line, from 0; negative ones count from the end."""
 
-    word: int = Field(description="Column of the word.")
-    tag: int = Field(description="Column of its tag.")
+    word: int
+    """Column of the word."""
+    tag: int
+    """Column of its tag."""
 
 
 class TaggingParams(shared.TransferParams):
@@ -97,69 +99,49 @@ class TaggingParams(shared.TransferParams):
     else of the tagger.
     """
 
-    encoding: str = Field("utf-8", description="Encoding of local files, for example latin-1.")
-    columns: Annotated[FileColumns | None, LATER] = Field(
-        None,
-        description=(
-            "Columns of word and tag in local files with one word per line (none: the first and the"
-            " last; the second and the third where the first has the number of each word)."
-        ),
-    )
-    mismatched: Annotated[Literal["refuse", "drop"], LATER] = Field(
-        "refuse",
-        description=(
-            "Whether a row with other numbers of words and of tags is an error (`refuse`), or is"
-            " left out and counted (`drop`)."
-        ),
-    )
+    encoding: str = "utf-8"
+    """Encoding of local files, for example latin-1."""
+    columns: Annotated[FileColumns | None, LATER] = None
+    """Columns of word and tag in local files with one word per line (none: the first and the last;
+    the second and the third where the first has the number of each word).
+    """
+    mismatched: Annotated[Literal["refuse", "drop"], LATER] = "refuse"
+    """Whether a row with other numbers of words and of tags is an error (`refuse`), or is left out
+    and counted (`drop`).
+    """
     dataset: Annotated[str, shared.DATASET] = ""
     revision: Annotated[str, shared.REVISION] = "main"
-    configs: dict[str, str] = Field(
-        default_factory=dict,
-        description="Configuration of the hub's data set by language, where it is not the code.",
-    )
+    configs: dict[str, str] = Field(default_factory=dict)
+    """Configuration of the hub's data set by language, where it is not the code."""
     phrasebook: Annotated[SentenceCounts, shared.PHRASEBOOK] = SentenceCounts()
-    profile: Literal["paper", "sane"] = Field(
-        "sane",
-        description=(
-            "Set of values for the options that are not given: `paper` is that of Kulshreshtha et"
-            " al. (2020), `sane` that of XTREME."
-        ),
-    )
-    tagger: Tagger | None = Field(
-        None,
-        description=(
-            "A linear layer on the encoder, which is fine-tuned (`linear`), or a BiLSTM and a CRF"
-            " on features of the frozen encoder (`bilstm_crf`)."
-        ),
-    )
-    crf: Literal["static", "conditioned"] | None = Field(
-        None,
-        description=(
-            "Whether the CRF's scores of transitions are the same everywhere (`static`) or depend"
-            " on the word (`conditioned`)."
-        ),
-    )
-    layers: FeatureLayers = Field(
-        LAST_FOUR,
-        description=(
-            "Layers of the frozen encoder whose sum is the features of `bilstm_crf`: `last-four`,"
-            " `last`, one number or a range such as `9-12`."
-        ),
-    )
-    hidden: int = Field(384, ge=1, description="Width of the BiLSTM per direction.")
-    lstm_layers: int = Field(2, ge=1, description="Number of layers of the BiLSTM.")
-    input_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout before the BiLSTM.")
+    profile: Literal["paper", "sane"] = "sane"
+    """Set of values for the options that are not given: `paper` is that of Kulshreshtha et al.
+    (2020), `sane` that of XTREME.
+    """
+    tagger: Tagger | None = None
+    """A linear layer on the encoder, which is fine-tuned (`linear`), or a BiLSTM and a CRF on
+    features of the frozen encoder (`bilstm_crf`).
+    """
+    crf: Literal["static", "conditioned"] | None = None
+    """Whether the CRF's scores of transitions are the same everywhere (`static`) or depend on the
+    word (`conditioned`).
+    """
+    layers: FeatureLayers = LAST_FOUR
+    """Layers of the frozen encoder whose sum is the features of `bilstm_crf`: `last-four`, `last`,
+    one number or a range such as `9-12`.
+    """
+    hidden: int = Field(384, ge=1)
+    """Width of the BiLSTM per direction."""
+    lstm_layers: int = Field(2, ge=1)
+    """Number of layers of the BiLSTM."""
+    input_dropout: float = Field(0.5, ge=0, lt=1)
+    """Dropout before the BiLSTM."""
     dropout: shared.Dropout[float | None] = None
     selection: Annotated[Selection | None, shared.SELECTION] = None
-    evaluate_every: int | None = Field(
-        None,
-        ge=1,
-        description=(
-            "Steps between two evaluations of the development sets (none: one epoch, or what the"
-            " profile sets)."
-        ),
-    )
+    evaluate_every: int | None = Field(None, ge=1)
+    """Steps between two evaluations of the development sets (none: one epoch, or what the profile
+    sets).
+    """
     learning_rate: shared.LearningRate[float | None] = None
     epochs: shared.Epochs[int | None] = None
     batch_size: shared.BatchSize[int | None] = None

@@ -7,15 +7,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
-import pyarrow as pa
+from typing import Any, ClassVar
 
 from raxalign.arrays import Ints
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.encoders.models.flat_pieces import map_array, write_pieces
+from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np, pa
 from raxalign.running import Sentence
 from raxalign.tasks.transfer.lazy_lists import (
     ARRAYS,
@@ -25,10 +25,6 @@ from raxalign.tasks.transfer.lazy_lists import (
     prepared_rows,
 )
 from raxalign.tasks.transfer.rows import TaskRows
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.pieces import PieceRow
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _RECORD, _COLUMN = "sentences.json", "words"
 _CHUNK = 8192

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.corpora.phrases.rows import tagged
 from raxalign.sample import Ratios, Sample, of_ratio
-from raxalign.tasks.base import Reads
+from raxalign.tasks.base import Reads, TaskInputs
 from raxalign.tasks.taggers.params import (
     OF_BILSTM,
     PROFILES,
@@ -31,7 +32,6 @@ from raxalign.tasks.transfer.task import TransferTask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.taggers.head import TagHead
 
 _RATIOS: Ratios = {
@@ -77,11 +77,7 @@ class TaggingTask(TransferTask):
         cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
-        """Make n sentences of a language and split: by default those that the phrasebook has for a
-        task of this name.
-        """
-        from raxalign.corpora.phrases.rows import tagged
-
+        """Make n sentences of a language and split: by default the phrasebook's of this name."""
         return tagged(self.name, n, lang, split)
 
     def scheme(self) -> TagScheme:

@@ -6,22 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
+from raxalign.lazy import np, pa
 from raxalign.measured import after_shots, parted
 from raxalign.tasks.base import Outcome, Score
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.outcome import means, select
 from raxalign.tasks.transfer.shots import FewShots
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 def evaluate(

@@ -7,22 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from raxalign.arrays import Bools, Ints, ranges
 from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.languages import spelled
+from raxalign.lazy import np
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer.few_shot import Average, refuse_too_few
 from raxalign.tasks.transfer.outcome import readers
 from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.base import TaskInputs
-    from raxalign.train.loop import TrainSettings
+from raxalign.train.loop import TrainSettings
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, overload
-
-import numpy as np
+from typing import TypeVar, overload
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.caveats import listener
 from raxalign.encoders.models.flat_pieces import map_array, read_record
 from raxalign.encoders.models.pieces import PieceRow, Pieces
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.lazy import np
 
 ARRAYS = ("ids", "offsets", "words", "lasts", "word_offsets")
 """The arrays of pieces that rows are made of (see `FlatPieces`)."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-import numpy as np
-import torch
 from torch import nn
 
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -18,6 +16,7 @@ from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 
 

@@ -47,15 +47,12 @@ def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
 class DataFiles(BaseParams):
     """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
 
-    train: DataPath = Field(
-        description="Training file: of the pivot, or of each language trained on or drawn from."
-    )
-    dev: DataPath | None = Field(
-        None, description="Development file of each language (none: it is not reported)."
-    )
-    test: DataPath | None = Field(
-        None, description="Test file of each language (none: it is not reported)."
-    )
+    train: DataPath
+    """Training file: of the pivot, or of each language trained on or drawn from."""
+    dev: DataPath | None = None
+    """Development file of each language (none: it is not reported)."""
+    test: DataPath | None = None
+    """Test file of each language (none: it is not reported)."""
 
 
 @dataclass(frozen=True)
@@ -114,25 +111,20 @@ TrainingRows = Annotated[int, Field(ge=1, description=_OF_TRAINING)]
 DevelopmentRows = Annotated[int, Field(ge=1, description="Development rows.")]
 TestRows = Annotated[int, Field(ge=1, description="Test rows.")]
 
-_CODES = (
-    "The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of the"
-    " hub and columns, where they differ from those of the grid."
-)
-
 
 class TransferParams(Task.Params):
     """Data, readouts, few examples of the target languages, and averages of weights."""
 
     data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
-    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
-    readout: Literal["keep", "refit"] | None = Field(
-        None,
-        description=(
-            "Whether a method's readouts are fitted again on the encoder that this training left"
-            " (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the"
-            " training changes the encoder and leaves the weights of one epoch, else `keep`)."
-        ),
-    )
+    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict)
+    """The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of
+    the hub and columns, where they differ from those of the grid.
+    """
+    readout: Literal["keep", "refit"] | None = None
+    """Whether a method's readouts are fitted again on the encoder that this training left
+    (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the training
+    changes the encoder and leaves the weights of one epoch, else `keep`).
+    """
     shots: Annotated[Shots, LATER] = (0,)
     draws: Annotated[Draws, LATER] = 1
     shot_epochs: Annotated[ShotEpochs, LATER] = 50
@@ -198,13 +190,10 @@ class SettingParams(TransferParams):
     """Options on what is trained on and which epoch is evaluated; each task lists its settings."""
 
     setting: Annotated[str, SETTING]
-    code_switching: Literal["none", "sentence"] = Field(
-        "none",
-        description=(
-            "Whether each translated training example of two texts is replaced by two, one text of"
-            " each in its own language and the other in the pivot (`sentence`)."
-        ),
-    )
+    code_switching: Literal["none", "sentence"] = "none"
+    """Whether each translated training example of two texts is replaced by two, one text of each in
+    its own language and the other in the pivot (`sentence`).
+    """
     selection: Annotated[Selection, SELECTION] = "pivot-dev"
     epochs: Epochs[int] = 3
     batch_size: BatchSize[int] = 32

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from raxalign.arrays import Ints
 from raxalign.caveats import listener
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.lazy import np
 from raxalign.tasks.transfer.few_shot import refuse_too_few
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.training import TrainingRun, Tuning
 from raxalign.train.chance import SHOTS, mix
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime
 
 
 class FewShots:

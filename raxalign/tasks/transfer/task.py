@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import LocalFile, Source, differs_by_language
+from raxalign.corpora.readers.codes import lacking
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.measured import parted
@@ -35,8 +36,8 @@ class TransferTask(Task):
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
     and columns; others go by their codes.
     """
-    covers: ClassVar[frozenset[str]] = frozenset()
-    """All languages of the hub's data set; empty where they are not known."""
+    listed: str = ""
+    """The data set of the hub that the task reads, where its languages are known."""
     row_options: ClassVar[tuple[str, ...]] = ("data", "codes", "phrasebook", "max_train")
     """The options that decide which training rows there are."""
     one_language_files: ClassVar[bool] = True
@@ -339,11 +340,10 @@ class TransferTask(Task):
         if self.params.data == "hub":
             if not all(found.dataset for found in self.hub_sets(pivot, pivot).values()):
                 return ["data: hub needs the name of a data set (dataset)"]
-            known = {*self.covers, *self.params.codes}
-            spoken = self.languages(languages, pivot) if self.covers else ()
-            lacks = ", ".join(lang for lang in spoken if spelled(lang, known) is None)
+            codes = {**self.names, **getattr(self.params, "configs", {})}
+            lacks = ", ".join(lacking(self.listed, self.languages(languages, pivot), codes))
             remedy = "name others in `languages`, or its own code in `codes`"
-            return [f"data: the data set has no {lacks}; {remedy}"] if lacks else []
+            return [f"data: {self.listed} has no {lacks}; {remedy}"] if lacks else []
         if self.params.data != "phrasebook":
             return []
         from raxalign.corpora.phrases.rows import LANGS, held

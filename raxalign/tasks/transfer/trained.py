@@ -6,17 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import torch
 from safetensors.torch import load_file, save_file
 
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
+from raxalign.lazy import np, torch
 
 _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
 ALL = "*"

@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from raxalign import measured
 from raxalign.arrays import Ints
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.languages import language
+from raxalign.lazy import pc
 from raxalign.sample import Sample
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 COUNTS = ("tokens", "reference", "matches", "converted", "shared")
 _SHIFT = re.compile(
@@ -137,8 +136,6 @@ def sacrebleu1(
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    from raxalign.languages import language
-
     known = language(lang)
     tokenize = "13a" if known.spaced else "zh" if known.base == "zh" else "char"
     texts, wanted = (
@@ -167,8 +164,6 @@ def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample 
 
 def _rows(table: pa.Table, **values: object) -> pa.Table:
     """The rows whose columns have these values."""
-    import pyarrow.compute as pc
-
     for name, value in values.items():
         table = table.filter(pc.equal(table[name], value))
     return table

@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-from pydantic import Field
-
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError
+from raxalign.lazy import np
 from raxalign.running import Sentence
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example
@@ -34,10 +32,10 @@ class XnliFiles(BaseParams):
     path stand for languages.
     """
 
-    dev: DataPath | None = Field(
-        None, description="Development file of each language (none: nothing is chosen on dev)."
-    )
-    test: DataPath = Field(description="Test file of each language.")
+    dev: DataPath | None = None
+    """Development file of each language (none: nothing is chosen on dev)."""
+    test: DataPath
+    """Test file of each language."""
 
 
 class _XnliRows(ClassificationTask):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +15,7 @@ from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.pieces import PieceRow, read_template, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.vectors import Batch
+from raxalign.encoders.models.vectors import Batch
 
 _HEAD_ROWS = 1024
 """Positions that the masked-LM head reads at once: its scores are as wide as the vocabulary."""

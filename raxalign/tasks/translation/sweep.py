@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from raxalign.arrays import Ints
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
+from raxalign.encoders.models.token_means import TokenMeans
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.languages import language
 from raxalign.tasks.base import Score
 from raxalign.tasks.translation.counts import SCHEMA, TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.shifts import Shift, translate
 from raxalign.tasks.vectors.pairs import SentencePairs
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.token_means import TokenMeans
 
 _PREMISE = pa.field("premise", pa.int64())
 _TEXTS = [pa.field(f"{what}_text", pa.string()) for what in ("source", "output", "reference")]

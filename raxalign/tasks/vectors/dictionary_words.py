@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.lazy import torch
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.vectors import WordVectors
+from raxalign.lazy import np, torch
 from raxalign.measured import count, share
 from raxalign.similarity import Measure, scaled, scored
 from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection, with_directions
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import WordVectors
 
 CHUNK = 1024
 """Sentences whose word vectors are in memory together."""

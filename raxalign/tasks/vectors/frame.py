@@ -7,8 +7,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
@@ -17,10 +18,8 @@ from raxalign.sample import Sample, of_layers
 from raxalign.similarity import NEIGHBORS_ABOUT, measure_about, uses_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.tasks.vectors.one_pass import OnePass
+from raxalign.train.runtime import Runtime
 
 LAYERS = (
     "Layers whose vectors are read and added up: `last`, one number or a range such as `9-12` (0:"
@@ -53,9 +52,7 @@ class SplitResult:
     notes: Mapping[str, object]
 
     def at(self, label: str, *, last: bool) -> SplitResult:
-        """Return the same as one of several layers, with the names of before too where it is the
-        `last` one.
-        """
+        """Return the same as one of several layers; the `last` has the former names too."""
         values = {f"layer{label}_{name}": value for name, value in self.values.items()}
         columns = []
         for table in self.columns:
@@ -210,8 +207,6 @@ class VectorTask(Task):
         if not labels:
             yield from self.compared(aligned, languages, inputs)
             return
-        from raxalign.tasks.vectors.one_pass import OnePass
-
         view = OnePass.of(aligned, tuple(labels))
         for some in [languages] if self.pools_languages() else [(lang,) for lang in languages]:
             view.kept.clear()  # the pivot's are under each language's view

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.languages import same_language
+from raxalign.lazy import np
 from raxalign.sample import Array
 from raxalign.tasks.vectors.pairs import LinkedWords
 

@@ -4,13 +4,10 @@ pairs that are mined in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from pydantic import Field
+from typing import Any
 
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.config.params import BaseParams
@@ -18,25 +15,21 @@ from raxalign.config.sources import DataPath, DataPrefix, LocalFile, expand_path
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import DataError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.similarity import hubness, nearest_neighbors
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 _SIDE = "{side}"
-_TEXT = (
-    "Files of the sentences, `{side}` standing for the code of a language: a number and a sentence"
-    " per line, divided by a tab."
-)
-_GOLD = "File of the pairs that are translations: two numbers per line, the pivot's last."
 
 
 class ComparableFiles(BaseParams):
     """The files of one split, in the layout of BUCC 2018."""
 
-    text: DataPrefix = Field(description=_TEXT)
-    gold: DataPath = Field(description=_GOLD)
+    text: DataPrefix
+    """Files of the sentences, `{side}` standing for the code of a language: a number and a sentence
+    per line, divided by a tab.
+    """
+    gold: DataPath
+    """File of the pairs that are translations: two numbers per line, the pivot's last."""
 
     def sources(self, split: str, lang: str, pivot: str) -> Mapping[str, LocalFile]:
         """Return the files of one language and the pivot: ``test_source`` and so on."""
@@ -109,9 +102,7 @@ def _rows(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
 
 @dataclass(frozen=True)
 class Mined:
-    """Pairs (M, 2) of places, each sentence in one at most, with their margins (M,), largest
-    first.
-    """
+    """Pairs (M, 2) of places, each sentence in at most one, with margins (M,), largest first."""
 
     pairs: Ints
     margins: Floats
@@ -140,9 +131,7 @@ class Mined:
         return cls(pairs.cpu().numpy()[found], margins[found])
 
     def best_threshold(self, gold: Ints) -> float:
-        """Return the margin above which the pairs have the best F1: halfway between the last one
-        that is kept and the next.
-        """
+        """Return the margin with the best F1: halfway between the last pair kept and the next."""
         right = self.right(gold).cumsum()
         f1 = 2 * right / (np.arange(1, len(right) + 1) + len(gold))
         best = int(f1.argmax())

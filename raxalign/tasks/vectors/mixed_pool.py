@@ -8,20 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import torch
+from typing import Any
 
 from raxalign.arrays import Bools, Floats, Ints
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.lazy import np, torch
 from raxalign.similarity import Measure, Terms, scaled, scored, softmax_terms
 from raxalign.similarity.measures import Scaled
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import Querybank, QuerybankMeasure, no_bank
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 NEAREST = 10
 """So many nearest sentences are looked at for their languages."""

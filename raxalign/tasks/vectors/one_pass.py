@@ -6,10 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypeVar
 
-import torch
-
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, parse_layers
+from raxalign.lazy import torch
 
 LIMIT = 4 << 30
 """Bytes of vectors beyond which they are read again for the next group of layers."""

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from raxalign.arrays import Bools, Floats, Ints
+from raxalign.lazy import np
 from raxalign.sample import Array
 
 _BLOCK = 1024  # queries whose cosines with all candidates are in memory at once
@@ -154,9 +153,7 @@ def unbiased_cka(first_NH: Array, second_NH: Array) -> float | None:
 
 
 def _hsic(x: Floats, y: Floats) -> float:
-    """The unbiased HSIC of linear kernels K and L without their diagonals, from centred vectors
-    (N, H).
-    """
+    """The unbiased HSIC of linear kernels K and L without diagonals, of centred vectors (N, H)."""
     n, squares_x, squares_y = len(x), np.sum(x**2, 1), np.sum(y**2, 1)
     product = float(np.sum((y.T @ x) ** 2) - squares_x @ squares_y)  # tr(KL)
     rows_x, rows_y = x @ x.sum(0) - squares_x, y @ y.sum(0) - squares_y  # K1, L1

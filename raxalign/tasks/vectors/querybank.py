@@ -1,6 +1,4 @@
-"""Querybank normalisation (Bogolin et al. 2022): candidates that are near to many other queries
-count less.
-"""
+"""Querybank normalisation (Bogolin et al. 2022): candidates near to many queries count less."""
 
 from __future__ import annotations
 

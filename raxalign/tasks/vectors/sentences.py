@@ -8,28 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
-
-import numpy as np
-import torch
-from torch.nn import functional
+from typing import Literal, TypeAlias
 
 from raxalign.arrays import Bools
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import parse_layers, refuse_infinite
+from raxalign.encoders.models.vectors import Batch, parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.running import Sentence, in_text
 from raxalign.tasks.vectors.one_pass import OnePass
 from raxalign.tasks.vectors.pairs import SideWords
 
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.vectors import Batch
-
-Vectors = tuple[torch.Tensor, Bools]
+Vectors: TypeAlias = "tuple[torch.Tensor, Bools]"
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,6 @@ def sentence_vectors(
     return vectors_SLH[:, 0], read
 
 
-@torch.no_grad()
 def layered_vectors(
     aligned: AlignedEncoder,
     sentences: Sequence[Sequence[str]],
@@ -127,7 +120,7 @@ def layered_vectors(
     for part, batch, states in _states(aligned, encoder, rows, layers):
         for place, group in enumerate(places):
             pooled_BH = _pooled(_added(states, group), batch, how, n_prompt)
-            pooled_BH = functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
+            pooled_BH = torch.nn.functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
             vectors_SLH[part, place] = pooled_BH
     refuse_infinite(vectors_SLH, lang)
     return vectors_SLH, read
@@ -143,7 +136,8 @@ def _states(
     with evaluating(encoder.model):
         for part in token_batches([len(row) for row in rows], encoder.batch_tokens):
             batch = encoder.collate([rows[i] for i in part])
-            states = aligned.hidden(batch)
+            with torch.no_grad():
+                states = aligned.hidden(batch)
             chosen = [states[layer] for layer in layers]
             yield torch.from_numpy(part).to(encoder.device), batch, chosen
 
@@ -201,7 +195,6 @@ def _mean_of_words(
     return torch.stack(means, 1), (counts_S > 0).cpu().numpy()
 
 
-@torch.no_grad()
 def add_specials(
     aligned: AlignedEncoder,
     words: SideWords,
