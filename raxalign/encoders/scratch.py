@@ -63,4 +63,6 @@ class Scratch(EncoderKind):
 
         if inputs.folder is None:
             raise RaxalignError("a scratch encoder has to be built before it is loaded")
-        return TransformerEncoder.from_folder(Path(inputs.folder).absolute(), device=device)
+        return TransformerEncoder.from_folder(
+            Path(inputs.folder).absolute(), device=device, base=inputs.base_precision
+        )

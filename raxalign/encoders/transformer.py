@@ -222,7 +222,9 @@ class Transformer(EncoderKind):
         if not self._is_folder():
             name = self.params.name
             revision = self.params.revision or inputs.revisions.get(_HUB)
-        encoder = TransformerEncoder.from_folder(name, revision, device, self.params.attention)
+        encoder = TransformerEncoder.from_folder(
+            name, revision, device, self.params.attention, inputs.base_precision
+        )
         if self.params.bidirectional:
             make_bidirectional(encoder.model)
         if self.params.normalize != "none":

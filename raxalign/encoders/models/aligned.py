@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from raxalign.config.run import BasePrecision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
@@ -255,12 +256,20 @@ class AlignedEncoder:
 
     @classmethod
     def load(
-        cls, folder: Path | str, base: Callable[[], Encoder], device: str = "cpu"
+        cls,
+        folder: Path | str,
+        base: Callable[[], Encoder],
+        device: str = "cpu",
+        held: BasePrecision = "fp32",
     ) -> AlignedEncoder:
-        """What `save` wrote; `base` makes the encoder where the weights did not change."""
+        """What `save` wrote; `base` makes the encoder where the weights did not change, and `held`
+        is how those that did not are held where others did.
+        """
         transforms, changed, notes = _read_record(Path(folder))
         own = Path(folder) / _WEIGHTS
-        encoder = TransformerEncoder.from_folder(own, device=device) if changed else base()
+        encoder = (
+            TransformerEncoder.from_folder(own, device=device, base=held) if changed else base()
+        )
         return cls(encoder, transforms, changed, notes)
 
     @classmethod

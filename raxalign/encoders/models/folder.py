@@ -84,10 +84,26 @@ def config_depth(config: Mapping[str, Any]) -> int | None:
 
 
 def weight_shapes(*paths: Path) -> dict[str, list[int]]:
-    """Return the shapes of the weights in safetensors files by their names, from the headers: a
-    header is JSON, after eight bytes with its length. Raises `DataError` where one is damaged.
+    """Return the shapes of the weights in safetensors files by their names. Raises `DataError` as
+    `weight_headers`.
     """
-    found: dict[str, list[int]] = {}
+    return {name: entry.get("shape", []) for name, entry in weight_headers(*paths).items()}
+
+
+def holds_both(*paths: Path) -> bool:
+    """Return whether some matrices in safetensors files are in bfloat16 and others in float32, as
+    adapters leave them in a base that is held in bfloat16.
+    """
+    entries = weight_headers(*paths).values()
+    return {e.get("dtype") for e in entries if len(e.get("shape", [])) > 1} >= {"BF16", "F32"}
+
+
+def weight_headers(*paths: Path) -> dict[str, Any]:
+    """Return what the headers of safetensors files record of each weight by its name, ``shape`` and
+    ``dtype``: a header is JSON, after eight bytes with its length. Raises `DataError` where one is
+    damaged.
+    """
+    found: dict[str, Any] = {}
     for path in paths:
         try:
             with path.open("rb") as file:
@@ -96,7 +112,7 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
                     raise ValueError("its header is cut off")
                 header = json.loads(file.read(length))
             header.pop("__metadata__", None)
-            found |= {name: entry.get("shape", []) for name, entry in header.items()}
+            found |= {name: dict(entry) for name, entry in header.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
             fault = f"its weights are damaged ({error})"
             raise DataError(path, fault, remedy="Copy or download the folder again") from error

@@ -86,7 +86,7 @@ class ModelInputs:
 
     def _both_ways(self, mask_BT: torch.Tensor) -> torch.Tensor:
         """The mask (B, 1, T, T) in the place of the causal one, sliding windows included."""
-        dtype, width = next(self.model.parameters()).dtype, mask_BT.shape[1]
+        dtype, width = torch.float32, mask_BT.shape[1]
         hidden_B1TT = (mask_BT == 0)[:, None, None, :].expand(-1, 1, width, -1)
         added_B1TT = torch.zeros(hidden_B1TT.shape, dtype=dtype, device=mask_BT.device)
         return added_B1TT.masked_fill(hidden_B1TT, torch.finfo(dtype).min)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 
 from raxalign.caveats import listener
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.flash import check_flash
@@ -100,12 +101,15 @@ class TransformerEncoder(Encoder):
         revision: str | None = None,
         device: str = "cpu",
         attention: Attention = "auto",
+        base: BasePrecision = "fp32",
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode, with its configuration of
         sentence-transformers, where it has one; see `load_model` for the arguments and the errors.
-        Pieces that are not the tokenizer's own are reported wherever text is read.
+        Pieces that are not the tokenizer's own are reported wherever text is read. With `base` the
+        weights are held in bfloat16, and nothing of the model is trained.
         """
-        encoder = cls(*load_model(str(path_or_name), revision, attention), device)
+        encoder = cls(*load_model(str(path_or_name), revision, attention, base), device)
+        encoder.base_precision = base
         encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
@@ -114,7 +118,7 @@ class TransformerEncoder(Encoder):
     def with_model(self, model: Any) -> TransformerEncoder:
         """Return an encoder like this one with another model, such as a frozen copy."""
         made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
-        made.compiled = self.compiled
+        made.compiled, made.base_precision = self.compiled, self.base_precision
         return made
 
     def blocks(self) -> tuple[nn.Module, ...]:
@@ -305,7 +309,10 @@ def apply_head(model: Any, states: torch.Tensor) -> torch.Tensor:
         changed = model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
         logits = model.vocab_projector(changed)
     elif hasattr(model, "lm_predictions"):  # DeBERTa, whose head reads the input embeddings
-        logits = model.lm_predictions(states, model.get_input_embeddings())
+        words = model.get_input_embeddings()
+        if words.weight.dtype != states.dtype:  # held in bfloat16
+            words = SimpleNamespace(weight=words.weight.to(states.dtype))
+        logits = model.lm_predictions(states, words)
     elif hasattr(model, "pred_layer"):
         logits = model.pred_layer.proj(states)
     elif hasattr(model, "generator_predictions"):

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.packing import Packed, can_pack
+from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.training.masking import (
     Masked,
     MaskRule,
@@ -84,7 +85,7 @@ class Moco(nn.Module):
             self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, out))
             queue_KD = functional.normalize(torch.randn(self.size, out), dim=-1)
         device = next(model.parameters()).device
-        self.key = copy.deepcopy(model.base_model).requires_grad_(requires_grad=False)
+        self.key = frozen_copy(model.base_model)
         self.key_head = copy.deepcopy(self.head).requires_grad_(requires_grad=False)
         self.register_buffer("queue_KD", queue_KD)
         self.register_buffer("pivots_K", torch.full((self.size,), EMPTY))

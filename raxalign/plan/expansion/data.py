@@ -16,7 +16,7 @@ from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
     from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
-    from raxalign.config.run import Precision
+    from raxalign.config.run import BasePrecision, Precision
     from raxalign.plan.expansion.identity import Identity
     from raxalign.tasks.base import Task
 
@@ -373,6 +373,11 @@ def precision_of(grid: Grid, family: str) -> Precision:
     not computed, so that no option changes what is made of them.
     """
     return grid.run.precision if family == "transformer" else "fp32"
+
+
+def base_precision_of(grid: Grid, family: str) -> BasePrecision:
+    """Return how encoders of a family are held where nothing trains them."""
+    return grid.run.base_precision if family == "transformer" else "fp32"
 
 
 def compiles(grid: Grid, family: str) -> bool:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec
+from raxalign.config.yaml_file import line_of
 from raxalign.errors import DataError, Fault, RaxalignError
 
 if TYPE_CHECKING:
@@ -97,6 +98,34 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[F
             kind.sources()  # names a folder that is not there before its config is asked for
             faults = aligner.check_encoder(kind.depth(known))
         yield from _faults(grid, "pairs", faults)
+
+
+_DEEP = 10_000
+"""A number of blocks with which a task can be asked whether it trains the encoder, whatever layers
+it names.
+"""
+
+
+def held_faults(grid: Grid) -> Iterator[Fault]:
+    """Yield the methods and tasks of a grid that train all weights of an encoder, where
+    `run.base_precision` holds these in bfloat16.
+    """
+    families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
+    if grid.run.base_precision == "fp32" or "transformer" not in families:
+        return
+    why = "holds weights that are frozen in bfloat16, and {} trains all weights of the encoder"
+    told = f"run.base_precision: {grid.run.base_precision} {why}"
+    for spec in grid.methods:
+        points = [catalog("methods")[spec.kind](params) for params in spec.points]
+        if any("transformer" in m.accepts and not m.freezes() for m in points):
+            line, key = line_of(grid.text_of_file, "methods", spec.name), f"methods.{spec.name}"
+            remedy = "set `lora` there, or leave run.base_precision at fp32"
+            yield Fault(line, key, told.format(spec.name), remedy)
+    for spec in grid.tasks:
+        task = catalog("tasks")[spec.kind](spec.params)
+        if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+            remedy = "take it out, or leave run.base_precision at fp32"
+            yield Fault(spec.line_of(""), f"tasks.{spec.name}", told.format(spec.name), remedy)
 
 
 def _faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:

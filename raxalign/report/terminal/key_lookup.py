@@ -321,7 +321,8 @@ class _Details:
         shown = next((trial for trial in users if not _hidden(trial)), users[0])
         record = ledger.read_many([key]).get(key)
         own = read_records(self.plan.only(iter([shown])), ledger)
-        made = ("created", "device", "threads", "precision", "compiled", "versions")
+        made = ("created", "device", "threads", "precision", "base_precision", "compiled")
+        made = (*made, "versions")
         return {
             **self._of_stage(stage),
             "sort": "evaluation",
