@@ -49,11 +49,12 @@ class RunConfig(BaseParams):
     are held in `base_precision` where nothing trains them, and whose blocks run as torch.compile
     makes them where `compile` is set; `activation_checkpointing` says how trainings save memory;
     `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency` limits how
-    many trials run at once (computed from the cluster where it is not given); `cache_gib` limits the copies of an object store that each machine keeps; `max_failures`
-    is how often a lost worker is replaced without progress in between; `storage` is a folder or a
-    URL (empty: not given, which `effective` turns into the default); `address` is a Ray cluster's;
-    `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
-    the evaluations that need them are done (see `raxalign.plan.values.retention`).
+    many trials run at once (computed from the cluster where it is not given); `cache_gib` limits
+    the copies of an object store that each machine keeps; `max_failures` is how often a lost worker
+    is replaced without progress in between; `storage` is a folder or a URL (empty: not given, which
+    `effective` turns into the default); `address` is a Ray cluster's; `tracking_uri` an MLflow
+    server's; `keep` says which trained weights stay in the storage once the evaluations that need
+    them are done (see `raxalign.plan.values.retention`).
     """
 
     workers: int = Field(1, ge=1)

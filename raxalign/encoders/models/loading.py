@@ -229,9 +229,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-    if (
-        len({parameter.dtype for parameter in model.parameters()}) > 1
-    ):  # transformers names the type of the first weight
-        path = folder / "config.json"
+    if len({parameter.dtype for parameter in model.parameters()}) > 1:
+        path = folder / "config.json"  # where transformers wrote the type of the first weight
         config = {**read_config(path), "dtype": "float32"}
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

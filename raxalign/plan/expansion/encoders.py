@@ -121,11 +121,12 @@ def held_faults(grid: Grid) -> Iterator[Fault]:
             line, key = line_of(grid.text_of_file, "methods", spec.name), f"methods.{spec.name}"
             remedy = "set `lora` there, or leave run.base_precision at fp32"
             yield Fault(line, key, told.format(spec.name), remedy)
-    for spec in grid.tasks:
-        task = catalog("tasks")[spec.kind](spec.params)
+    for asked in grid.tasks:
+        task = catalog("tasks")[asked.kind](asked.params)
         if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+            line, key = asked.line_of(""), f"tasks.{asked.name}"
             remedy = "take it out, or leave run.base_precision at fp32"
-            yield Fault(spec.line_of(""), f"tasks.{spec.name}", told.format(spec.name), remedy)
+            yield Fault(line, key, told.format(asked.name), remedy)
 
 
 def _faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:
