@@ -144,7 +144,7 @@ def test_flash_attn_in_bfloat16_is_planned_on_a_machine_that_does_not_have_it(tm
 
 
 HELD_METHODS = ("none: {}", "rotation: {}", "finetune: {lora: {rank: 4}}")
-TAGGER = "pos: {data: phrasebook, tagger: bilstm}"
+TAGGER = "pos: {data: phrasebook, tagger: bilstm_crf}"
 
 
 def held_grid(tmp_path: Path, run: str = "base_precision: bf16", **parts: Any) -> Path:
