@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.catalog import catalog
 from raxalign.config.run import BasePrecision, Precision
+from raxalign.encoders.models.translators import MODULES
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
@@ -284,6 +285,7 @@ class Card:
         )
         text: str = template.render(
             card=self,
+            opened_from=MODULES.get(self.opened_by),
             front=self._front(),
             has_transforms=self.has_transforms,
             spoken=self.spoken,

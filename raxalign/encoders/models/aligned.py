@@ -22,6 +22,7 @@ from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
+from raxalign.encoders.models.translators import is_half
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
@@ -227,7 +228,11 @@ class AlignedEncoder:
     def has_module(self) -> bool:
         """Return whether an export needs ``trust_remote_code=True`` in sentence-transformers."""
         encoder = self.encoder
-        return isinstance(encoder, TransformerEncoder) and needs_module(encoder, self.transforms)
+        return (
+            isinstance(encoder, TransformerEncoder)
+            and not is_half(encoder.model)
+            and needs_module(encoder, self.transforms)
+        )
 
     def _write_sentences(
         self, encoder: TransformerEncoder, folder: Path, use: SentenceUse

@@ -18,13 +18,16 @@ from raxalign.errors import DataError
 
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-_DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
-"""What BERT and most others, DistilBERT and XLM, and others call the number of blocks."""
+_DEPTHS = ("encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
+"""What translation models, BERT and most others, DistilBERT and XLM, and others call the number of
+blocks.
+"""
 _ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
 _WEIGHTS = re.compile(
     r"cls\.predictions\.|lm_head\.(dense|layer_norm|weight)|vocab_transform\.|lm_predictions\."
     r"|pred_layer\.proj|predictions\.dense|generator_predictions\.|head\.linear1\."
 )
+_UNREAD = re.compile(r"(model\.)?decoder\.|lm_head\.|final_logits_bias")  # of a translation model
 # ModernBERT's classifiers have `head.dense` too, but not the decoder.
 _MODERN = frozenset({"head.dense.weight", "decoder.bias"})
 
@@ -180,7 +183,9 @@ def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> F
     counted = 0
     with suppress(DataError):  # loading them reports what is wrong
         weights = [] if folder is None else folder.glob("*.safetensors")
-        counted = sum(map(math.prod, weight_shapes(*weights).values()))
+        shapes = weight_shapes(*weights)
+        read = (n for n in shapes if not (config.get("is_encoder_decoder") and _UNREAD.match(n)))
+        counted = sum(math.prod(shapes[name]) for name in read)
     return replace(found, parameters=counted) if counted else found
 
 

@@ -24,6 +24,7 @@ from raxalign.encoders.models.hub import hub_call
 from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.encoders.models.sentence_config import files_of
+from raxalign.encoders.models.translators import KEYS, half_class, is_half
 from raxalign.errors import DataError, DependencyError, RaxalignError
 from raxalign.lazy import torch
 
@@ -40,9 +41,9 @@ def load_model(
 ) -> tuple[Any, Any]:
     """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode: a masked LM
     where the folder has a whole one, else the encoder without a head; of T5 and its like, the
-    encoder half; of a decoder, the base model. With the `base` bf16 its weights are read in
-    bfloat16, never in float32 first, and held as by `hold`; of a folder that has some in float32 on
-    purpose, these stay so. Attention ``auto`` is ``sdpa`` where the
+    encoder half, as of M2M-100, NLLB and mBART; of a decoder, the base model. With the `base` bf16
+    its weights are read in bfloat16, never in float32 first, and held as by `hold`; of a folder
+    that has some in float32 on purpose, these stay so. Attention ``auto`` is ``sdpa`` where the
     architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
     encoder with safetensors and its tokenizer, `DependencyError` for ``flash_attention_2`` without
     its package or a card, `TransientError` where the hub does not answer.
@@ -82,6 +83,11 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
     if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
+    if (half := half_class(config)) is not None:
+        config.encoder_layerdrop = 0.0  # the states of all blocks are read
+        model, missing = _read(name, half, config, {**options, "key_mapping": KEYS}, attention)
+        _check_whole(name, missing)
+        return model
     if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
         model, missing = _read(name, AutoModelForMaskedLM, config, options, attention)
         _check_whole(name, [w for w in missing if w.startswith(model.base_model_prefix + ".")])
@@ -96,7 +102,8 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
             raise DataError(name, fault)
         if config.is_encoder_decoder:
             fault = f"is not an encoder: {config.model_type} is an encoder with a decoder"
-            remedy = "Name a masked LM, an encoder without a head, a T5 (mT5, umT5), or a decoder"
+            remedy = "Name a masked LM, an encoder without a head, a T5, an M2M-100, NLLB or mBART"
+            remedy += ", or a decoder"
             raise DataError(name, fault, remedy=remedy)
     model, missing = _read(name, opener, config, options, attention)
     pooler = {weight for weight in missing if weight.startswith("pooler.")}
@@ -110,11 +117,12 @@ def _read(
     name: str, opener: Any, config: Any, options: dict[str, Any], attention: Attention
 ) -> tuple[Any, list[str]]:
     """The model as a class of transformers opens it, and the weights that the folder lacks."""
+    made = opener._model_mapping[type(config)] if hasattr(opener, "_model_mapping") else opener
     model, info = opener.from_pretrained(
         name,
         config=config,
         use_safetensors=True,
-        attn_implementation=_implementation(name, opener._model_mapping[type(config)], attention),
+        attn_implementation=_implementation(name, made, attention),
         output_loading_info=True,
         **options,
     )
@@ -227,7 +235,8 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     held in bfloat16 is written so, and transformers opens all of it in float32, without rounding.
     """
     with _quiet():
-        model.save_pretrained(folder)
+        # of half a model the names are its own, not those of the whole one that it was read from
+        model.save_pretrained(folder, save_original_format=not is_half(model))
         tokenizer.save_pretrained(folder)
     if len({parameter.dtype for parameter in model.parameters()}) > 1:
         path = folder / "config.json"  # where transformers wrote the type of the first weight

@@ -42,6 +42,7 @@ from raxalign.encoders.models.sentence_config import (
     read_sentence_config,
     write_sentence_config,
 )
+from raxalign.encoders.models.translators import ALONE, is_half, language_pieces
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
@@ -88,7 +89,8 @@ class TransformerEncoder(Encoder):
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         """The piece of a text of which a tokenizer without special pieces makes nothing."""
         self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
-        self.inputs = ModelInputs(model)
+        every = (*own.before, *own.between, *own.after_single, *own.after_pair)
+        self.inputs = ModelInputs(model, language_pieces(tokenizer, every))
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
         self.by_runs: bool | None = None
@@ -104,13 +106,15 @@ class TransformerEncoder(Encoder):
         base: BasePrecision = "fp32",
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode, with its configuration of
-        sentence-transformers, where it has one; see `load_model` for the arguments and the errors.
-        Pieces that are not the tokenizer's own are reported wherever text is read. With `base` the
-        weights are held in bfloat16, and nothing of the model is trained.
+        sentence-transformers, where it has one, or the pooling of SONAR; see `load_model` for the
+        arguments and the errors. Pieces that are not the tokenizer's own are reported wherever text
+        is read. With `base` the weights are held in bfloat16, and nothing of the model is trained.
         """
         encoder = cls(*load_model(str(path_or_name), revision, attention, base), device)
         encoder.base_precision = base
         encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        if encoder.sentences is None and encoder.model.config.architectures == [ALONE]:
+            encoder.sentences = SentenceConfig()
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
         return encoder
@@ -147,6 +151,8 @@ class TransformerEncoder(Encoder):
         """The class of transformers that opens what `save` writes."""
         if self.has_head:
             return "AutoModelForMaskedLM"
+        if is_half(self.model):
+            return type(self.model).__name__
         half = type(self.model).__name__.endswith("EncoderModel")  # of T5 and its like
         return "AutoModelForTextEncoding" if half else "AutoModel"
 
@@ -159,8 +165,9 @@ class TransformerEncoder(Encoder):
     def write_sentences(self, folder: Path, config: SentenceConfig, **module: Any) -> None:
         """Write a configuration of sentence-transformers, with what `module` says of a module of
         its own; a bidirectional decoder without one has none: it would be read in one direction.
+        Neither has half a translation model, which sentence-transformers does not open.
         """
-        if not module and is_bidirectional(self.model.config):
+        if is_half(self.model) or (not module and is_bidirectional(self.model.config)):
             return
         write_sentence_config(folder, config, self.hidden_size, self.max_positions, **module)
 

@@ -131,10 +131,13 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards encoder and head: they keep `momentum` of themselves."""
+        """The copies go a step towards encoder and head: they keep `momentum` of themselves. They
+        share what is not trained.
+        """
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
-        torch._foreach_lerp_(slow, fast, 1.0 - self.options["momentum"])
+        pairs = [pair for pair in zip(slow, fast, strict=True) if pair[0] is not pair[1]]
+        torch._foreach_lerp_(*map(list, zip(*pairs, strict=True)), 1.0 - self.options["momentum"])
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
