@@ -11,7 +11,8 @@ Parts:
   xnli         training of XNLI: rows per second, share of the peak, and the largest kernels
   memory       fine-tuning in ever less memory: what was done, and losses against those of the whole
   checkpoints  seconds of steps with a checkpoint every few steps against those without
-  large        a Llama of 8 billion random weights with adapters: a forward pass, steps, memory
+  large        a Llama of 8 billion random weights, held in float32 and in bfloat16, with
+               adapters: a forward pass, steps, memory
   grid         a grid of Cao et al. at BERT's size with random weights: time and memory per stage
 
 With `--tiny` everything is small, so that a machine without a card runs the same code.
@@ -20,6 +21,7 @@ With `--tiny` everything is small, so that a machine without a card runs the sam
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import shutil
 import tempfile
@@ -43,9 +45,11 @@ from benchmarks.card import _TINY, _VOCABULARY, SIZES, encoder_of, random_pairs,
 from benchmarks.sentences import random_bert
 from benchmarks.steps import TRAINED, peak
 from raxalign.catalog import catalog
+from raxalign.config.run import BasePrecision, Checkpointing
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.held_base import hold
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.store.storage import Storage
@@ -319,7 +323,64 @@ def checkpoints(bench: Bench) -> Found:
 
 
 def large(bench: Bench) -> Found:
-    """A Llama of 8 billion random weights: the states of a batch, and steps with adapters."""
+    """A Llama of 8 billion random weights, held in float32 and in bfloat16: the states of a batch,
+    and steps with adapters. Each is made directly on the device.
+    """
+    found: Found = {}
+    for base in ("fp32", "bf16"):
+        try:
+            found[f"{base} base"] = _with_base(bench, base)
+        except torch.OutOfMemoryError as error:  # what does not fit is the finding
+            found[f"{base} base"] = {"error": str(error)[:200]}
+        gc.collect()
+        print(json.dumps(found), flush=True)
+    return found
+
+
+def _with_base(bench: Bench, base: BasePrecision) -> Found:
+    """Measure one of them."""
+    found: Found = {}
+    with peak_gib(bench, entry := {}):
+        encoder = _llama(bench, base)
+    weights = list(encoder.model.parameters())
+    frozen = sum(weight.numel() for weight in weights)
+    found |= {"load": entry, "parameters": frozen}
+    held = sum(weight.numel() * weight.element_size() for weight in weights)
+    found["bytes per frozen parameter"] = held / frozen
+    sentences = read_table(bench.pairs).column("src").to_pylist()[:80]
+    middle = {"layers": (encoder.n_layers // 2,), "pooling": "mean"}
+    with peak_gib(bench, entry := {}):
+        for _ in encoder.iter_words(sentences, "de", **middle):
+            pass
+    found["states of 80 sentences"] = entry
+    del encoder, weights
+    for way in ("auto", "always"):
+        found[f"fine-tuning, activation_checkpointing {way}"] = _tuned(bench, base, way)
+    return found
+
+
+def _tuned(bench: Bench, base: BasePrecision, way: Checkpointing) -> Found:
+    """Fine-tune with adapters, and count what a parameter takes."""
+    encoder = _llama(bench, base)
+    runtime = bench.runtime(encoder, checkpointing=way)
+    with peak_gib(bench, entry := {}):
+        losses = bench.finetune(
+            encoder, runtime, batch_size=16, lora={"rank": 8}, learning_rate=1e-4
+        )
+    entry["loss"], entry["steps"] = [losses[0], losses[-1]], len(losses)
+    weights = list(encoder.model.parameters())
+    frozen = sum(weight.numel() for weight in weights)
+    if bench.on_card:  # with adapters, what they are merged into, and what a batch leaves
+        entry["peak bytes per parameter"] = torch.cuda.max_memory_allocated() / frozen
+    after = sum(weight.numel() * weight.element_size() for weight in weights)
+    entry["bytes per parameter after adapters were merged"] = after / frozen
+    return entry
+
+
+def _llama(bench: Bench, base: BasePrecision) -> TransformerEncoder:
+    """Make the model on the device, with products in bfloat16. In bfloat16 it is never there in
+    float32, as when a folder is loaded.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
 
     size: Found = {
@@ -338,26 +399,18 @@ def large(bench: Bench) -> Found:
         pad_token_id=bench.tokenizer.pad_token_id,
         **size,
     )
-    found: Found = {}
-    with peak_gib(bench, entry := {}), torch.device(bench.options.device):
-        model = LlamaForCausalLM(config).eval()
-    found["load"] = entry
-    found["parameters"] = sum(p.numel() for p in model.parameters())
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float32 if base == "fp32" else torch.bfloat16)
+    try:
+        with torch.device(bench.options.device):
+            model = LlamaForCausalLM(config).eval()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    if base == "bf16":
+        hold(model)
     encoder = TransformerEncoder(model, bench.tokenizer, bench.options.device, "bf16")
-    sentences = read_table(bench.pairs).column("src").to_pylist()[:80]
-    with peak_gib(bench, entry := {}):
-        for _ in encoder.iter_words(
-            sentences, "de", layers=(encoder.n_layers // 2,), pooling="mean"
-        ):
-            pass
-    found["states of 80 sentences"] = entry
-    with peak_gib(bench, entry := {}):
-        losses = bench.finetune(
-            encoder, bench.runtime(encoder), batch_size=16, lora={"rank": 8}, learning_rate=1e-4
-        )
-    entry["loss"], entry["steps"] = [losses[0], losses[-1]], len(losses)
-    found["fine-tuning with adapters"] = entry
-    return found
+    encoder.base_precision = base
+    return encoder
 
 
 GRID = """

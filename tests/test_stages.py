@@ -2,6 +2,7 @@
 a small grid.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.encoders.models import packing
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.errors import TrainingDiverged
+from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
@@ -265,6 +266,40 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
     assert workshop.aligned(trial.aligned).encoder.compiled
     (record,) = run_trial(workshop, trial.key)
     assert record["compiled"] is True
+
+
+def test_a_base_in_bfloat16_is_what_trials_start_from_and_records_say_so(tmp_path):
+    methods = ("none: {}", "finetune: {batch_size: 16, learning_rate: 1.0e-3, lora: {rank: 2}}")
+    workshop = open_at(write_grid(tmp_path, methods=methods, run="base_precision: bf16", **ONE))
+    held = {}
+    for trial in workshop.plan.trials:
+        (record,) = run_trial(workshop, trial.key)
+        assert record["base_precision"] == "bf16"
+        encoder = workshop.aligned(trial.aligned).encoder
+        assert encoder.base_precision == "bf16"
+        held[trial.method] = dict(encoder.model.named_parameters())
+    none, tuned = held["none"], held["finetune"]
+    assert {p.dtype for p in none.values() if p.ndim > 1} == {torch.bfloat16, torch.float32}
+    changed = {name for name, weight in none.items() if not torch.equal(weight, tuned[name])}
+    assert changed
+    assert all(name.endswith(("query.weight", "value.weight")) for name in changed)
+    assert {none[name].dtype for name in changed} == {torch.bfloat16}
+    assert {tuned[name].dtype for name in changed} == {torch.float32}
+
+
+def test_an_encoder_from_outside_that_is_not_held_is_refused(tmp_path, monkeypatch):
+    workshop = open_at(
+        write_grid(tmp_path, methods=("none: {}",), run="base_precision: bf16", **ONE)
+    )
+    kind = catalog("encoders")["scratch"]
+    load_as = kind.load
+    monkeypatch.setattr(
+        kind,
+        "load",
+        lambda self, given, at: load_as(self, replace(given, base_precision="fp32"), at),
+    )
+    with pytest.raises(RaxalignError, match=r"kind scratch do not read .*base_precision"):
+        run_trial(workshop, workshop.plan.trials[0].key)
 
 
 def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):

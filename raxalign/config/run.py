@@ -1,6 +1,6 @@
-"""Where and how to run a grid. Only `precision`, `compile` and, under dropout, the `workers` of the
-file can change a result, and they enter keys where they are not the default. Flags and the
-environment enter no key; they override the rest, and how many workers there are.
+"""Where and how to run a grid. Only `precision`, `base_precision`, `compile` and, under dropout,
+the `workers` of the file can change a result, and they enter keys where they are not the default.
+Flags and the environment enter no key; they override the rest, and how many workers there are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ Precision = Literal["fp32", "tf32", "bf16"]
 """How products inside an encoder are computed, with float32 weights in every case: in float32, or
 with operands that are rounded to TensorFloat-32 or bfloat16.
 """
+BasePrecision = Literal["fp32", "bf16"]
+"""How weights of an encoder are held that nothing trains, or adapters in their place."""
 
 Checkpointing = Literal["auto", "always", "never"]
 """When the backward pass computes activations again instead of keeping them: once memory has run
@@ -43,20 +45,22 @@ class RunConfig(BaseParams):
     `workers` train one trial together: into as many shares, each with masks of its own, the batches
     of trainings with dropout are divided, also where the flag `--workers` has another number of
     workers compute them. Each has `gpus_per_worker` (`auto`: as the cards that are there allow, see
-    `raxalign.sweep.gpu_shares`) and `threads`; `precision` is that of encoders, whose blocks run as
-    torch.compile makes them where `compile` is set; `activation_checkpointing` says how trainings
-    save memory; `checkpoint_minutes` is the time between two checkpoints of a training;
-    `concurrency` limits how many trials run at once (computed from the cluster where it is not
-    given); `cache_gib` limits the copies of an object store that each machine keeps; `max_failures`
-    is how often a lost worker is replaced without progress in between; `storage` is a folder or a
-    URL (empty: not given, which `effective` turns into the default); `address` is a Ray cluster's;
-    `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
-    the evaluations that need them are done (see `raxalign.plan.values.retention`).
+    `raxalign.sweep.gpu_shares`) and `threads`; `precision` is that of encoders, whose weights
+    are held in `base_precision` where nothing trains them, and whose blocks run as torch.compile
+    makes them where `compile` is set; `activation_checkpointing` says how trainings save memory;
+    `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency` limits how
+    many trials run at once (computed from the cluster where it is not given); `cache_gib` limits
+    the copies of an object store that each machine keeps; `max_failures` is how often a lost worker
+    is replaced without progress in between; `storage` is a folder or a URL (empty: not given, which
+    `effective` turns into the default); `address` is a Ray cluster's; `tracking_uri` an MLflow
+    server's; `keep` says which trained weights stay in the storage once the evaluations that need
+    them are done (see `raxalign.plan.values.retention`).
     """
 
     workers: int = Field(1, ge=1)
     gpus_per_worker: Gpus = "auto"
     precision: Precision = "fp32"
+    base_precision: BasePrecision = "fp32"
     compile: bool = False
     activation_checkpointing: Checkpointing = "auto"
     checkpoint_minutes: float = Field(10.0, gt=0, allow_inf_nan=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from raxalign.config.params import BaseParams
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.config.sources import Source
 from raxalign.encoders.models.folder import Footprint
 from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, assemble
@@ -18,11 +18,13 @@ from raxalign.train.runtime import Runtime
 
 class Encoder(ABC):
     """Something that turns words in their sentences into vectors. `family` is what methods and
-    tasks `accept`; `compiled` says whether the blocks of a transformer are.
+    tasks `accept`; `compiled` says whether the blocks of a transformer are; `base_precision` is how
+    its weights are held, which nothing trains where that is not float32.
     """
 
     family: ClassVar[str]
     precision: Precision = "fp32"
+    base_precision: BasePrecision = "fp32"
     compiled: bool = False
     hidden_size: int
     n_layers: int
@@ -49,13 +51,15 @@ class Encoder(ABC):
 @dataclass(frozen=True)
 class EncoderInputs:
     """What building or loading may read: `text`, a folder per language where `needs_text`; the
-    `locations` of the `sources` and their `revisions`, as in the key; the `folder` that was built.
+    `locations` of the `sources` and their `revisions`, as in the key; the `folder` that was built;
+    the `base_precision` in which the weights of a transformer are to be held.
     """
 
     text: Mapping[str, Path] = field(default_factory=dict)
     locations: Mapping[str, str] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    base_precision: BasePrecision = "fp32"
 
 
 class EncoderKind(ABC):

@@ -42,6 +42,6 @@ class Phrasebook(EncoderKind):
         """By the config and the headers of the weights."""
         return config_footprint(read_config(FOLDER / "config.json"), FOLDER)
 
-    def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:  # noqa: ARG002
+    def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
         """The encoder, in single precision."""
-        return TransformerEncoder.from_folder(FOLDER, device=device)
+        return TransformerEncoder.from_folder(FOLDER, device=device, base=inputs.base_precision)

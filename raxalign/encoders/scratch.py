@@ -59,4 +59,6 @@ class Scratch(EncoderKind):
         """The encoder that `build` left in ``inputs.folder``."""
         if inputs.folder is None:
             raise RaxalignError("a scratch encoder has to be built before it is loaded")
-        return TransformerEncoder.from_folder(Path(inputs.folder).absolute(), device=device)
+        return TransformerEncoder.from_folder(
+            Path(inputs.folder).absolute(), device=device, base=inputs.base_precision
+        )

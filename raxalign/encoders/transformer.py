@@ -45,15 +45,20 @@ _FILES = (
 class Transformer(EncoderKind):
     """A multilingual encoder with safetensors weights: a masked LM (mBERT, XLM-R, mDeBERTa), an
     encoder without a masked-LM head (LaBSE, multilingual-e5, BGE-M3), the encoder half of a T5
-    (mT5, umT5), or a decoder (Qwen, Llama, Gemma, Mistral). A folder's identity is the content of
-    its files, a hub name's the revision.
+    (mT5, umT5) or of a translation model (M2M-100, NLLB, mBART; SONAR's text encoder), or a decoder
+    (Qwen, Llama, Gemma, Mistral). A folder's identity is the content of its files, a hub name's the
+    revision.
 
     Methods and tasks that predict words require the head. Of a decoder the hidden states are read,
-    and a sentence classifier reads its last piece.
+    and a sentence classifier reads its last piece. Texts of a translation model have the piece of
+    their own language beside them; `pooling: own` is SONAR's, the mean over all pieces.
     """
 
     VERSION: ClassVar[int] = 2
-    papers = ("name=bert-base devlin2019", "name=xlm-r conneau2020", "name=LaBSE feng2022")
+    papers = (
+        *("name=bert-base devlin2019", "name=xlm-r conneau2020", "name=LaBSE feng2022"),
+        *("name=SONAR duquenne2023", "name=nllb nllb2022"),
+    )
     family: ClassVar[str] = "transformer"
     by_name: ClassVar[bool] = True
 
@@ -218,7 +223,9 @@ class Transformer(EncoderKind):
         if not self._is_folder():
             name = self.params.name
             revision = self.params.revision or inputs.revisions.get(_HUB)
-        encoder = TransformerEncoder.from_folder(name, revision, device, self.params.attention)
+        encoder = TransformerEncoder.from_folder(
+            name, revision, device, self.params.attention, inputs.base_precision
+        )
         if self.params.bidirectional:
             make_bidirectional(encoder.model)
         if self.params.normalize != "none":

@@ -147,6 +147,12 @@ class Method(ABC):
         """Return whether the seed can change the result."""
         return False
 
+    def freezes(self) -> bool:
+        """Return whether the encoder's own weights stay as they are while it works, so that they
+        may be held in bfloat16 (`run.base_precision`). Adapters may change them at the end.
+        """
+        return not self.effect().weights
+
     def has_dropout(self) -> bool:
         """Return whether aligning trains with dropout, whose masks depend on how the global batches
         are divided: the number of parts (`run.workers`) is then in the key.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.encoders.transformer import Transformer
@@ -144,7 +144,7 @@ class Teacher:
 
     def frozen(self) -> Teacher:
         """Return the same with weights of its own, which stay as they are now."""
-        model = copy.deepcopy(self.encoder.model).eval().requires_grad_(requires_grad=False)
+        model = frozen_copy(self.encoder.model)
         return replace(self, encoder=self.encoder.with_model(model))
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:

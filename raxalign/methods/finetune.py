@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, final
@@ -12,6 +11,7 @@ from pydantic import Field
 from raxalign.arrays import offsets_of
 from raxalign.config.params import LATER
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import np, torch
@@ -159,7 +159,7 @@ class Finetune(TrainedMethod[Bitexts]):
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Alignment:  # noqa: ARG002
         """Return the distances of linked words, and of words from those of a frozen twin."""
-        model = copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False)
+        model = frozen_copy(encoder.model)
         return Alignment(encoder, encoder.with_model(model), rows, self.resolved())
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.store.key import Json, digest
 
 _CATALOGUES = {
@@ -47,6 +47,8 @@ class Stage:
             for speed alone: the result is the same without.
         precision: How the products of a transformer are computed. It is hashed where it is not
             float32, so that the results of the other ones are results of their own.
+        base_precision: How the weights of a transformer are held that nothing trains. It is hashed
+            where it is not float32.
         compiled: Whether the blocks of a transformer are compiled, which changes rounding and the
             random numbers of dropout. It is hashed where it is true.
         shares: The parts of a training's global batches that each draw dropout of their own (0:
@@ -65,6 +67,7 @@ class Stage:
     options: str = ""
     prepared: Mapping[str, str] = field(default_factory=dict)
     precision: Precision = "fp32"
+    base_precision: BasePrecision = "fp32"
     compiled: bool = False
     shares: int = 0
 
@@ -80,6 +83,7 @@ class Stage:
                 "inputs": self.inputs,
                 "digests": self.digests,
                 **({} if self.precision == "fp32" else {"precision": self.precision}),
+                **({"base_precision": base} if (base := self.base_precision) != "fp32" else {}),
                 **({"compiled": True} if self.compiled else {}),
                 **({"shares": self.shares} if self.shares > 1 else {}),
             }

@@ -335,4 +335,5 @@ def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: Senten
         origin=origin_of(plan, trial),
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,
+        base_precision=plan.stages[trial.aligned].base_precision,
     )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.analysis.significance import interval
 from raxalign.catalog import catalog
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
+from raxalign.encoders.models.translators import MODULES
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
@@ -227,10 +228,11 @@ class Card:
 
     `data` are the digests of the word pairs of each language, which are shown where no word aligner
     is known; `seeds` are those of the grid; `precision` is that of the products that the alignment
-    was computed with. What follows is known of the encoder alone (`written`): its family, the class
-    of transformers that opens it, how a language is given to it (None: its vectors need none),
-    whether sentence-transformers runs code of the folder, whether static vectors are those of
-    pieces, and whether transforms are stored next to the weights.
+    was computed with, and `base_precision` how weights were held that it did not train. What
+    follows is known of the encoder alone (`written`): its family, the class of transformers that
+    opens it, how a language is given to it (None: its vectors need none), whether
+    sentence-transformers runs code of the folder, whether static vectors are those of pieces, and
+    whether transforms are stored next to the weights.
     """
 
     method: str
@@ -246,6 +248,7 @@ class Card:
     origin: Origin = field(default_factory=Origin)
     seeds: Sequence[int] = ()
     precision: Precision = "fp32"
+    base_precision: BasePrecision = "fp32"
     family: str = "transformer"
     opened_by: str = "AutoModelForMaskedLM"
     spoken: Mapping[str, Any] | None = None
@@ -279,6 +282,7 @@ class Card:
         )
         text: str = template.render(
             card=self,
+            opened_from=MODULES.get(self.opened_by),
             front=self._front(),
             has_transforms=self.has_transforms,
             spoken=self.spoken,
@@ -357,6 +361,7 @@ class Card:
             "seeds of the grid": ", ".join(map(str, self.seeds)) or None,
             "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
             "precision": None if self.precision == "fp32" else self.precision,
+            "base_precision": None if self.base_precision == "fp32" else self.base_precision,
             "key": self.key,
             "made with": ", ".join(f"{name} {version}" for name, version in versions().items()),
         }

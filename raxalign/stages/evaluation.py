@@ -111,6 +111,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "machine": machine(workshop.runtime.device),
         "threads": workshop.runtime.threads,
         "precision": stage.precision,
+        **({"base_precision": base} if (base := stage.base_precision) != "fp32" else {}),
         **({"compiled": True} if stage.compiled else {}),
         "versions": versions(),
         "created": time.time(),

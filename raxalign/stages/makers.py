@@ -182,7 +182,9 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
     from raxalign.encoders.models.soundness import refuse_unsound
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    encoder = shop.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
+    encoder = shop.encoder(
+        stage.inputs["encoder"], stage.precision, stage.base_precision, compiled=stage.compiled
+    )
     if isinstance(encoder, TransformerEncoder):
         encoder.prepared = {
             shop.ensure(stage.inputs[name]) / "data": shop.ensure(key)
@@ -238,7 +240,9 @@ def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
 
     if "encoder" not in stage.inputs:
         return shop.aligned(stage.inputs["aligned"])
-    encoder = shop.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
+    encoder = shop.encoder(
+        stage.inputs["encoder"], stage.precision, stage.base_precision, compiled=stage.compiled
+    )
     frozen = parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)
     return AlignedEncoder(encoder, frozen=max(frozen))
 

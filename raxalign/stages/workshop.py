@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.caveats import collecting
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import EncoderInputs
-from raxalign.errors import LeaseLost, StorageError
+from raxalign.errors import LeaseLost, RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
@@ -24,7 +24,12 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.lease import Holder, Lease, lease, patient
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.devices import check_compiler, check_precision, peak_memory
+from raxalign.train.devices import (
+    check_base_precision,
+    check_compiler,
+    check_precision,
+    peak_memory,
+)
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -141,6 +146,7 @@ class Workshop:
             kept.saved()
 
         check_precision(stage.precision, self.runtime.device)
+        check_base_precision(stage.base_precision, self.runtime.device)
         if stage.compiled:
             check_compiler(self.runtime.device)
         runtime = replace(
@@ -158,20 +164,34 @@ class Workshop:
         return replace(runtime, watch=StudyWatch(self.watched, self.storage))
 
     def encoder(
-        self, key: str, precision: Precision = "fp32", *, compiled: bool = False
+        self,
+        key: str,
+        precision: Precision = "fp32",
+        base: BasePrecision = "fp32",
+        *,
+        compiled: bool = False,
     ) -> Encoder:
         """Load the encoder of a stage, fresh and on the device of this process, to compute in a
-        precision, and compiled or not. The encoder of a task's training has the weights that the
-        training left.
+        precision, with its weights held in another, and compiled or not. The encoder of a task's
+        training has the weights that the training left. Raises `RaxalignError` where a kind of
+        encoder from outside does not hold weights so.
         """
         stage = self.plan.stages[key]
         folder = None if stage.inline else self.ensure(key)
         if stage.kind == "tuned":
-            start = self.encoder(stage.inputs["encoder"], precision, compiled=compiled)
+            start = self.encoder(stage.inputs["encoder"], precision, base, compiled=compiled)
             trained: Encoder = stage.plugin().trained_encoder(start, folder)
             return trained
-        inputs = EncoderInputs(locations=stage.locations, folder=folder, revisions=stage.digests)
+        check_base_precision(base, self.runtime.device)
+        inputs = EncoderInputs(
+            locations=stage.locations, folder=folder, revisions=stage.digests, base_precision=base
+        )
         encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
+        if encoder.base_precision != base:
+            raise RaxalignError(
+                f"run.base_precision: {base}: encoders of the kind {stage.maker} do not read"
+                " `EncoderInputs.base_precision`; leave it at fp32"
+            )
         encoder.precision, encoder.compiled = precision, compiled
         return encoder
 
@@ -185,7 +205,10 @@ class Workshop:
             folder, stage = self.ensure(key), self.plan.stages[key]
             start = stage.inputs["encoder"]
             self._aligned.clear()
-            found = AlignedEncoder.load(folder, lambda: self.encoder(start), self.runtime.device)
+            base, device = stage.base_precision, self.runtime.device
+            found = AlignedEncoder.load(
+                folder, lambda: self.encoder(start, base=base), device, held=base
+            )
             found.encoder.precision, found.encoder.compiled = stage.precision, stage.compiled
             self._aligned[key] = found
         return self._aligned[key]

@@ -22,6 +22,11 @@ PER_PARAMETER = 24
 """Bytes of a training per parameter of its encoder, before anything was measured: weights,
 gradients and two moments (16), a frozen copy (4), and copies in bfloat16 (4).
 """
+PER_HELD_PARAMETER = 3
+"""The same where the encoder is held in bfloat16 (`run.base_precision`): weights (2), those that
+adapters are merged into (4 in their place), and adapters with gradients and two moments (16 each),
+which are few.
+"""
 BESIDES = 3 * 2**30
 """Bytes besides: what a batch leaves for the backward pass, and what CUDA itself holds."""
 _HEADROOM, _CONTEXT = 1.25, 2**30  # on what was measured, which other data may exceed
@@ -88,9 +93,10 @@ def wanted_bytes(plan: Plan, storage: Storage) -> float | None:
 
 def _estimated(plan: Plan) -> float | None:
     """Return what training the largest encoder of a plan takes by its parameters; None where the
-    size of one is not known.
+    size of one is not known. One that is trained from scratch is not held in bfloat16 meanwhile.
     """
     sizes = []
+    held = any(stage.base_precision == "bf16" for stage in plan.stages.values())
     for stage in plan.stages.values():
         if stage.kind == "encoder":
             revision = stage.digests.get("encoder")
@@ -99,5 +105,6 @@ def _estimated(plan: Plan) -> float | None:
             )
             if footprint is None:
                 return None
-            sizes.append(footprint.parameters)
-    return max(sizes) * PER_PARAMETER + BESIDES if sizes else None
+            each = PER_HELD_PARAMETER if held and stage.inline else PER_PARAMETER
+            sizes.append(footprint.parameters * each)
+    return max(sizes) + BESIDES if sizes else None

@@ -1,9 +1,9 @@
 """The device of a training: arrays of the host on it, its memory, the compiler that torch.compile
 needs (`run.compile`), and the arithmetic of an encoder's products (`run.precision`).
 
-Weights, gradients and the optimiser's moments are float32 in every case, and so is what is computed
-from the states of an encoder: losses, statistics, similarities. Only what is inside the encoder
-differs (see `Precision`).
+Trained weights, gradients and the optimiser's moments are float32 in every case, and so is what is
+computed from the states of an encoder: losses, statistics, similarities. Only what is inside the
+encoder differs (see `Precision`, and `BasePrecision` for weights that nothing trains).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.errors import DependencyError, ResourceError
 from raxalign.lazy import np, torch
 
@@ -126,4 +126,15 @@ def check_precision(precision: Precision, device: torch.device | str) -> None:
             "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"
             " this worker has none: write fp32 or bf16, or give each worker a card"
             " (run.gpus_per_worker)"
+        )
+
+
+def check_base_precision(base: BasePrecision, device: torch.device | str) -> None:
+    """Raise `ResourceError` where a device does not compute with weights held in a precision."""
+    if base == "bf16" and torch.device(device).type == "cuda" and not has_fast_products():
+        major, minor = torch.cuda.get_device_capability()
+        raise ResourceError(
+            "run.base_precision: bf16 requires a card of compute capability 8.0 or higher, which"
+            f" computes in bfloat16, and that of this worker has {major}.{minor}: write fp32, or"
+            " give each worker another card"
         )

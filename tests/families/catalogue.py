@@ -13,10 +13,14 @@ from tests.families.specials import (
     GEMMA,
     LLAMA,
     LLAMA_2,
+    MBART,
+    MBART_CODES,
     MMBERT,
     MODERNBERT,
     MPNET,
     MT5,
+    NLLB,
+    NLLB_CODES,
     QWEN_SPECIALS,
     REMBERT,
     ROBERTA,
@@ -40,6 +44,18 @@ ADAPTERS = {
 _XLMR_SIZES = {**BERT_SIZES, **FROM_PADDING}
 _ROPE_SIZES = {**BERT_SIZES, **ROPE}
 _bert = partial(Family, tokenizer=wordpiece, specials=BERT, tokenizer_class="BertTokenizer")
+TRANSLATOR = {
+    "d_model": 32,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "init_std": 0.2,
+    "max_position_embeddings": 128,
+    "scale_embedding": True,
+}
 _xlmr = partial(
     Family,
     tokenizer=unigram,
@@ -238,6 +254,32 @@ HEADLESS = (
         head=False,
         base="MT5EncoderModel",
     ),
+    Family(
+        "NLLB encoder",
+        "facebook/nllb-200-distilled-600M",
+        "M2M100",
+        unigram,
+        NLLB,
+        "PreTrainedTokenizerFast",
+        {**TRANSLATOR, "encoder_layerdrop": 0.5},
+        model="M2M100ForConditionalGeneration",
+        head=False,
+        base="M2M100ForConditionalGeneration",
+        spoken=NLLB_CODES,
+    ),
+    Family(
+        "mBART encoder",
+        "facebook/mbart-large-cc25",
+        "MBart",
+        unigram,
+        MBART,
+        "PreTrainedTokenizerFast",
+        TRANSLATOR,
+        model="MBartForConditionalGeneration",
+        head=False,
+        base="MBartForConditionalGeneration",
+        spoken=MBART_CODES,
+    ),
     _decoder(
         "Qwen3",
         "Qwen/Qwen3-0.6B-Base",
@@ -267,6 +309,6 @@ HEADLESS = (
         "Mistral", "mistralai/Mistral-7B-v0.1", "Mistral", byte_fallback, LLAMA_2, "LlamaTokenizer"
     ),
 )
-"""Families without one: sentence encoders, the encoder of a translator, decoders."""
+"""Families without one: sentence encoders, the encoders of translators, decoders."""
 
 FAMILIES = {family.name: family for family in (*MASKED, *HEADLESS)}

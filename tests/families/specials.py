@@ -51,6 +51,45 @@ ROBERTA = Specials(
 )
 
 
+NLLB_CODES = {
+    "en": "eng_Latn",
+    "de": "deu_Latn",
+    "fr": "fra_Latn",
+    "tr": "tur_Latn",
+    "hi": "hin_Deva",
+    "zh": "zho_Hans",
+    "th": "tha_Thai",
+    "ar": "arb_Arab",
+    "ru": "rus_Cyrl",
+}
+NLLB = Specials(
+    ROBERTA.pieces,
+    "eng_Latn $A </s>",
+    "eng_Latn $A $B </s>",
+    _ANGLES,
+    (*NLLB_CODES.values(), "<mask>"),
+)
+"""Before a text stands the piece of its language, here that of the tokenizer as it is opened."""
+MBART_CODES = {
+    "en": "en_XX",
+    "de": "de_DE",
+    "fr": "fr_XX",
+    "tr": "tr_TR",
+    "hi": "hi_IN",
+    "zh": "zh_CN",
+    "th": "th_TH",
+    "ar": "ar_AR",
+    "ru": "ru_RU",
+}
+MBART = Specials(
+    ROBERTA.pieces,
+    "$A </s> en_XX",
+    "$A $B </s> en_XX",
+    _ANGLES,
+    (*MBART_CODES.values(), "<mask>"),
+)
+
+
 CAMEMBERT = Specials(
     ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"),
     ROBERTA.single,

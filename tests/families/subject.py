@@ -14,6 +14,7 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.translators import half_class
 from tests.families.catalogue import FAMILIES, Family, build
 
 
@@ -61,8 +62,13 @@ class Subject:
         """The bare model as transformers loads it."""
         import transformers
 
-        kind = getattr(transformers, self.family.base)
-        return kind.from_pretrained(self.folder, dtype=torch.float32).eval()
+        whole = getattr(transformers, self.family.base)
+        exported = self.family.spoken and (self.folder / "transforms.json").is_file()
+        kind = (
+            half_class(transformers.AutoConfig.from_pretrained(self.folder)) if exported else whole
+        )
+        made = kind.from_pretrained(self.folder, dtype=torch.float32).eval()
+        return made.get_encoder() if self.family.spoken and not exported else made
 
     @torch.no_grad()
     def states(self, ids: list[int], lang: str) -> list[torch.Tensor]:
@@ -73,7 +79,10 @@ class Subject:
         if self.family.adapters:
             adapter = list(self.family.adapters.values()).index(self.family.adapters[lang])
             more = {"lang_ids": torch.tensor([adapter])}
-        row = torch.tensor([ids])
+        own = self.family.spoken.get(lang)
+        other = self.tokenizer.convert_tokens_to_ids(list(self.family.spoken.values()))
+        language = self.tokenizer.convert_tokens_to_ids(own) if own else None
+        row = torch.tensor([[language if i in other else i for i in ids]])
         output = self.reference(
             input_ids=row, attention_mask=torch.ones_like(row), output_hidden_states=True, **more
         )

@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from raxalign.config.grid import load
 from raxalign.encoders.models import flash
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_shapes
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
@@ -140,6 +141,45 @@ def test_flash_attn_in_another_precision_is_a_fault_of_the_grid(tmp_path, precis
 
 def test_flash_attn_in_bfloat16_is_planned_on_a_machine_that_does_not_have_it(tmp_path):
     assert open_grid(grid_with(tmp_path, "bf16")).plan.trials
+
+
+HELD_METHODS = ("none: {}", "rotation: {}", "finetune: {lora: {rank: 4}}")
+TAGGER = "pos: {data: phrasebook, tagger: bilstm_crf}"
+
+
+def held_grid(tmp_path: Path, run: str = "base_precision: bf16", **parts: Any) -> Path:
+    given = {"methods": HELD_METHODS, "tasks": ("retrieval: {}", TAGGER), **parts}
+    return write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", run=run, **given)
+
+
+def test_an_encoder_held_in_bfloat16_has_results_of_its_own_on_the_same_data(tmp_path):
+    plain, other = (
+        open_grid(held_grid(tmp_path, run)).plan.stages
+        for run in ("base_precision: fp32", "base_precision: bf16")
+    )
+    assert open_grid(held_grid(tmp_path, "threads: 1")).plan.stages == plain
+    own = {key: stage for key, stage in other.items() if key not in plain}
+    assert {stage.kind for stage in own.values()} == {"aligned", "tuned", "evaluation"}
+    assert {stage.base_precision for stage in own.values()} == {"bf16"}
+    assert {stage.base_precision for key, stage in other.items() if key in plain} == {"fp32"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "key"),
+    [
+        ({"methods": ("none: {}", "finetune: {lora: [none, {rank: 4}]}")}, "methods.finetune"),
+        ({"tasks": ("xnli: {data: phrasebook}",)}, "tasks.xnli"),
+    ],
+)
+def test_what_trains_all_weights_is_refused_where_they_would_be_held(parts, key, tmp_path):
+    with pytest.raises(GridError) as error:
+        open_grid(held_grid(tmp_path, **parts))
+    (fault,) = error.value.faults
+    assert (fault.key, fault.line is not None) == (key, True)
+    assert f"and {key.partition('.')[2]} trains all weights of the encoder" in fault.problem
+    open_grid(held_grid(tmp_path, "base_precision: fp32", **parts))
+    static = "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}"
+    assert open_grid(held_grid(tmp_path, encoder=static, methods=("none: {}",))).plan.trials
 
 
 def remarks(path: Path, tmp_path: Path) -> list[str]:

@@ -36,6 +36,11 @@ def test_a_card_tells_how_its_family_of_encoders_is_opened(*, stored: bool) -> N
     assert "model = AutoModelForTextEncoding.from_pretrained(folder)" in headless
     assert "pipeline_tag: feature-extraction" in headless
     assert "ForMaskedLM" not in headless
+    half = plain("none", "nllb", opened_by="M2M100Encoder")
+    assert "from transformers.models.m2m_100.modeling_m2m_100 import M2M100Encoder" in half
+    assert "model = M2M100Encoder.from_pretrained(folder)" in half
+    assert "SentenceTransformer(" not in half
+    assert "SentenceTransformer(" in headless
 
 
 SCORE = CardScore(

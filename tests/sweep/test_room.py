@@ -14,7 +14,14 @@ from raxalign.errors import ResourceError
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
 from raxalign.sweep import gpu_shares, room
-from raxalign.sweep.gpu_shares import BESIDES, PER_PARAMETER, settle, share_of_a_card, wanted_bytes
+from raxalign.sweep.gpu_shares import (
+    BESIDES,
+    PER_HELD_PARAMETER,
+    PER_PARAMETER,
+    settle,
+    share_of_a_card,
+    wanted_bytes,
+)
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
 from raxalign.sweep.room import (
@@ -229,10 +236,28 @@ def test_as_many_workers_fit_on_a_card_as_its_share_says(job, count):
     assert slots(node, demand(replace(job, gpus=share))) == count
 
 
-def test_before_anything_was_measured_the_parameters_count(plan, job):
+def footprint(plan):
     encoder = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
-    parameters = encoder.plugin().footprint(lambda name: None).parameters
-    assert wanted_bytes(plan, job.storage) == parameters * PER_PARAMETER + BESIDES
+    return encoder.plugin().footprint(lambda name: None).parameters
+
+
+def test_before_anything_was_measured_the_parameters_count(plan, job):
+    assert wanted_bytes(plan, job.storage) == footprint(plan) * PER_PARAMETER + BESIDES
+
+
+def test_an_encoder_that_is_held_in_bfloat16_takes_an_eighth(plan, job):
+    """One that is trained from scratch is not, until it is there."""
+    parameters = footprint(plan)
+    stages = {key: replace(stage, base_precision="bf16") for key, stage in plan.stages.items()}
+    held = replace(plan, stages=stages)
+    assert wanted_bytes(held, job.storage) == parameters * PER_PARAMETER + BESIDES
+    inline = {
+        key: replace(stage, inline=stage.inline or stage.kind == "encoder")
+        for key, stage in stages.items()
+    }
+    loaded = replace(plan, stages=inline)
+    assert wanted_bytes(loaded, job.storage) == parameters * PER_HELD_PARAMETER + BESIDES
+    assert PER_HELD_PARAMETER * 8 == PER_PARAMETER
 
 
 def test_what_was_measured_takes_the_place_of_the_estimate(plan, job):

@@ -14,7 +14,12 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from raxalign.errors import DependencyError, RaxalignError, ResourceError
 from raxalign.train import devices
 from raxalign.train.checkpoint import TrainProgress
-from raxalign.train.devices import arithmetic, check_compiler, check_precision
+from raxalign.train.devices import (
+    arithmetic,
+    check_base_precision,
+    check_compiler,
+    check_precision,
+)
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
@@ -230,3 +235,16 @@ def test_a_missing_compiler_is_named_and_a_card_requires_triton(monkeypatch):
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
     with pytest.raises(DependencyError, match="package triton"):
         check_compiler("cuda:0")
+
+
+def test_a_base_in_bfloat16_is_refused_on_a_card_that_does_not_compute_in_it(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
+    with pytest.raises(
+        ResourceError, match=r"run\.base_precision: bf16 requires a card of .* 7\.5"
+    ):
+        check_base_precision("bf16", "cuda:0")
+    check_base_precision("fp32", "cuda:0")
+    check_base_precision("bf16", "cpu")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
+    check_base_precision("bf16", "cuda:0")

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from raxalign.config.run import BasePrecision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
@@ -19,6 +20,7 @@ from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
+from raxalign.encoders.models.translators import is_half
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
@@ -225,7 +227,11 @@ class AlignedEncoder:
     def has_module(self) -> bool:
         """Return whether an export needs ``trust_remote_code=True`` in sentence-transformers."""
         encoder = self.encoder
-        return isinstance(encoder, TransformerEncoder) and needs_module(encoder, self.transforms)
+        return (
+            isinstance(encoder, TransformerEncoder)
+            and not is_half(encoder.model)
+            and needs_module(encoder, self.transforms)
+        )
 
     def _write_sentences(
         self, encoder: TransformerEncoder, folder: Path, use: SentenceUse
@@ -254,12 +260,20 @@ class AlignedEncoder:
 
     @classmethod
     def load(
-        cls, folder: Path | str, base: Callable[[], Encoder], device: str = "cpu"
+        cls,
+        folder: Path | str,
+        base: Callable[[], Encoder],
+        device: str = "cpu",
+        held: BasePrecision = "fp32",
     ) -> AlignedEncoder:
-        """What `save` wrote; `base` makes the encoder where the weights did not change."""
+        """What `save` wrote; `base` makes the encoder where the weights did not change, and `held`
+        is how those that did not are held where others did.
+        """
         transforms, changed, notes = _read_record(Path(folder))
         own = Path(folder) / _WEIGHTS
-        encoder = TransformerEncoder.from_folder(own, device=device) if changed else base()
+        encoder = (
+            TransformerEncoder.from_folder(own, device=device, base=held) if changed else base()
+        )
         return cls(encoder, transforms, changed, notes)
 
     @classmethod

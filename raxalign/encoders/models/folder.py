@@ -18,13 +18,16 @@ from raxalign.errors import DataError
 
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-_DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
-"""What BERT and most others, DistilBERT and XLM, and others call the number of blocks."""
+_DEPTHS = ("encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
+"""What translation models, BERT and most others, DistilBERT and XLM, and others call the number of
+blocks.
+"""
 _ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
 _WEIGHTS = re.compile(
     r"cls\.predictions\.|lm_head\.(dense|layer_norm|weight)|vocab_transform\.|lm_predictions\."
     r"|pred_layer\.proj|predictions\.dense|generator_predictions\.|head\.linear1\."
 )
+_UNREAD = re.compile(r"(model\.)?decoder\.|lm_head\.|final_logits_bias")  # of a translation model
 # ModernBERT's classifiers have `head.dense` too, but not the decoder.
 _MODERN = frozenset({"head.dense.weight", "decoder.bias"})
 
@@ -84,10 +87,26 @@ def config_depth(config: Mapping[str, Any]) -> int | None:
 
 
 def weight_shapes(*paths: Path) -> dict[str, list[int]]:
-    """Return the shapes of the weights in safetensors files by their names, from the headers: a
-    header is JSON, after eight bytes with its length. Raises `DataError` where one is damaged.
+    """Return the shapes of the weights in safetensors files by their names. Raises `DataError` as
+    `weight_headers`.
     """
-    found: dict[str, list[int]] = {}
+    return {name: entry.get("shape", []) for name, entry in weight_headers(*paths).items()}
+
+
+def holds_both(*paths: Path) -> bool:
+    """Return whether some matrices in safetensors files are in bfloat16 and others in float32, as
+    adapters leave them in a base that is held in bfloat16.
+    """
+    entries = weight_headers(*paths).values()
+    return {e.get("dtype") for e in entries if len(e.get("shape", [])) > 1} >= {"BF16", "F32"}
+
+
+def weight_headers(*paths: Path) -> dict[str, Any]:
+    """Return what the headers of safetensors files record of each weight by its name, ``shape`` and
+    ``dtype``: a header is JSON, after eight bytes with its length. Raises `DataError` where one is
+    damaged.
+    """
+    found: dict[str, Any] = {}
     for path in paths:
         try:
             with path.open("rb") as file:
@@ -96,7 +115,7 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
                     raise ValueError("its header is cut off")
                 header = json.loads(file.read(length))
             header.pop("__metadata__", None)
-            found |= {name: entry.get("shape", []) for name, entry in header.items()}
+            found |= {name: dict(entry) for name, entry in header.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
             fault = f"its weights are damaged ({error})"
             raise DataError(path, fault, remedy="Copy or download the folder again") from error
@@ -164,7 +183,9 @@ def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> F
     counted = 0
     with suppress(DataError):  # loading them reports what is wrong
         weights = [] if folder is None else folder.glob("*.safetensors")
-        counted = sum(map(math.prod, weight_shapes(*weights).values()))
+        shapes = weight_shapes(*weights)
+        read = (n for n in shapes if not (config.get("is_encoder_decoder") and _UNREAD.match(n)))
+        counted = sum(math.prod(shapes[name]) for name in read)
     return replace(found, parameters=counted) if counted else found
 
 

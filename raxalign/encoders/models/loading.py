@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
+from raxalign.config.run import BasePrecision
 from raxalign.corpora.readers.hub import first_line
 from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
     check_folder,
     has_head,
+    holds_both,
     looks_like_path,
+    read_config,
     weight_shapes,
 )
 from raxalign.encoders.models.hub import hub_call
 from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.encoders.models.sentence_config import files_of
+from raxalign.encoders.models.translators import KEYS, half_class, is_half
 from raxalign.errors import DataError, DependencyError, RaxalignError
+from raxalign.lazy import torch
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
 
@@ -28,11 +34,16 @@ _WEIGHTS = "model.safetensors"
 
 
 def load_model(
-    name: str, revision: str | None = None, attention: Attention = "auto"
+    name: str,
+    revision: str | None = None,
+    attention: Attention = "auto",
+    base: BasePrecision = "fp32",
 ) -> tuple[Any, Any]:
     """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode: a masked LM
     where the folder has a whole one, else the encoder without a head; of T5 and its like, the
-    encoder half; of a decoder, the base model. Attention ``auto`` is ``sdpa`` where the
+    encoder half, as of M2M-100, NLLB and mBART; of a decoder, the base model. With the `base` bf16
+    its weights are read in bfloat16, never in float32 first, and held as by `hold`; of a folder
+    that has some in float32 on purpose, these stay so. Attention ``auto`` is ``sdpa`` where the
     architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
     encoder with safetensors and its tokenizer, `DependencyError` for ``flash_attention_2`` without
     its package or a card, `TransientError` where the hub does not answer.
@@ -45,11 +56,18 @@ def load_model(
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
     with _quiet(), _explained(name, revision):
         config = AutoConfig.from_pretrained(name, **options)
-        model = _open(name, config, options, attention)
+        held = base != "fp32"
+        exactly = held and holds_both(*Path(name).glob("*.safetensors"))
+        dtype = torch.bfloat16 if held and not exactly else torch.float32
+        model = _open(name, config, {**options, "dtype": dtype}, attention)
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options)
         _check_fit(name, model, tokenizer)
     keep_text_form(config, tokenizer)
     _own_weights(name, model)
+    if held:
+        from raxalign.encoders.models.held_base import hold
+
+        hold(model, exactly=exactly)
     return model.eval(), tokenizer
 
 
@@ -65,6 +83,11 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
     if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
+    if (half := half_class(config)) is not None:
+        config.encoder_layerdrop = 0.0  # the states of all blocks are read
+        model, missing = _read(name, half, config, {**options, "key_mapping": KEYS}, attention)
+        _check_whole(name, missing)
+        return model
     if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
         model, missing = _read(name, AutoModelForMaskedLM, config, options, attention)
         _check_whole(name, [w for w in missing if w.startswith(model.base_model_prefix + ".")])
@@ -79,7 +102,8 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
             raise DataError(name, fault)
         if config.is_encoder_decoder:
             fault = f"is not an encoder: {config.model_type} is an encoder with a decoder"
-            remedy = "Name a masked LM, an encoder without a head, a T5 (mT5, umT5), or a decoder"
+            remedy = "Name a masked LM, an encoder without a head, a T5, an M2M-100, NLLB or mBART"
+            remedy += ", or a decoder"
             raise DataError(name, fault, remedy=remedy)
     model, missing = _read(name, opener, config, options, attention)
     pooler = {weight for weight in missing if weight.startswith("pooler.")}
@@ -93,14 +117,12 @@ def _read(
     name: str, opener: Any, config: Any, options: dict[str, Any], attention: Attention
 ) -> tuple[Any, list[str]]:
     """The model as a class of transformers opens it, and the weights that the folder lacks."""
-    import torch
-
+    made = opener._model_mapping[type(config)] if hasattr(opener, "_model_mapping") else opener
     model, info = opener.from_pretrained(
         name,
         config=config,
         use_safetensors=True,
-        dtype=torch.float32,
-        attn_implementation=_implementation(name, opener._model_mapping[type(config)], attention),
+        attn_implementation=_implementation(name, made, attention),
         output_loading_info=True,
         **options,
     )
@@ -142,8 +164,6 @@ def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
 
 def _own_weights(name: str, model: Any) -> None:
     """Copy the weights out of the mapped file. Raises `DataError` where one is not finite."""
-    import torch
-
     for label, parameter in model.named_parameters():
         if not torch.isfinite(parameter.detach().sum()):
             fault = f"its weights hold NaN or infinite values ({label})"
@@ -211,7 +231,14 @@ def _quiet() -> Iterator[None]:
 
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a folder that `AutoModel`, or `AutoModelForMaskedLM`, and `AutoTokenizer` open."""
+    """Write a folder that `AutoModel`, or `AutoModelForMaskedLM`, and `AutoTokenizer` open. What is
+    held in bfloat16 is written so, and transformers opens all of it in float32, without rounding.
+    """
     with _quiet():
-        model.save_pretrained(folder)
+        # of half a model the names are its own, not those of the whole one that it was read from
+        model.save_pretrained(folder, save_original_format=not is_half(model))
         tokenizer.save_pretrained(folder)
+    if len({parameter.dtype for parameter in model.parameters()}) > 1:
+        path = folder / "config.json"  # where transformers wrote the type of the first weight
+        config = {**read_config(path), "dtype": "float32"}
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

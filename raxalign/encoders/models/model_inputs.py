@@ -1,6 +1,7 @@
 """What a base model reads of a batch beside pieces: a mask, token types, languages where it has an
-adapter (X-MOD) or an embedding (XLM) per language, and positions. Decoders (causal language models)
-are read as encoders: a piece sees only those before it, unless one is opened as `bidirectional`.
+adapter (X-MOD), an embedding (XLM) or a piece (NLLB) per language, and positions. Decoders (causal
+language models) are read as encoders: a piece sees only those before it, unless one is opened as
+`bidirectional`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from raxalign.lazy import torch
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from raxalign.encoders.models.translators import LanguagePieces
 
 ASSUMED = 512
 """The pieces per row of an encoder that limits them nowhere (T5's positions are relative)."""
@@ -47,10 +50,14 @@ def first_position(base: Any) -> int:
 
 
 class ModelInputs:
-    """The inputs of a model's base by name, of a batch."""
+    """The inputs of a model's base by name, of a batch. `spoken` are the pieces for languages that
+    its tokenizer has.
+    """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, spoken: LanguagePieces | None = None) -> None:
         self.model = model
+        self.placed = -1 if spoken is None else spoken.placed
+        self.spoken = _Numbers({} if spoken is None else spoken.named, "piece")
         known = inspect.signature(model.base_model.forward).parameters
         config = model.config
         self.segment_types: int = getattr(config, "type_vocab_size", 0) or 0
@@ -65,13 +72,17 @@ class ModelInputs:
     @property
     def has_languages(self) -> bool:
         """Whether the states depend on the language that a batch records."""
-        return bool(self.adapters.named or self.embedded.named)
+        return bool(self.adapters.named or self.embedded.named or self.spoken.named)
 
     def of(self, batch: Batch) -> dict[str, Any]:
         """The inputs of a batch, on its device. A row of two languages has the adapter of its
-        first. Raises `RaxalignError` for a language that the model does not have.
+        first, and the piece of the text that stands next to it. Raises `RaxalignError` for a
+        language that the model does not have.
         """
         inputs: dict[str, Any] = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
+        if self.spoken.named:
+            own_BT = self.spoken.of(batch)
+            inputs["input_ids"] = torch.where(batch.ids_BT == self.placed, own_BT, batch.ids_BT)
         if is_decoder(self.model.config):
             inputs["use_cache"] = False
             if is_bidirectional(self.model.config):
@@ -86,7 +97,7 @@ class ModelInputs:
 
     def _both_ways(self, mask_BT: torch.Tensor) -> torch.Tensor:
         """The mask (B, 1, T, T) in the place of the causal one, sliding windows included."""
-        dtype, width = next(self.model.parameters()).dtype, mask_BT.shape[1]
+        dtype, width = torch.float32, mask_BT.shape[1]
         hidden_B1TT = (mask_BT == 0)[:, None, None, :].expand(-1, 1, width, -1)
         added_B1TT = torch.zeros(hidden_B1TT.shape, dtype=dtype, device=mask_BT.device)
         return added_B1TT.masked_fill(hidden_B1TT, torch.finfo(dtype).min)

@@ -5,6 +5,7 @@ the blocks by the product of two narrow matrices, which is then added to their w
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,6 +124,10 @@ def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
             parameter.requires_grad_(requires_grad=True)
 
 
+HELD = (
+    "run.base_precision: bf16 holds weights that are frozen in bfloat16, and here all are trained:"
+    " set `lora`, or leave run.base_precision at fp32"
+)
 AUTO = "auto"
 _ADAPTER = "default"
 _ATTENTION = re.compile(r"(^|\.)(self_?)?att(entio)?n(\.|$)")
@@ -183,10 +188,14 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     is that of the matrices that begin at random.
 
     All other weights of the model lose their gradients meanwhile, embeddings and the masked-LM head
-    included. After an exception the adapters are removed and the weights are as they were. Raises
-    `DependencyError` without PEFT, and `RaxalignError` as `target_layers`.
+    included. After an exception the adapters are removed and the weights are as they were. The
+    weights that adapters were merged into are float32 afterwards, also in a base that is held in
+    bfloat16. Raises `DependencyError` without PEFT, and `RaxalignError` as `target_layers`, and
+    for such a base without adapters.
     """
     if lora == "none":
+        if encoder.base_precision != "fp32":
+            raise RaxalignError(HELD)
         yield
         return
     require("peft", "lora")
@@ -200,12 +209,17 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         tuner = LoraModel(encoder.model, config, _ADAPTER)
+    for parameter in encoder.model.parameters():
+        if parameter.requires_grad:  # PEFT makes them in the type of the weight
+            parameter.data = parameter.data.float()
     try:
         yield
     except BaseException:
         tuner.unload()
         raise
     else:
+        for part in _adapted_parts(encoder.model):  # bfloat16 would round the sum
+            part.weight.data = part.weight.data.float()
         tuner.merge_and_unload()
     finally:
         for parameter in trained:
@@ -249,7 +263,18 @@ def _ending(layers: Sequence[str], names: Collection[str]) -> list[str]:
     return [a for a in layers if any(a == name or a.endswith(f".{name}") for name in names)]
 
 
+def frozen_copy(model: Any) -> Any:
+    """Return a copy of a model in eval mode, which stays as the model is now. It shares the
+    parameters that are not trained, so that it takes memory for the trained ones alone.
+    """
+    held = {id(p): p for p in model.parameters() if not p.requires_grad}
+    return copy.deepcopy(model, held).eval().requires_grad_(requires_grad=False)
+
+
 def weight_changes(model: Any) -> list[torch.Tensor]:
     """Return what a model's adapters add to each of their weights, (out, in) with gradient."""
-    adapted_ones = (part for part in model.modules() if hasattr(part, "get_delta_weight"))
-    return [part.get_delta_weight(_ADAPTER) for part in adapted_ones]
+    return [part.get_delta_weight(_ADAPTER) for part in _adapted_parts(model)]
+
+
+def _adapted_parts(model: Any) -> list[Any]:
+    return [part for part in model.modules() if hasattr(part, "get_delta_weight")]

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from raxalign.caveats import listener
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.flash import check_flash
@@ -37,6 +38,7 @@ from raxalign.encoders.models.sentence_config import (
     read_sentence_config,
     write_sentence_config,
 )
+from raxalign.encoders.models.translators import ALONE, is_half, language_pieces
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
@@ -84,7 +86,8 @@ class TransformerEncoder(Encoder):
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         """The piece of a text of which a tokenizer without special pieces makes nothing."""
         self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
-        self.inputs = ModelInputs(model)
+        every = (*own.before, *own.between, *own.after_single, *own.after_pair)
+        self.inputs = ModelInputs(model, language_pieces(tokenizer, every))
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
         self.by_runs: bool | None = None
@@ -97,13 +100,18 @@ class TransformerEncoder(Encoder):
         revision: str | None = None,
         device: str = "cpu",
         attention: Attention = "auto",
+        base: BasePrecision = "fp32",
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode, with its configuration of
-        sentence-transformers, where it has one; see `load_model` for the arguments and the errors.
-        Pieces that are not the tokenizer's own are reported wherever text is read.
+        sentence-transformers, where it has one, or the pooling of SONAR; see `load_model` for the
+        arguments and the errors. Pieces that are not the tokenizer's own are reported wherever text
+        is read. With `base` the weights are held in bfloat16, and nothing of the model is trained.
         """
-        encoder = cls(*load_model(str(path_or_name), revision, attention), device)
+        encoder = cls(*load_model(str(path_or_name), revision, attention, base), device)
+        encoder.base_precision = base
         encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        if encoder.sentences is None and encoder.model.config.architectures == [ALONE]:
+            encoder.sentences = SentenceConfig()
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
         return encoder
@@ -111,7 +119,7 @@ class TransformerEncoder(Encoder):
     def with_model(self, model: Any) -> TransformerEncoder:
         """Return an encoder like this one with another model, such as a frozen copy."""
         made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
-        made.compiled = self.compiled
+        made.compiled, made.base_precision = self.compiled, self.base_precision
         return made
 
     def blocks(self) -> tuple[torch.nn.Module, ...]:
@@ -140,6 +148,8 @@ class TransformerEncoder(Encoder):
         """The class of transformers that opens what `save` writes."""
         if self.has_head:
             return "AutoModelForMaskedLM"
+        if is_half(self.model):
+            return type(self.model).__name__
         half = type(self.model).__name__.endswith("EncoderModel")  # of T5 and its like
         return "AutoModelForTextEncoding" if half else "AutoModel"
 
@@ -152,8 +162,9 @@ class TransformerEncoder(Encoder):
     def write_sentences(self, folder: Path, config: SentenceConfig, **module: Any) -> None:
         """Write a configuration of sentence-transformers, with what `module` says of a module of
         its own; a bidirectional decoder without one has none: it would be read in one direction.
+        Neither has half a translation model, which sentence-transformers does not open.
         """
-        if not module and is_bidirectional(self.model.config):
+        if is_half(self.model) or (not module and is_bidirectional(self.model.config)):
             return
         write_sentence_config(folder, config, self.hidden_size, self.max_positions, **module)
 
@@ -301,7 +312,10 @@ def apply_head(model: Any, states: torch.Tensor) -> torch.Tensor:
         changed = model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
         logits = model.vocab_projector(changed)
     elif hasattr(model, "lm_predictions"):  # DeBERTa, whose head reads the input embeddings
-        logits = model.lm_predictions(states, model.get_input_embeddings())
+        words = model.get_input_embeddings()
+        if words.weight.dtype != states.dtype:  # held in bfloat16
+            words = SimpleNamespace(weight=words.weight.to(states.dtype))
+        logits = model.lm_predictions(states, words)
     elif hasattr(model, "pred_layer"):
         logits = model.pred_layer.proj(states)
     elif hasattr(model, "generator_predictions"):

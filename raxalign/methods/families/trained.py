@@ -115,6 +115,10 @@ class TrainedMethod(Method, Generic[RowsT]):
         """As `dropout` says."""
         return self.params.dropout
 
+    def freezes(self) -> bool:
+        """With adapters."""
+        return self.params.lora != "none"
+
     def effect(self) -> Effect:
         """New weights, for all languages."""
         return Effect(weights=True)

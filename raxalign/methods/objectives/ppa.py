@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.packing import Packed, can_pack
+from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import (
     Masked,
@@ -82,7 +83,7 @@ class Moco(nn.Module):
             self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, out))
             queue_KD = functional.normalize(torch.randn(self.size, out), dim=-1)
         device = next(model.parameters()).device
-        self.key = copy.deepcopy(model.base_model).requires_grad_(requires_grad=False)
+        self.key = frozen_copy(model.base_model)
         self.key_head = copy.deepcopy(self.head).requires_grad_(requires_grad=False)
         self.register_buffer("queue_KD", queue_KD)
         self.register_buffer("pivots_K", torch.full((self.size,), EMPTY))
@@ -128,10 +129,13 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards encoder and head: they keep `momentum` of themselves."""
+        """The copies go a step towards encoder and head: they keep `momentum` of themselves. They
+        share what is not trained.
+        """
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
-        torch._foreach_lerp_(slow, fast, 1.0 - self.options["momentum"])
+        pairs = [pair for pair in zip(slow, fast, strict=True) if pair[0] is not pair[1]]
+        torch._foreach_lerp_(*map(list, zip(*pairs, strict=True)), 1.0 - self.options["momentum"])
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:

@@ -94,8 +94,8 @@ def split_head(model: Any) -> tuple[nn.Module, nn.Module]:
             " copied (BERT, RoBERTa, XLM-R, DistilBERT and ModernBERT have one). Use an encoder of"
             " these"
         )
-    # Trained even where the head that it is copied from is not.
-    copied = nn.Sequential(*map(copy.deepcopy, parts)).requires_grad_(requires_grad=True)
+    # Trained even where the head that it is copied from is not, and so in float32.
+    copied = nn.Sequential(*map(copy.deepcopy, parts)).float().requires_grad_(requires_grad=True)
     return copied, decoder
 
 

@@ -44,6 +44,7 @@ _EFFICIENCY = 0.5  # of a bare product
 _START, _OVERHEAD = 0.5, 4e-4  # seconds to load an encoder, and per sentence that it reads
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
 _FLOAT = 4  # bytes: encoders are loaded and saved in float32
+_HELD = 2.2  # where they are held in bfloat16, with what adapters were merged into
 _COPIES = 3  # a checkpoint holds the weights and two moments of each
 
 
@@ -298,7 +299,8 @@ class Work:
             return size if math.isfinite(size) else None
         found = self._footprint(stage)
         if found is None or stage.kind != "aligned" or has_weights:
-            return None if found is None else found.parameters * _FLOAT
+            each = _FLOAT if stage.base_precision == "fp32" else _HELD
+            return None if found is None else found.parameters * each
         languages: Any = stage.params["languages"]
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 

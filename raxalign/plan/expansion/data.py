@@ -11,7 +11,7 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
-from raxalign.config.run import Precision
+from raxalign.config.run import BasePrecision, Precision
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
@@ -367,6 +367,11 @@ def precision_of(grid: Grid, family: str) -> Precision:
     not computed, so that no option changes what is made of them.
     """
     return grid.run.precision if family == "transformer" else "fp32"
+
+
+def base_precision_of(grid: Grid, family: str) -> BasePrecision:
+    """Return how encoders of a family are held where nothing trains them."""
+    return grid.run.base_precision if family == "transformer" else "fp32"
 
 
 def compiles(grid: Grid, family: str) -> bool:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec, Grid, PairsSpec
 from raxalign.config.params import BaseParams
+from raxalign.config.yaml_file import line_of
 from raxalign.encoders.base import EncoderKind
 from raxalign.errors import DataError, Fault, RaxalignError
 from raxalign.plan.expansion.identity import Identity
@@ -92,6 +93,35 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[F
             kind.sources()  # names a folder that is not there before its config is asked for
             faults = aligner.check_encoder(kind.depth(known))
         yield from _faults(grid, "pairs", faults)
+
+
+_DEEP = 10_000
+"""A number of blocks with which a task can be asked whether it trains the encoder, whatever layers
+it names.
+"""
+
+
+def held_faults(grid: Grid) -> Iterator[Fault]:
+    """Yield the methods and tasks of a grid that train all weights of an encoder, where
+    `run.base_precision` holds these in bfloat16.
+    """
+    families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
+    if grid.run.base_precision == "fp32" or "transformer" not in families:
+        return
+    why = "holds weights that are frozen in bfloat16, and {} trains all weights of the encoder"
+    told = f"run.base_precision: {grid.run.base_precision} {why}"
+    for spec in grid.methods:
+        points = [catalog("methods")[spec.kind](params) for params in spec.points]
+        if any("transformer" in m.accepts and not m.freezes() for m in points):
+            line, key = line_of(grid.text_of_file, "methods", spec.name), f"methods.{spec.name}"
+            remedy = "set `lora` there, or leave run.base_precision at fp32"
+            yield Fault(line, key, told.format(spec.name), remedy)
+    for asked in grid.tasks:
+        task = catalog("tasks")[asked.kind](asked.params)
+        if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+            line, key = asked.line_of(""), f"tasks.{asked.name}"
+            remedy = "take it out, or leave run.base_precision at fp32"
+            yield Fault(line, key, told.format(asked.name), remedy)
 
 
 def _faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:

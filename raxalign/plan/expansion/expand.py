@@ -22,7 +22,7 @@ from raxalign.config.params import BaseParams
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.expansion.data import SharedStages, corpus_faults
-from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
+from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
@@ -137,7 +137,7 @@ def expand(
             whole.
     """
     identity = identity or Identity()
-    if faults := list(encoder_faults(grid, identity.locked)):
+    if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]

@@ -16,6 +16,7 @@ from raxalign.plan.expansion.data import (
     SEEN_DICTIONARY,
     SEEN_SWAPPED,
     SharedStages,
+    base_precision_of,
     compiles,
     precision_of,
     prepared_pieces,
@@ -171,7 +172,12 @@ class TaskStages:
         params: dict[str, Any] = {"languages": list(languages), "pivot": pivot, **named}
         options = task.params.model_dump_json(by_alias=True)
         made = Stage(kind, maker, task.VERSION, params, {}, *outside, options=options)
-        return replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        return replace(
+            made,
+            precision=aligned.precision,
+            base_precision=aligned.base_precision,
+            compiled=aligned.compiled,
+        )
 
     def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
         """Return the shared stages that an evaluation reads, by the names of its inputs."""
@@ -355,6 +361,7 @@ class TrialInputs:
                 options=self.method.params.model_dump_json(by_alias=True),
                 prepared=prepared,
                 precision=precision_of(grid, self.family),
+                base_precision=base_precision_of(grid, self.family),
                 compiled=compiles(grid, self.family),
                 shares=grid.run.workers if self.method.has_dropout() else 0,
             )

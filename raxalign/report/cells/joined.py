@@ -218,4 +218,5 @@ def _of_language(stage: Stage, lang: str) -> Stage:
     if "sources" in params:
         params["sources"] = own(params["sources"])
     inputs, digests = own(stage.inputs), own(stage.digests)
-    return replace(stage, params=params, inputs=inputs, digests=digests, precision="fp32")
+    alike: dict[str, Any] = {"precision": "fp32", "base_precision": "fp32"}
+    return replace(stage, params=params, inputs=inputs, digests=digests, **alike)

@@ -181,6 +181,9 @@ class Walk:
             yield f"{name}: {path} {' or '.join(shown)}"
         if first.precision != second.precision:
             yield f"{name}: precision {first.precision} or {second.precision}"
+        if first.base_precision != second.base_precision:
+            bases = f"{first.base_precision} or {second.base_precision}"
+            yield f"{name}: base_precision {bases}"
         for data in sorted(first.digests.keys() | second.digests.keys()):
             a, b = (found.digests.get(data) for found in (first, second))
             if a != b:

@@ -29,6 +29,7 @@ from raxalign.store.storage import Storage
 _HEADED = ("sort", "key", "grid", "state")
 _PARTS = ("params", "inputs", "digests", "locations", "files", "made", "notes", "untouched")
 _OWN = ("scores", "stages", "predictions", "curves", "evaluations", "trials", "mlflow")
+_PRECISIONS = ("precision", "base_precision")
 _MOST = 20  # matches that a message lists
 _SOME = 5  # keys of trials that are listed
 _KEY = 12  # characters of a key in a table
@@ -318,7 +319,7 @@ class _Details:
         shown = next((trial for trial in users if not _hidden(trial)), users[0])
         record = ledger.read_many([key]).get(key)
         own = read_records(self.plan.only(iter([shown])), ledger)
-        made = ("created", "device", "threads", "precision", "compiled", "versions")
+        made = ("created", "device", "threads", *_PRECISIONS, "compiled", "versions")
         return {
             **self._of_stage(stage),
             "sort": "evaluation",
