@@ -3,15 +3,18 @@
 from raxalign.similarity.measures import (
     MEASURES,
     NEIGHBORS_ABOUT,
+    TEMPERATURE,
+    TEMPERATURE_ABOUT,
     Measure,
     Terms,
     hubness,
+    idle_options,
     measure_about,
     mutual_nearest,
     scaled,
     scored,
     softmax_terms,
-    uses_neighbors,
+    transport_terms,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.similarity.scaled_vectors import Tiling
@@ -19,15 +22,18 @@ from raxalign.similarity.scaled_vectors import Tiling
 __all__ = [
     "MEASURES",
     "NEIGHBORS_ABOUT",
+    "TEMPERATURE",
+    "TEMPERATURE_ABOUT",
     "Measure",
     "Terms",
     "Tiling",
     "hubness",
+    "idle_options",
     "measure_about",
     "mutual_nearest",
     "nearest_neighbors",
     "scaled",
     "scored",
     "softmax_terms",
-    "uses_neighbors",
+    "transport_terms",
 ]

@@ -11,7 +11,7 @@ from raxalign.arrays import Bools
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity import Measure
+from raxalign.similarity import TEMPERATURE, Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
@@ -70,7 +70,7 @@ class Retrieval(frame.VectorTask):
     """
 
     VERSION = 2
-    papers = ("cao2020", "measure=csls conneau2018csls")
+    papers = ("cao2020", "measure=csls conneau2018csls", "measure=sinkhorn cuturi2013")
     predicts = frozenset(
         {"correct", "correct_first", "direction", "id", "identical", "src", "tgt", "unit", "unseen"}
     )
@@ -89,6 +89,7 @@ class Retrieval(frame.VectorTask):
         augmentation: Literal["none", "sentence"] = Field("none", description=_AUGMENTATION)
         measure: Measure = Field("csls", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
+        temperature: frame.Temperature = TEMPERATURE
         candidates: Literal["all", "linked"] = Field("all", description=_CANDIDATES)
         specials: Literal["include", "exclude"] = Field("exclude", description=_SPECIALS)
         noncontextual: Literal["corpus", "queries"] = Field("corpus", description=_NONCONTEXTUAL)
@@ -181,7 +182,14 @@ class Retrieval(frame.VectorTask):
             both = src[pairs.src_word] & tgt[pairs.tgt_word]
             src = src & marked(len(src), pairs.src_word[both])
             tgt = tgt & marked(len(tgt), pairs.tgt_word[both])
-        found = search(pairs, vectors, (src, tgt), measure=self.params.measure, k=self.params.k)
+        found = search(
+            pairs,
+            vectors,
+            (src, tgt),
+            measure=self.params.measure,
+            k=self.params.k,
+            temperature=self.params.temperature,
+        )
         return found, (int(src.sum()), int(tgt.sum()))
 
     def _vectors(

@@ -16,7 +16,7 @@ from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
-from raxalign.similarity import Measure, nearest_neighbors
+from raxalign.similarity import TEMPERATURE, Measure, nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame
@@ -31,6 +31,8 @@ from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import (
     ABOUT,
+    ALPHA,
+    Nearness,
     QuerybankMeasure,
     no_bank,
     querybank_nearest,
@@ -92,6 +94,11 @@ _POOL = (
     " languages of the trial and the pivot, the query's own language included (`mixed`)."
 )
 _OF_POOL = ("max_rank", "own_language", "pivot_language")
+_NEIGHBORS = f"{frame.NEIGHBORS[:-1]}, but for `nnn`."
+_ALPHA = (
+    "Share of the mean cosine with the nearest queries of the bank that `nnn` subtracts; the other"
+    " measures have none."
+)
 _QUERIES = (
     "Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the `other`"
     " language."
@@ -127,7 +134,8 @@ class SentenceRetrieval(VectorTask):
     papers = (
         *("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls"),
         *("measure=margin artetxe2019margin", "measure=inverted_softmax smith2017"),
-        *("measure=qb_norm bogolin2022", "pool=mixed hong2026"),
+        *("measure=sinkhorn cuturi2013", "measure=qb_norm bogolin2022"),
+        *("measure=nnn chowdhury2024", "pool=mixed hong2026"),
     )
     profiles = _PROFILES
     metrics = (
@@ -188,13 +196,20 @@ class SentenceRetrieval(VectorTask):
         pool: Annotated[Literal["bilingual", "mixed"], LATER] = Field(
             "bilingual", description=_POOL
         )
-        k: int = Field(10, ge=1, description=frame.NEIGHBORS)
+        k: int = Field(10, ge=1, description=_NEIGHBORS)
+        temperature: frame.Temperature = TEMPERATURE
+        alpha: Annotated[float, LATER] = Field(ALPHA, ge=0, le=1, description=_ALPHA)
 
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Return the held-out sentences, where the task has none of its own."""
-        return TaskNeeds(bitext=self.params.data == "corpus")
+        """Return the held-out sentences, where the task has none of its own; a bank of queries is
+        those of the dev side.
+        """
+        if self.params.data != "corpus":
+            return TaskNeeds()
+        near = self._near()
+        return TaskNeeds(bitext=True, dev=f"measure: {near.measure}" if near.has_bank else "")
 
     def resolved(self) -> dict[str, Any]:
         """Return the params with the profile's values where none is given, without its name."""
@@ -208,7 +223,7 @@ class SentenceRetrieval(VectorTask):
         idle = {"dataset", "revision"}  # their identity is that of what is read
         idle |= set() if given["pooling"] in ("mean", "weighted") else {"specials"}
         idle |= set() if self._set else {"codes"}
-        return idle | ({"k"} if given["measure"] == "qb_norm" else super().idle())
+        return idle | self._near().idle
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
@@ -252,7 +267,7 @@ class SentenceRetrieval(VectorTask):
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report a mixed pool of one language, languages that a set lacks, files of neither split,
-        and `qb_norm` without its bank.
+        and a measure without its bank.
         """
         data, known = self.params.data, self._set
         faults = []
@@ -268,10 +283,11 @@ class SentenceRetrieval(VectorTask):
         splits |= set(data.splits()) if isinstance(data, SentenceFiles) else set()
         if not splits:
             faults.append("data has neither dev nor test: there is nothing to evaluate")
-        elif self.resolved()["measure"] == "qb_norm" and len(splits) == 1:
+        elif self._near().has_bank and len(splits) == 1:
             instead = "data: flores has both" if known else "give dev and test"
             faults.append(
-                f"measure: qb_norm takes the development part as its bank of queries: {instead}"
+                f"measure: {self._near().measure} takes the development part as its bank of"
+                f" queries: {instead}"
             )
         return faults
 
@@ -285,6 +301,11 @@ class SentenceRetrieval(VectorTask):
         """Return what is found in a mixed pool."""
         of_pool = {"found_lang": "string", **dict.fromkeys(_OF_POOL, "double")}
         return of_pool if self.params.pool == "mixed" else {}
+
+    def _near(self) -> Nearness:
+        """Return what is near by the params."""
+        measure, params = self.resolved()["measure"], self.params
+        return Nearness(measure, params.k, params.temperature, params.alpha)
 
     def _reading(self) -> SentenceReading:
         from raxalign.tasks.vectors.sentences import SentenceReading
@@ -311,8 +332,7 @@ class SentenceRetrieval(VectorTask):
         for lang in languages:
             for split, pairs in self._pairs(lang, inputs):
                 sides.setdefault(split, {})[lang] = pairs
-        near = (params["measure"], params["k"])
-        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading(), near)
+        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading(), self._near())
         for split, lang, pairs, pool in pools:
             tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
             for way in _SEARCHES[params["queries"]]:
@@ -326,7 +346,7 @@ class SentenceRetrieval(VectorTask):
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
-        """Retrieve on the dev and the test side; with `qb_norm` on the test side alone."""
+        """Retrieve on the dev and the test side; with a bank of queries on the test side alone."""
         from raxalign.tasks.vectors.sentences import sentence_vectors
 
         params, how, bank = self.resolved(), self._reading(), None
@@ -341,7 +361,7 @@ class SentenceRetrieval(VectorTask):
                 "unread_tgt": int((~tgt_read).sum()),
             }
             values, tables = {}, []
-            if params["measure"] == "qb_norm" and split == "dev":
+            if self._near().has_bank and split == "dev":
                 bank = src, tgt
                 continue
             if len(pairs.ids):
@@ -359,12 +379,15 @@ class SentenceRetrieval(VectorTask):
         self, lang: str, src: torch.Tensor, tgt: torch.Tensor, bank: Sides | None
     ) -> Sides:
         """Return the nearest sentence of the other side for every sentence of either side."""
-        params = self.resolved()
-        if params["measure"] != "qb_norm":
-            return nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+        near = self._near()
+        if not near.has_bank:
+            measure: Any = near.measure
+            options = {"k": near.k, "temperature": near.temperature}
+            return nearest_neighbors(src, tgt, measure=measure, **options)
         if bank is None:
-            raise no_bank(lang)
-        return querybank_nearest(src, tgt, bank[0]), querybank_nearest(tgt, src, bank[1])
+            raise no_bank(lang, near.measure)
+        ahead = querybank_nearest(src, tgt, bank[0], near)
+        return ahead, querybank_nearest(tgt, src, bank[1], near)
 
 
 def _predictions(

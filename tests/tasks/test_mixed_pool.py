@@ -63,6 +63,11 @@ def by_numpy(spaces, lang, measure, k):
         scores = alike / ((around + around[:, None]) / 2)
     elif measure == "inverted_softmax":
         scores = alike - 0.05 * np.log(np.exp(alike / 0.05).sum(1))
+    elif measure == "sinkhorn":
+        kernel, v = np.exp(alike / 0.05), np.ones(len(pool))
+        for _ in range(10):
+            v = 1 / (kernel.T @ (1 / (kernel @ v)))
+        scores = alike + 0.05 * np.log(v)
     order = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)
     nearest, places = order[:, :10], np.argsort(order, axis=1)
     ranks = [
@@ -79,7 +84,10 @@ def by_numpy(spaces, lang, measure, k):
     }
 
 
-@pytest.mark.parametrize("measure", ["cosine", "csls", "dot", "margin", "inverted_softmax"])
+@pytest.mark.parametrize(
+    "measure",
+    ["cosine", "csls", "dot", "margin", "inverted_softmax", "sinkhorn"],
+)
 @pytest.mark.parametrize("apart", [0.0, 1.0, 8.0])
 def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path, measure, apart):
     spaces = planted(7, apart)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.config.params import Parts
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.stage import Stage
@@ -66,6 +67,14 @@ def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
         return self.memo[name]
 
     return kept
+
+
+def has_dev(grid: Grid, lang: str) -> bool:
+    """Return whether the corpus of a language has a dev part."""
+    if grid.corpus.split != "files":
+        return grid.corpus.split.dev > 0
+    path = getattr(grid.corpora[lang].params, "path", None)
+    return not isinstance(path, Parts) or path.dev is not None
 
 
 @dataclass

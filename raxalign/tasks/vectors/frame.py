@@ -7,14 +7,17 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from pydantic import Field
+
+from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
 from raxalign.measured import Measured
 from raxalign.sample import Sample, of_layers
-from raxalign.similarity import NEIGHBORS_ABOUT, measure_about, uses_neighbors
+from raxalign.similarity import NEIGHBORS_ABOUT, TEMPERATURE_ABOUT, idle_options, measure_about
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 
@@ -35,6 +38,8 @@ WORD_POOLING = (
 WORD_MEASURE = measure_about("Measure by which the nearest words are found")
 SENTENCE_MEASURE = measure_about("Measure by which the nearest sentences are found")
 NEIGHBORS = NEIGHBORS_ABOUT
+Temperature = Annotated[float, LATER, Field(gt=0, description=TEMPERATURE_ABOUT)]
+"""The option `temperature`, whose default is `TEMPERATURE`."""
 
 _FOLDERS = {"dev": "dev", "test": "data"}
 """Split -> its folder in an artifact of held-out data."""
@@ -72,7 +77,8 @@ def single(layers: str | tuple[str, ...]) -> str:
 
 class VectorTask(Task):
     """A task that compares vectors of each language with those of the pivot, without a training of
-    its own. A subclass has the params `layers`, and `measure` and `k` where it has a measure.
+    its own. A subclass has the params `layers`, and `measure`, `k` and `temperature` where it has a
+    measure.
     """
 
     accepts = frozenset({"transformer", "static"})
@@ -129,8 +135,8 @@ class VectorTask(Task):
         return self.params.identity()
 
     def idle(self) -> set[str]:
-        """Return the params that others' values make idle: `k` without neighbourhoods."""
-        return set() if uses_neighbors(self.resolved()["measure"]) else {"k"}
+        """Return the params that others' values make idle: what the measure does not read."""
+        return idle_options(self.resolved()["measure"])
 
     def canonical(self) -> dict[str, Any]:
         """Return the params without idle ones."""
