@@ -382,8 +382,9 @@ class SentenceRetrieval(VectorTask):
         near = self._near()
         if not near.has_bank:
             measure: Any = near.measure
-            options = {"k": near.k, "temperature": near.temperature}
-            return nearest_neighbors(src, tgt, measure=measure, **options)
+            return nearest_neighbors(
+                src, tgt, measure=measure, k=near.k, temperature=near.temperature
+            )
         if bank is None:
             raise no_bank(lang, near.measure)
         ahead = querybank_nearest(src, tgt, bank[0], near)

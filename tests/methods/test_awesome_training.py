@@ -185,7 +185,7 @@ def test_the_other_half_has_the_pivots_sentence_of_any_other_pair_on_either_side
         [tuple(row.ids[1:-1].tolist()) for row in trained.encoder.pieces(columns[side], "de")]
         for side in ("src", "tgt")
     ]
-    for number in range(60):
+    for number in range(200):
         rows = trained.host_batch(Step(number, 0, ROWS, seed=4)).identified
         for r in range(len(rows)):
             own, read = ROWS[r % len(ROWS)], {}

@@ -151,12 +151,14 @@ def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path):
 def test_every_measure_finds_ten_others(measure, k):
     from raxalign.tasks.vectors.mixed_pool import LanguageSentences, Pool
     from raxalign.tasks.vectors.pairs import SentencePairs
+    from raxalign.tasks.vectors.querybank import Nearness
 
     side = [[f"w{i}"] for i in range(6)]
     pairs = SentencePairs(np.arange(6), side, side)
     vectors = torch.randn(12, 4, generator=torch.Generator().manual_seed(k))
     own = LanguageSentences.of([(side, pairs)])
-    pool = Pool({"de": own, "en": own}, vectors, np.ones(12, dtype=bool), "en", measure, k)
+    every, near = {"de": own, "en": own}, Nearness(measure, k)
+    pool = Pool(every, vectors, np.ones(12, dtype=bool), "en", near)
     nearest, last = pool._ranked(np.arange(12), "de")
     assert nearest.shape == (12, 10)
     assert all(i not in row and len(set(row)) == 10 for i, row in enumerate(nearest.tolist()))

@@ -250,4 +250,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         logits_P = self.encoder.within(self.head, first_PH)[:, 0]
         labels_P = torch.zeros_like(logits_P)
         labels_P[: len(logits_P) // 2] = 1
-        return functional.binary_cross_entropy_with_logits(logits_P, labels_P, reduction="sum")
+        loss: torch.Tensor = functional.binary_cross_entropy_with_logits(
+            logits_P, labels_P, reduction="sum"
+        )
+        return loss

@@ -9,7 +9,7 @@ from typing import Literal
 
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.similarity import Measure, hubness, idle_options, softmax_terms
+from raxalign.similarity import TEMPERATURE, Measure, hubness, idle_options, softmax_terms
 
 QuerybankMeasure = Literal["qb_norm", "nnn"]
 ABOUT = (
@@ -30,9 +30,9 @@ class Nearness:
     """What is near: a measure with its options."""
 
     measure: Measure | QuerybankMeasure
-    k: int
-    temperature: float
-    alpha: float
+    k: int = 10
+    temperature: float = TEMPERATURE
+    alpha: float = ALPHA
 
     @property
     def has_bank(self) -> bool:
