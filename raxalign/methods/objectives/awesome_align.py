@@ -240,7 +240,8 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         found_NST = linked(guide_NST, options["extraction"], options["threshold"])
         links_NST = between_words(found_NST, *words)
         trained_N, agreed_N = link_losses(similar_NST, links_NST, options["extraction"])
-        return options["so"] * trained_N + options["co"] * agreed_N
+        losses_N: torch.Tensor = options["so"] * trained_N + options["co"] * agreed_N
+        return losses_N
 
     def _identification(self, packed: Packed) -> torch.Tensor:
         """The summed -L_PSI of pairs, of which the first half are translations."""
