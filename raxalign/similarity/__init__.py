@@ -2,14 +2,11 @@
 
 from raxalign.similarity.measures import (
     MEASURES,
-    NEIGHBORS_ABOUT,
     TEMPERATURE,
-    TEMPERATURE_ABOUT,
     Measure,
     Terms,
     hubness,
     idle_options,
-    measure_about,
     mutual_nearest,
     scaled,
     scored,
@@ -21,15 +18,12 @@ from raxalign.similarity.scaled_vectors import Tiling
 
 __all__ = [
     "MEASURES",
-    "NEIGHBORS_ABOUT",
     "TEMPERATURE",
-    "TEMPERATURE_ABOUT",
     "Measure",
     "Terms",
     "Tiling",
     "hubness",
     "idle_options",
-    "measure_about",
     "mutual_nearest",
     "nearest_neighbors",
     "scaled",

@@ -103,25 +103,6 @@ def idle_options(measure: Measure) -> set[str]:
     return idle if penalty in ("softmax", "sinkhorn") else idle | {"temperature"}
 
 
-*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if "k" not in idle_options(name))
-NEIGHBORS_ABOUT = (
-    f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
-    " measures have none."
-)
-"""What the option `k` of a task is, in one sentence."""
-TEMPERATURE_ABOUT = (
-    "What similarities are divided by where a measure takes their exponentials; the other measures"
-    " have none."
-)
-"""What the option `temperature` of a task is, in one sentence."""
-
-
-def measure_about(purpose: str) -> str:
-    """Return one sentence on an option `measure`: its purpose, and what every measure computes."""
-    named = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
-    return f"{purpose}: {named}."
-
-
 _ROWS = 1024
 """Vectors whose similarities are in memory together."""
 

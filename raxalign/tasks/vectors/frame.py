@@ -17,7 +17,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
 from raxalign.measured import Measured
 from raxalign.sample import Sample, of_layers
-from raxalign.similarity import NEIGHBORS_ABOUT, TEMPERATURE_ABOUT, idle_options, measure_about
+from raxalign.similarity import MEASURES, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 
@@ -35,10 +35,19 @@ WORD_POOLING = (
     "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
     " `sum`."
 )
-WORD_MEASURE = measure_about("Measure by which the nearest words are found")
-SENTENCE_MEASURE = measure_about("Measure by which the nearest sentences are found")
-NEIGHBORS = NEIGHBORS_ABOUT
-Temperature = Annotated[float, LATER, Field(gt=0, description=TEMPERATURE_ABOUT)]
+_EVERY = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
+WORD_MEASURE = f"Measure by which the nearest words are found: {_EVERY}."
+SENTENCE_MEASURE = f"Measure by which the nearest sentences are found: {_EVERY}."
+*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if "k" not in idle_options(name))
+NEIGHBORS = (
+    f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
+    " measures have none."
+)
+_TEMPERATURE = (
+    "What similarities are divided by where a measure takes their exponentials; the other measures"
+    " have none."
+)
+Temperature = Annotated[float, LATER, Field(gt=0, description=_TEMPERATURE)]
 """The option `temperature`, whose default is `TEMPERATURE`."""
 
 _FOLDERS = {"dev": "dev", "test": "data"}
