@@ -24,6 +24,7 @@ METHODS = (
     "mlm: {batch_size: 8, steps: 3}",
     "tlm: {batch_size: 8, steps: 3}",
     "weam: {batch_size: 8, steps: 3}",
+    "awesome_align: {steps: 3}",
 )
 
 

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -36,6 +37,21 @@ CASES = {"n": st.integers(1, 60), "m": st.integers(1, 60), "k": st.integers(1, 7
 CASES |= {"seed": st.integers(0, 10_000), "tiling": TILINGS}
 
 
+def transported(s, temperature):
+    """log P of the plan after ten rounds of Sinkhorn, with uniform marginals (Cuturi 2013,
+    algorithm 1): u = a / K v and v = b / Kᵀ u, from v = 1 on.
+    """
+    n, m = s.shape
+    a, b, v = np.full(n, 1 / n), np.full(m, 1 / m), np.ones(m)
+    kernel = np.exp((s - s.max()) / temperature)
+    for _ in range(10):
+        u = a / (kernel @ v)
+        v = b / (kernel.T @ u)
+    plan = u[:, None] * kernel * v
+    assert np.allclose(plan.sum(0), b)
+    return torch.from_numpy(np.log(plan))
+
+
 def scores(x, y, measure, k):
     """Both directions' full score matrices in float64, by the definitions."""
     x, y = x.double(), y.double()
@@ -49,6 +65,9 @@ def scores(x, y, measure, k):
     if measure == "inverted_softmax":  # T log p, with the temperature T
         s = unit_x @ unit_y.T
         return s - 0.05 * (s / 0.05).logsumexp(0), s - 0.05 * (s / 0.05).logsumexp(1)[:, None]
+    if measure == "sinkhorn":
+        s = (unit_x @ unit_y.T).numpy()
+        return transported(s, 0.05), transported(s.T, 0.05).T
     if measure in ("csls", "margin"):
         whole_x, whole_y = unit_x, unit_y
     else:
@@ -232,6 +251,7 @@ ONES = torch.ones(2, 3)
         (torch.tensor([[1.0, float("inf")]]), torch.ones(2, 2), {}, "source has values"),
         (ONES, ONES, {"k": 0}, "at least one"),
         (ONES, ONES, {"measure": "euclid"}, "unknown measure"),
+        (ONES, ONES, {"temperature": 0.0}, "temperature is 0"),
     ],
 )
 def test_bad_input_is_an_error(source, target, options, word):
@@ -259,6 +279,24 @@ def test_scores_of_all_candidates_find_the_same_neighbours(measure):
     pairs = mutual_nearest(x, y, measure=measure, k=3)
     assert pairs == [(i, j) for i, j in enumerate(forward.tolist()) if backward[j] == i]
     assert mutual_nearest(x[:0], y, measure=measure, k=3) == []
+
+
+@pytest.mark.parametrize("measure", ["inverted_softmax", "sinkhorn"])
+def test_a_temperature_changes_these_measures_and_they_find_each_candidate_more_evenly(measure):
+    """Where one target is near to all sources, a low temperature and a high one differ."""
+    x, y = clouds(60, 60, 5, seed=3)
+    y[0] = x.mean(0)
+    found = {
+        t: nearest_neighbors(x, y, measure=measure, temperature=t)[0] for t in (0.01, 0.05, 5.0)
+    }
+    assert not torch.equal(found[0.01], found[5.0])
+    plain = nearest_neighbors(x, y, measure="cosine")[0]
+    assert len(found[0.05].unique()) > len(plain.unique())
+    sides = scaled(x, y, measure)
+    terms = sides.terms(sides.candidates, 10, 0.01)
+    assert torch.equal(scored(sides.queries, sides.candidates, terms).argmax(1), found[0.01])
+    pairs = mutual_nearest(x, y, measure=measure, k=10, temperature=0.01)
+    assert all(int(found[0.01][i]) == j for i, j in pairs)
 
 
 LITTLE = Tiling(block_bytes=8192, wide_group=8, row_group=4, column_group=4)

@@ -2,32 +2,32 @@
 
 from raxalign.similarity.measures import (
     MEASURES,
-    NEIGHBORS_ABOUT,
+    TEMPERATURE,
     Measure,
     Terms,
     hubness,
-    measure_about,
+    idle_options,
     mutual_nearest,
     scaled,
     scored,
     softmax_terms,
-    uses_neighbors,
+    transport_terms,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.similarity.scaled_vectors import Tiling
 
 __all__ = [
     "MEASURES",
-    "NEIGHBORS_ABOUT",
+    "TEMPERATURE",
     "Measure",
     "Terms",
     "Tiling",
     "hubness",
-    "measure_about",
+    "idle_options",
     "mutual_nearest",
     "nearest_neighbors",
     "scaled",
     "scored",
     "softmax_terms",
-    "uses_neighbors",
+    "transport_terms",
 ]

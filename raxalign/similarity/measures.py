@@ -4,22 +4,31 @@ scores of every candidate by them, for what needs more than the nearest one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from raxalign.lazy import torch
 
 Measure = Literal[
-    "csls", "cosine", "dot", "euclidean", "margin", "inverted_softmax", "released_cao"
+    "csls",
+    "cosine",
+    "dot",
+    "euclidean",
+    "margin",
+    "inverted_softmax",
+    "sinkhorn",
+    "released_cao",
 ]
 """The names of the measures, as `measure:` of a task takes them."""
 
 Scaling = Literal["unit", "none", "centered", "released_cao"]
-Penalty = Literal["none", "hubness", "square", "margin", "softmax"]
+Penalty = Literal["none", "hubness", "square", "margin", "softmax", "sinkhorn"]
 
 TEMPERATURE = 0.05
-"""Of the inverted softmax: its inverse is the factor β = 20 of Bogolin et al. (2022)."""
+"""By default: its inverse is the factor β = 20 of the inverted softmax in Bogolin et al. (2022)."""
+ROUNDS = 10
+"""How often `sinkhorn` makes the rows and then the columns of the plan sum to 1."""
 _TINY = 1e-6
 """The least sum of two neighbourhoods that a similarity is divided by, so that what has only
 neighbours at right angles has a score too.
@@ -37,8 +46,9 @@ class Definition:
     both sides (which moves no distance and keeps rounding small), and `released_cao` divides
     queries by their norms and each whole side by its own. Of penalties p(y) `hubness` is the mean s
     of y and its k nearest vectors of the other side, `square` is y's squared norm, and `softmax`
-    2 T log Σ exp(s(x', y) / T) over all queries x', with the temperature T. With `margin` nothing
-    is subtracted, but s(x, y) is divided by the mean of the hubness terms of x and y.
+    2 T log Σ exp(s(x', y) / T) over all queries x', with the temperature T; `sinkhorn` is 2 T times
+    minus the logarithm of y's factor in the transport plan. With `margin` nothing is subtracted,
+    but s(x, y) is divided by the mean of the hubness terms of x and y.
     """
 
     about: str
@@ -64,9 +74,16 @@ MEASURES: Mapping[Measure, Definition] = {
     ),
     "inverted_softmax": Definition(
         "the probability of the query among all queries for the candidate, by the softmax of their"
-        f" cosines / {TEMPERATURE} (Smith et al. 2017, eq. 9)",
+        " cosines / `temperature` (Smith et al. 2017, eq. 9)",
         "unit",
         "softmax",
+    ),
+    "sinkhorn": Definition(
+        "the share of the candidate in what the query sends in the optimal transport of all queries"
+        " to all candidates, each of equal weight, by the cosine, with the entropy times"
+        f" `temperature` and {ROUNDS} iterations of Sinkhorn (Cuturi 2013, algorithm 1)",
+        "unit",
+        "sinkhorn",
     ),
     "released_cao": Definition(
         "what the circulating script of Cao et al. (2020) computes under the name of CSLS: nearly a"
@@ -79,23 +96,11 @@ MEASURES: Mapping[Measure, Definition] = {
 """The definition of every measure."""
 
 
-def uses_neighbors(measure: Measure) -> bool:
-    """Return whether the option `k` changes what a measure finds."""
-    return MEASURES[measure].penalty in ("hubness", "margin")
-
-
-*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if uses_neighbors(name))
-NEIGHBORS_ABOUT = (
-    f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
-    " measures have none."
-)
-"""What the option `k` of a task is, in one sentence."""
-
-
-def measure_about(purpose: str) -> str:
-    """Return one sentence on an option `measure`: its purpose, and what every measure computes."""
-    named = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
-    return f"{purpose}: {named}."
+def idle_options(measure: Measure) -> set[str]:
+    """Return which of the options `k` and `temperature` do not change what a measure finds."""
+    penalty = MEASURES[measure].penalty
+    idle = set() if penalty in ("hubness", "margin") else {"k"}
+    return idle if penalty in ("softmax", "sinkhorn") else idle | {"temperature"}
 
 
 _ROWS = 1024
@@ -124,11 +129,32 @@ class Terms(NamedTuple):
     queries: torch.Tensor | None = None
 
 
-def softmax_terms(products_NQ: torch.Tensor) -> torch.Tensor:
+def softmax_terms(products_NQ: torch.Tensor, temperature: float) -> torch.Tensor:
     """Return what the inverted softmax subtracts for N candidates, (N,), by their similarities to
     all queries.
     """
-    return 2 * TEMPERATURE * (products_NQ / TEMPERATURE).logsumexp(1)
+    return 2 * temperature * (products_NQ / temperature).logsumexp(1)
+
+
+def transport_terms(
+    blocks: Callable[[], Iterable[torch.Tensor]], temperature: float
+) -> torch.Tensor:
+    """Return what half of the terms of `sinkhorn` are for C candidates, (C,): -T log v, where the
+    plan is diag(u) exp(s / T) diag(v). `blocks` begins anew with the similarities of some queries
+    to all candidates (some, C), until all queries have come.
+
+    A round divides each query's row of the plan by its sum, and then each candidate's column.
+    """
+    terms_C: torch.Tensor | float = 0.0
+    for _ in range(ROUNDS):
+        sums_C = torch.tensor(-torch.inf)
+        for products in blocks():
+            plan = (products - terms_C) / temperature
+            plan -= plan.logsumexp(1, keepdim=True)
+            sums_C = torch.logaddexp(sums_C.to(plan), plan.logsumexp(0))
+        terms_C = terms_C + temperature * sums_C
+    assert isinstance(terms_C, torch.Tensor)
+    return terms_C
 
 
 def margins(
@@ -149,15 +175,23 @@ class Scaled:
     candidates: torch.Tensor
     crowd: torch.Tensor
 
-    def terms(self, candidates: torch.Tensor, k: int) -> Terms:
-        """Return what scores of some scaled candidates (N, H) take besides products."""
+    def terms(self, candidates: torch.Tensor, k: int, temperature: float = TEMPERATURE) -> Terms:
+        """Return what scores of some scaled candidates (N, H) take besides products; `sinkhorn`
+        has to be given all of them.
+        """
         penalty = self.definition.penalty
         if penalty in ("hubness", "margin"):
             around = hubness(self.queries, self.candidates, k) if penalty == "margin" else None
             return Terms(hubness(candidates, self.crowd, k), around)
         if penalty == "softmax":
             blocks = torch.split(candidates, _ROWS)
-            return Terms(torch.cat([softmax_terms(block @ self.crowd.T) for block in blocks]))
+            terms = [softmax_terms(block @ self.crowd.T, temperature) for block in blocks]
+            return Terms(torch.cat(terms))
+        if penalty == "sinkhorn":
+            queries = torch.split(self.crowd, _ROWS)
+            return Terms(
+                2 * transport_terms(lambda: (q @ candidates.T for q in queries), temperature)
+            )
         return Terms(candidates.square().sum(1) if penalty == "square" else None)
 
 
@@ -200,7 +234,12 @@ def scored(
 
 
 def mutual_nearest(
-    src_SH: torch.Tensor, tgt_TH: torch.Tensor, *, measure: Measure, k: int
+    src_SH: torch.Tensor,
+    tgt_TH: torch.Tensor,
+    *,
+    measure: Measure,
+    k: int,
+    temperature: float = TEMPERATURE,
 ) -> list[tuple[int, int]]:
     """Return the pairs (row of one side, row of the other) of a few vectors that are each other's
     nearest, the first of equals, in the order of the first side. All similarities are in memory at
@@ -209,11 +248,13 @@ def mutual_nearest(
     if not len(src_SH) or not len(tgt_TH):
         return []
     there = scaled(src_SH, tgt_TH, measure)
-    ahead_ST = scored(there.queries, there.candidates, there.terms(there.candidates, k))
+    terms = there.terms(there.candidates, k, temperature)
+    ahead_ST = scored(there.queries, there.candidates, terms)
     if there.definition.penalty in ("none", "margin"):
         back_TS = ahead_ST.T
     else:
         here = scaled(tgt_TH, src_SH, measure)
-        back_TS = scored(here.queries, here.candidates, here.terms(here.candidates, k))
+        terms = here.terms(here.candidates, k, temperature)
+        back_TS = scored(here.queries, here.candidates, terms)
     ahead, back = ahead_ST.argmax(1).tolist(), back_TS.argmax(1).tolist()
     return [(i, j) for i, j in enumerate(ahead) if back[j] == i]

@@ -16,7 +16,7 @@ from functools import partial
 
 from raxalign.lazy import torch
 from raxalign.similarity.first_pass import Nearest, nearest_both
-from raxalign.similarity.measures import MEASURES, Definition, Measure
+from raxalign.similarity.measures import MEASURES, TEMPERATURE, Definition, Measure
 from raxalign.similarity.normalised import nearest_normalised
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin
 from raxalign.similarity.worker_pool import lanes_for, opened
@@ -28,6 +28,7 @@ def nearest_neighbors(
     *,
     measure: Measure = "csls",
     k: int = 10,
+    temperature: float = TEMPERATURE,
     tiling: Tiling | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return for every source vector its nearest target vector, and for every target vector its
@@ -37,30 +38,39 @@ def nearest_neighbors(
     candidates always tie, other ties hold up to rounding.
 
     Vectors are float (n, d) and (m, d), on one device, normalised or not; half precision is
-    computed in float32. `k` is the number of nearest vectors in a hubness term; `tiling` is for
-    tests and tuning. Returns int64 (n,) indices into `target` and int64 (m,) indices into `source`.
+    computed in float32. `k` is the number of nearest vectors in a hubness term, `temperature` that
+    of `inverted_softmax` and `sinkhorn`; `tiling` is for tests and tuning. Returns int64 (n,)
+    indices into `target` and int64 (m,) indices into `source`.
 
     Raises `ValueError` for shapes, devices or dtypes that do not go together, a side without
-    vectors, values that are not finite, or an unknown measure.
+    vectors, values that are not finite, an unknown measure, or a temperature of 0 or less.
     """
     _check(source, target, measure, k)
+    if temperature <= 0:
+        raise ValueError(f"temperature is {temperature}: choose one above 0")
     with torch.no_grad():
         if source.dtype in (torch.float16, torch.bfloat16):
             source, target = source.float(), target.float()
-        forward, backward = _search(source, target, MEASURES[measure], k, tiling or Tiling())
+        options = MEASURES[measure], k, temperature, tiling or Tiling()
+        forward, backward = _search(source, target, *options)
         return first_twin(target)[forward], first_twin(source)[backward]
 
 
 def _search(
-    source: torch.Tensor, target: torch.Tensor, definition: Definition, k: int, tiling: Tiling
+    source: torch.Tensor,
+    target: torch.Tensor,
+    definition: Definition,
+    k: int,
+    temperature: float,
+    tiling: Tiling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the nearest target of every source vector and the nearest source of every target."""
     if definition.scaling == "centered":
         center = target.mean(0)
         source, target = source - center, target - center
     x, y = (ScaledVectors.of(vectors, definition.scaling) for vectors in (source, target))
-    if definition.penalty in ("margin", "softmax"):
-        return nearest_normalised(x, y, definition.penalty, k, tiling)
+    if definition.penalty in ("margin", "softmax", "sinkhorn"):
+        return nearest_normalised(x, y, definition.penalty, k, temperature, tiling)
     if definition.penalty == "hubness":
         # Vectors that are alike near to the other side's mean have hubness terms that are alike, so
         # that the bounds of groups of them are tight.

@@ -5,24 +5,30 @@ first product finds what each is weighed by, and a second one the best.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from raxalign.lazy import torch
 from raxalign.similarity.first_pass import nearest_both
-from raxalign.similarity.measures import TEMPERATURE, Penalty, margins
+from raxalign.similarity.measures import Penalty, margins, transport_terms
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling
 
 
 def nearest_normalised(
-    x: ScaledVectors, y: ScaledVectors, penalty: Penalty, k: int, tiling: Tiling
+    x: ScaledVectors, y: ScaledVectors, penalty: Penalty, k: int, temperature: float, tiling: Tiling
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the nearest y of every x (n,) and the nearest x of every y (m,) by `margin` or
-    `softmax`, the first of equals.
+    """Return the nearest y of every x (n,) and the nearest x of every y (m,) by `margin`, `softmax`
+    or `sinkhorn`, the first of equals.
     """
     if penalty == "margin":
         ahead, back = nearest_both(x, y, k, tiling)
         of_x, of_y = ahead.values.mean(1), back.values.mean(1)
+    elif penalty == "softmax":
+        of_x, of_y = _sums(x, y, temperature, tiling)
     else:
-        of_x, of_y = _sums(x, y, tiling)
+        of_x, of_y = (
+            transport_terms(partial(_products, *sides, tiling), temperature)
+            for sides in ((y, x), (x, y))
+        )
     forward = torch.zeros(len(x), dtype=torch.int64, device=x.vectors.device)
     backward = torch.zeros(len(y), dtype=torch.int64, device=x.vectors.device)
     best_M = of_y.new_full((len(y),), -torch.inf)
@@ -38,14 +44,20 @@ def nearest_normalised(
     return forward, backward
 
 
-def _sums(x: ScaledVectors, y: ScaledVectors, tiling: Tiling) -> tuple[torch.Tensor, torch.Tensor]:
+def _sums(
+    x: ScaledVectors, y: ScaledVectors, temperature: float, tiling: Tiling
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return T log Σ exp(s / T) over all similarities of each x (n,) and of each y (m,)."""
     of_x, of_y = [], x.vectors.new_full((len(y),), -torch.inf)
     for _, products in _blocks(x, y, tiling):
-        products /= TEMPERATURE
+        products /= temperature
         of_x.append(products.logsumexp(1))
         of_y = torch.logaddexp(of_y, products.logsumexp(0))
-    return TEMPERATURE * torch.cat(of_x), TEMPERATURE * of_y
+    return temperature * torch.cat(of_x), temperature * of_y
+
+
+def _products(x: ScaledVectors, y: ScaledVectors, tiling: Tiling) -> Iterator[torch.Tensor]:
+    return (products for _, products in _blocks(x, y, tiling))
 
 
 def _blocks(

@@ -49,6 +49,8 @@ class TaskNeeds:
         text: monolingual text of the languages and the pivot; where it is from training sets, from
             the grid's largest.
         head: the encoder's masked-LM head, which predicts words.
+        dev: the option that cannot do without the dev side, with its value, such as ``measure:
+            qb_norm`` (empty: there is none).
     """
 
     heldout: bool = False
@@ -57,6 +59,7 @@ class TaskNeeds:
     unseen_in: int | None = None
     text: bool = False
     head: bool = False
+    dev: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity import Measure
+from raxalign.similarity import TEMPERATURE, Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.dictionary_words import (
@@ -53,7 +53,7 @@ class DictionaryRetrieval(VectorTask):
     """
 
     VERSION = 1
-    papers = ("conneau2018csls",)
+    papers = ("conneau2018csls", "measure=sinkhorn cuturi2013")
     metrics = MEASURED
     main_metric = "mrr"
     averaged = MEANS
@@ -87,6 +87,7 @@ class DictionaryRetrieval(VectorTask):
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         measure: Measure = Field("cosine", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
+        temperature: frame.Temperature = TEMPERATURE
 
     params: Params
 
@@ -138,7 +139,12 @@ class DictionaryRetrieval(VectorTask):
             vectors[torch.from_numpy(known).to(vectors.device)]
             for vectors, known in ((src, src_known), (tgt, tgt_known))
         )
-        ranked = partial(best_gold_ranks, measure=self.params.measure, k=self.params.k)
+        ranked = partial(
+            best_gold_ranks,
+            measure=self.params.measure,
+            k=self.params.k,
+            temperature=self.params.temperature,
+        )
         tables = [
             rank_predictions("to_pivot", kept.src, kept.tgt, ranked(src, tgt, kept.pairs)),
             rank_predictions(

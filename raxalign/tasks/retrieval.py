@@ -12,7 +12,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity import Measure
+from raxalign.similarity import TEMPERATURE, Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
@@ -54,7 +54,7 @@ class Retrieval(frame.VectorTask):
     """
 
     VERSION = 2
-    papers = ("cao2020", "measure=csls conneau2018csls")
+    papers = ("cao2020", "measure=csls conneau2018csls", "measure=sinkhorn cuturi2013")
     predicts = frozenset(
         {"correct", "correct_first", "direction", "id", "identical", "src", "tgt", "unit", "unseen"}
     )
@@ -76,6 +76,7 @@ class Retrieval(frame.VectorTask):
         """
         measure: Measure = Field("csls", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
+        temperature: frame.Temperature = TEMPERATURE
         candidates: Literal["all", "linked"] = "all"
         """Which words can be found: `all`, or only those that have a link (`linked`)."""
         specials: Literal["include", "exclude"] = "exclude"
@@ -176,7 +177,14 @@ class Retrieval(frame.VectorTask):
             both = src[pairs.src_word] & tgt[pairs.tgt_word]
             src = src & marked(len(src), pairs.src_word[both])
             tgt = tgt & marked(len(tgt), pairs.tgt_word[both])
-        found = search(pairs, vectors, (src, tgt), measure=self.params.measure, k=self.params.k)
+        found = search(
+            pairs,
+            vectors,
+            (src, tgt),
+            measure=self.params.measure,
+            k=self.params.k,
+            temperature=self.params.temperature,
+        )
         return found, (int(src.sum()), int(tgt.sum()))
 
     def _vectors(

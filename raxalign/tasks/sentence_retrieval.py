@@ -16,7 +16,7 @@ from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
-from raxalign.similarity import Measure, nearest_neighbors
+from raxalign.similarity import TEMPERATURE, Measure, nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame
@@ -32,6 +32,8 @@ from raxalign.tasks.vectors.mixed_pool import mixed_pools
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import (
     ABOUT,
+    ALPHA,
+    Nearness,
     QuerybankMeasure,
     no_bank,
     querybank_nearest,
@@ -70,6 +72,11 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
 }
 
 _OF_POOL = ("max_rank", "own_language", "pivot_language")
+_NEIGHBORS = f"{frame.NEIGHBORS[:-1]}, but for `nnn`."
+_ALPHA = (
+    "Share of the mean cosine with the nearest queries of the bank that `nnn` subtracts; the other"
+    " measures have none."
+)
 
 
 @final
@@ -101,7 +108,8 @@ class SentenceRetrieval(VectorTask):
     papers = (
         *("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls"),
         *("measure=margin artetxe2019margin", "measure=inverted_softmax smith2017"),
-        *("measure=qb_norm bogolin2022", "pool=mixed hong2026"),
+        *("measure=sinkhorn cuturi2013", "measure=qb_norm bogolin2022"),
+        *("measure=nnn chowdhury2024", "pool=mixed hong2026"),
     )
     profiles = _PROFILES
     metrics = (
@@ -181,13 +189,20 @@ class SentenceRetrieval(VectorTask):
         """Which sentences are candidates: those of the other side (`bilingual`), or those of all
         languages of the trial and the pivot, the query's own language included (`mixed`).
         """
-        k: int = Field(10, ge=1, description=frame.NEIGHBORS)
+        k: int = Field(10, ge=1, description=_NEIGHBORS)
+        temperature: frame.Temperature = TEMPERATURE
+        alpha: Annotated[float, LATER] = Field(ALPHA, ge=0, le=1, description=_ALPHA)
 
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Return the held-out sentences, where the task has none of its own."""
-        return TaskNeeds(bitext=self.params.data == "corpus")
+        """Return the held-out sentences, where the task has none of its own; a bank of queries is
+        those of the dev side.
+        """
+        if self.params.data != "corpus":
+            return TaskNeeds()
+        near = self._near()
+        return TaskNeeds(bitext=True, dev=f"measure: {near.measure}" if near.has_bank else "")
 
     def resolved(self) -> dict[str, Any]:
         """Return the params with the profile's values where none is given, without its name."""
@@ -201,7 +216,7 @@ class SentenceRetrieval(VectorTask):
         idle = {"dataset", "revision"}  # their identity is that of what is read
         idle |= set() if given["pooling"] in ("mean", "weighted") else {"specials"}
         idle |= set() if self._set else {"codes"}
-        return idle | ({"k"} if given["measure"] == "qb_norm" else super().idle())
+        return idle | self._near().idle
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
@@ -245,7 +260,7 @@ class SentenceRetrieval(VectorTask):
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report a mixed pool of one language, languages that a set lacks, files of neither split,
-        and `qb_norm` without its bank.
+        and a measure without its bank.
         """
         data, known = self.params.data, self._set
         faults = []
@@ -261,10 +276,11 @@ class SentenceRetrieval(VectorTask):
         splits |= set(data.splits()) if isinstance(data, SentenceFiles) else set()
         if not splits:
             faults.append("data has neither dev nor test: there is nothing to evaluate")
-        elif self.resolved()["measure"] == "qb_norm" and len(splits) == 1:
+        elif self._near().has_bank and len(splits) == 1:
             instead = "data: flores has both" if known else "give dev and test"
             faults.append(
-                f"measure: qb_norm takes the development part as its bank of queries: {instead}"
+                f"measure: {self._near().measure} takes the development part as its bank of"
+                f" queries: {instead}"
             )
         return faults
 
@@ -278,6 +294,11 @@ class SentenceRetrieval(VectorTask):
         """Return what is found in a mixed pool."""
         of_pool = {"found_lang": "string", **dict.fromkeys(_OF_POOL, "double")}
         return of_pool if self.params.pool == "mixed" else {}
+
+    def _near(self) -> Nearness:
+        """Return what is near by the params."""
+        measure, params = self.resolved()["measure"], self.params
+        return Nearness(measure, params.k, params.temperature, params.alpha)
 
     def _reading(self) -> SentenceReading:
         params = self.resolved()
@@ -300,8 +321,7 @@ class SentenceRetrieval(VectorTask):
         for lang in languages:
             for split, pairs in self._pairs(lang, inputs):
                 sides.setdefault(split, {})[lang] = pairs
-        near = (params["measure"], params["k"])
-        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading(), near)
+        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading(), self._near())
         for split, lang, pairs, pool in pools:
             tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
             for way in _SEARCHES[params["queries"]]:
@@ -315,7 +335,7 @@ class SentenceRetrieval(VectorTask):
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
-        """Retrieve on the dev and the test side; with `qb_norm` on the test side alone."""
+        """Retrieve on the dev and the test side; with a bank of queries on the test side alone."""
         params, how, bank = self.resolved(), self._reading(), None
         for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (
@@ -328,7 +348,7 @@ class SentenceRetrieval(VectorTask):
                 "unread_tgt": int((~tgt_read).sum()),
             }
             values, tables = {}, []
-            if params["measure"] == "qb_norm" and split == "dev":
+            if self._near().has_bank and split == "dev":
                 bank = src, tgt
                 continue
             if len(pairs.ids):
@@ -346,12 +366,16 @@ class SentenceRetrieval(VectorTask):
         self, lang: str, src: torch.Tensor, tgt: torch.Tensor, bank: Sides | None
     ) -> Sides:
         """Return the nearest sentence of the other side for every sentence of either side."""
-        params = self.resolved()
-        if params["measure"] != "qb_norm":
-            return nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+        near = self._near()
+        if not near.has_bank:
+            measure: Any = near.measure
+            return nearest_neighbors(
+                src, tgt, measure=measure, k=near.k, temperature=near.temperature
+            )
         if bank is None:
-            raise no_bank(lang)
-        return querybank_nearest(src, tgt, bank[0]), querybank_nearest(tgt, src, bank[1])
+            raise no_bank(lang, near.measure)
+        ahead = querybank_nearest(src, tgt, bank[0], near)
+        return ahead, querybank_nearest(tgt, src, bank[1], near)
 
 
 def _predictions(

@@ -24,7 +24,7 @@ from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
 from raxalign.running import Spacing, spaced_out
 from raxalign.sample import Ratios, Sample, of_influence, of_ratio
-from raxalign.similarity import Measure, mutual_nearest, uses_neighbors
+from raxalign.similarity import TEMPERATURE, Measure, idle_options, mutual_nearest
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
@@ -128,6 +128,7 @@ class WordAlignment(VectorTask):
         "extraction=intersection jalilisabet2020",
         "extraction=softmax dou2021",
         "measure=csls conneau2018csls",
+        "measure=sinkhorn cuturi2013",
     )
     predicts = frozenset({"id", "links", "n_gold", "n_predicted", "n_right", "n_wrong"})
     metrics = (
@@ -149,7 +150,7 @@ class WordAlignment(VectorTask):
     }
 
     class Params(Task.Params):
-        """`measure` and `k` are those of `extraction: intersection`."""
+        """`measure`, `k` and `temperature` are those of `extraction: intersection`."""
 
         data: GoldData
         """Texts and links of `dev`, `test` or both."""
@@ -171,6 +172,7 @@ class WordAlignment(VectorTask):
         """
         measure: Annotated[Measure, LATER] = Field("cosine", description=frame.WORD_MEASURE)
         k: Annotated[int, LATER] = Field(10, ge=1, description=frame.NEIGHBORS)
+        temperature: frame.Temperature = TEMPERATURE
         threshold: float = Field(0.001, ge=0, lt=1)
         """Smallest share of `softmax` in both directions."""
         spacing: Annotated[Spacing, LATER] = "language"
@@ -182,12 +184,13 @@ class WordAlignment(VectorTask):
     params: Params
 
     def idle(self) -> set[str]:
-        """Return the options of the other extraction, `k` where the measure has no neighbourhoods,
-        and `first` where the format fixes it.
+        """Return the options of the other extraction, those that the measure does not read, and
+        `first` where the format fixes it.
         """
         idle = {"first"} if self.params.format == "naacl" else set()
-        idle |= {"threshold"} if self.params.extraction == "intersection" else {"measure", "k"}
-        return idle | (set() if uses_neighbors(self.params.measure) else {"k"})
+        if self.params.extraction == "intersection":
+            return idle | {"threshold"} | idle_options(self.params.measure)
+        return idle | {"measure", "k", "temperature"}
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return text and links of a language."""
@@ -281,11 +284,14 @@ class WordAlignment(VectorTask):
             )
             for sentences, code in ((gold.src, lang), (gold.tgt, pivot))
         )
+        nearest = partial(
+            mutual_nearest, measure=params.measure, k=params.k, temperature=params.temperature
+        )
         found = []
         for row in range(len(gold.src)):
             (s, s_at), (t, t_at) = (_vectors(side, row) for side in (src, tgt))
             linked = (
-                mutual_nearest(s, t, measure=params.measure, k=params.k)
+                nearest(s, t)
                 if params.extraction == "intersection"
                 else softmax_links(s, t, params.threshold)
             )

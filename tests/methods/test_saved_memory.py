@@ -22,7 +22,7 @@ from tests.methods.contract import asked_for, make, trained
 from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_rows
 from tests.train.problems import Regression
 
-AHEAD = ["code_switching", "finetune", "mlm", "ppa", "tlm"]
+AHEAD = ["awesome_align", "code_switching", "finetune", "mlm", "ppa", "tlm"]
 """The methods whose host's side is apart from the device's."""
 
 

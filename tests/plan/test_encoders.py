@@ -31,6 +31,8 @@ METHODS = (
     "ppa: {}",
     "moco: {kind: ppa, tlm: false}",
     "weam: {}",
+    "awesome_align: {}",
+    "links: {kind: awesome_align, mlm: 0, tlm: 0}",
     "code_switching: {dictionary: d.txt}",
     "finetune: {}",
 )
@@ -62,15 +64,17 @@ def plan_of(folder: Path, *weights: str) -> Plan:
 
 def test_what_predicts_words_is_dropped_and_counted(tmp_path):
     plan = plan_of(tmp_path, "embeddings.word_embeddings.weight")
-    assert {trial.method for trial in plan.trials} == {"none", "rotation", "moco", "finetune"}
+    assert {trial.method for trial in plan.trials} == {
+        *("none", "rotation", "moco", "links", "finetune")
+    }
     assert {task for trial in plan.trials for task in trial.evaluations} == {"retrieval"}
     dropped = [line for line in plan.merged if "masked-LM head" in line]
     assert dropped == [
         *(
             f"{name} requires a masked-LM head, which tiny does not have: 2 points dropped"
-            for name in ("tlm", "mlm", "ppa", "weam", "code_switching")
+            for name in ("tlm", "mlm", "ppa", "weam", "awesome_align", "code_switching")
         ),
-        "token_translation requires a masked-LM head, which tiny does not have: 8 evaluations"
+        "token_translation requires a masked-LM head, which tiny does not have: 10 evaluations"
         " dropped",
     ]
 

@@ -203,7 +203,7 @@ def test_readouts_act_at_their_layers_alone(kind):
         ("finetune", {"layers": "9-12"}, 0),
         ("strong_contrastive", {"freeze": "lower"}, 7),
         ("weak_contrastive", {"freeze": "upper", "layers": "3"}, 0),
-        *((kind, {}, 0) for kind in ("tlm", "mlm", "ppa", "weam")),
+        *((kind, {}, 0) for kind in ("tlm", "mlm", "ppa", "weam", "awesome_align")),
         *((kind, {}, 0) for kind in ("sentence_margin", "distillation")),
     ],
 )

@@ -40,6 +40,7 @@ SMALL = "batch_size: 16, steps: 3, learning_rate: 1e-4"
 METHODS = {
     **dict.fromkeys(("finetune", "strong_contrastive", "weak_contrastive", "weam"), SMALL),
     **dict.fromkeys(("mlm", "tlm", "sentence_margin", "distillation"), SMALL),
+    "awesome_align": SMALL,
     "ppa": f"{SMALL}, queue_size: 16",
     "code_switching": f"{SMALL}, dictionary: words.txt",
 }

@@ -63,6 +63,11 @@ def by_numpy(spaces, lang, measure, k):
         scores = alike / ((around + around[:, None]) / 2)
     elif measure == "inverted_softmax":
         scores = alike - 0.05 * np.log(np.exp(alike / 0.05).sum(1))
+    elif measure == "sinkhorn":
+        kernel, v = np.exp(alike / 0.05), np.ones(len(pool))
+        for _ in range(10):
+            v = 1 / (kernel.T @ (1 / (kernel @ v)))
+        scores = alike + 0.05 * np.log(v)
     order = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)
     nearest, places = order[:, :10], np.argsort(order, axis=1)
     ranks = [
@@ -79,7 +84,10 @@ def by_numpy(spaces, lang, measure, k):
     }
 
 
-@pytest.mark.parametrize("measure", ["cosine", "csls", "dot", "margin", "inverted_softmax"])
+@pytest.mark.parametrize(
+    "measure",
+    ["cosine", "csls", "dot", "margin", "inverted_softmax", "sinkhorn"],
+)
 @pytest.mark.parametrize("apart", [0.0, 1.0, 8.0])
 def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path, measure, apart):
     spaces = planted(7, apart)
@@ -143,12 +151,14 @@ def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path):
 def test_every_measure_finds_ten_others(measure, k):
     from raxalign.tasks.vectors.mixed_pool import LanguageSentences, Pool
     from raxalign.tasks.vectors.pairs import SentencePairs
+    from raxalign.tasks.vectors.querybank import Nearness
 
     side = [[f"w{i}"] for i in range(6)]
     pairs = SentencePairs(np.arange(6), side, side)
     vectors = torch.randn(12, 4, generator=torch.Generator().manual_seed(k))
     own = LanguageSentences.of([(side, pairs)])
-    pool = Pool({"de": own, "en": own}, vectors, np.ones(12, dtype=bool), "en", measure, k)
+    every, near = {"de": own, "en": own}, Nearness(measure, k)
+    pool = Pool(every, vectors, np.ones(12, dtype=bool), "en", near)
     nearest, last = pool._ranked(np.arange(12), "de")
     assert nearest.shape == (12, 10)
     assert all(i not in row and len(set(row)) == 10 for i, row in enumerate(nearest.tolist()))

@@ -9,23 +9,30 @@ import torch
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import RaxalignError
+from raxalign.similarity import nearest_neighbors
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
-from raxalign.tasks.vectors.querybank import querybank_nearest
+from raxalign.tasks.vectors.querybank import Nearness, querybank_nearest
 from tests.tasks.outcomes import evaluated, values, write_dataset
 
 COUNT, SIZE = 24, 6
 
 
-def by_numpy(queries, candidates, bank, *, among=False):
-    """The nearest candidate of each query, as the paper has it, β = 20; query i is candidate i
-    where they are `among` them.
+PRINTED = {"measure": "qb_norm", "beta": 20, "k": 10, "alpha": 0.5}
+
+
+def by_numpy(queries, candidates, bank, *, among=False, **options):
+    """The nearest candidate of each query, as the papers have it; query i is candidate i where they
+    are `among` them.
     """
     sides = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, candidates, bank)]
     queries, candidates, bank = (side.astype(np.float64) for side in sides)
     alike, known = queries @ candidates.T, bank @ candidates.T
     if among:
         np.fill_diagonal(alike, -np.inf)
-    normalised = np.exp(20 * alike) / np.exp(20 * known).sum(0)
+    measure, beta, k, alpha = (PRINTED | options).values()
+    if measure == "nnn":
+        return (alike - alpha * np.sort(known, axis=0)[-k:].mean(0)).argmax(1)
+    normalised = np.exp(beta * alike) / np.exp(beta * known).sum(0)
     activated = np.isin(alike.argmax(1), known.argmax(1))
     return np.where(activated, normalised.argmax(1), alike.argmax(1))
 
@@ -36,10 +43,22 @@ def test_the_nearest_by_a_bank_of_queries_are_those_of_the_printed_formulas():
     queries, candidates, bank = (
         (rng.standard_normal((n, SIZE)) + hub).astype(np.float32) for n in (40, 30, 20)
     )
-    found = querybank_nearest(*map(torch.from_numpy, (queries, candidates, bank)))
-    assert found.tolist() == by_numpy(queries, candidates, bank).tolist()
-    plain = (torch.from_numpy(queries) @ torch.from_numpy(candidates).T).argmax(1)
-    assert found.tolist() != plain.tolist()
+    sides, printed = [torch.from_numpy(side) for side in (queries, candidates, bank)], []
+    for more in ({}, {"beta": 4}, {"measure": "nnn", "k": 3, "alpha": 0.75}):
+        measure, beta, k, alpha = (PRINTED | more).values()
+        found = querybank_nearest(*sides, Nearness(measure, k, 1 / beta, alpha))
+        printed.append(by_numpy(queries, candidates, bank, **more).tolist())
+        assert found.tolist() == printed[-1]
+    plain = (sides[0] @ sides[1].T).argmax(1)
+    assert plain.tolist() not in printed
+    assert len({tuple(found) for found in printed}) == 3
+
+
+def test_nnn_with_a_half_and_the_queries_as_the_bank_is_csls():
+    rng = np.random.default_rng(5)
+    queries, candidates = (torch.from_numpy(rng.standard_normal((n, SIZE))) for n in (40, 30))
+    found = querybank_nearest(queries, candidates, queries, Nearness("nnn", 4, 1.0, 0.5))
+    assert torch.equal(found, nearest_neighbors(queries, candidates, measure="csls", k=4)[0])
 
 
 def run(folder, splits=("dev", "data"), **params):
@@ -65,22 +84,24 @@ def run(folder, splits=("dev", "data"), **params):
     return spaces, outcome
 
 
-def test_the_development_side_is_the_bank_and_the_test_side_is_scored(tmp_path):
-    spaces, outcome = run(tmp_path, measure="qb_norm")
+@pytest.mark.parametrize("measure", ["qb_norm", "nnn"])
+def test_the_development_side_is_the_bank_and_the_test_side_is_scored(tmp_path, measure):
+    spaces, outcome = run(tmp_path, measure=measure)
     halves = {lang: (table[:COUNT], table[COUNT:]) for lang, table in spaces.items()}
     (bank, queries), (other_bank, candidates) = halves["de"], halves["en"]
     found = values(outcome, "de-en")
-    ahead = by_numpy(queries, candidates, bank) == np.arange(COUNT)
-    back = by_numpy(candidates, queries, other_bank) == np.arange(COUNT)
+    ahead = by_numpy(queries, candidates, bank, measure=measure) == np.arange(COUNT)
+    back = by_numpy(candidates, queries, other_bank, measure=measure) == np.arange(COUNT)
     assert found["accuracy_to_pivot"] == pytest.approx(ahead.mean())
     assert found["accuracy_from_pivot"] == pytest.approx(back.mean())
     assert {score.split for score in outcome.scores} == {"test"}
 
 
-def test_in_a_mixed_pool_the_bank_has_the_querys_language(tmp_path):
-    spaces, outcome = run(tmp_path, measure="qb_norm", pool="mixed", queries="other")
+@pytest.mark.parametrize("measure", ["qb_norm", "nnn"])
+def test_in_a_mixed_pool_the_bank_has_the_querys_language(tmp_path, measure):
+    spaces, outcome = run(tmp_path, measure=measure, pool="mixed", queries="other")
     pool = np.concatenate([spaces["de"][COUNT:], spaces["en"][COUNT:]])
-    found = by_numpy(pool[:COUNT], pool, spaces["de"][:COUNT], among=True)
+    found = by_numpy(pool[:COUNT], pool, spaces["de"][:COUNT], among=True, measure=measure)
     right = (found == np.arange(COUNT) + COUNT).mean()
     assert values(outcome, "de-en")["accuracy"] == pytest.approx(right)
     assert 0 < right < 1

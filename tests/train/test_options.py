@@ -44,6 +44,7 @@ PLAIN = ("linear", 0.0, (0.9, 0.999), 1e-8, None, 0.1)
 CAO = ("constant", 0.0, (0.9, 0.98), 1e-9, None, 0.1)
 XTREME = ("linear", 0.0, (0.9, 0.999), 1e-8, 1.0, 0.0)
 METHODS = {
+    "awesome_align": XTREME,
     "code_switching": BERT,
     "distillation": ("linear", 0.0, (0.9, 0.999), 1e-6, None, 0.1),
     "finetune": CAO,

@@ -116,12 +116,23 @@ def linked(
     similarities_NST: torch.Tensor, extraction: Extraction, threshold: float
 ) -> torch.Tensor:
     """Return the links (n, S, T): both probabilities of the two pieces exceed the threshold."""
+    of_tgt_NST, of_src_NST = probabilities(similarities_NST, extraction)
+    probable_NST = (of_tgt_NST > threshold) & (of_src_NST > threshold)
+    links_NST: torch.Tensor = probable_NST & (similarities_NST > -torch.inf)
+    return links_NST
+
+
+def probabilities(
+    similarities_NST: torch.Tensor, extraction: Extraction
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the probabilities (n, S, T) of the target's pieces for each of the source's, and those
+    of the source's for each of the target's. Gradient flows. Where a piece is not compared with any
+    other, they mean nothing.
+    """
     way = entmax if extraction == "entmax" else torch.softmax
     low = torch.finfo(similarities_NST.dtype).min / 4
     finite_NST = similarities_NST.clamp(min=low)  # a row without a piece of a word has a sum too
-    probable_NST = (way(finite_NST, 2) > threshold) & (way(finite_NST, 1) > threshold)
-    links_NST: torch.Tensor = probable_NST & (similarities_NST > -torch.inf)
-    return links_NST
+    return way(finite_NST, 2), way(finite_NST, 1)
 
 
 def entmax(scores: torch.Tensor, dim: int) -> torch.Tensor:
@@ -139,8 +150,13 @@ def entmax(scores: torch.Tensor, dim: int) -> torch.Tensor:
     # what is far below the largest one is never in the support; its square would be infinite
     ordered = ordered.clamp(min=-2)
     mean, square = ordered.cumsum(dim) / k, ordered.square().cumsum(dim) / k
-    below = ((1 - k * (square - mean.square())) / k).clamp(min=0).sqrt()
-    thresholds = mean - below
-    support = (thresholds <= ordered).sum(dim, keepdim=True)
-    probabilities: torch.Tensor = (z - thresholds.gather(dim, support - 1)).clamp(min=0).square()
-    return probabilities
+    support = (_threshold(mean, square, k) <= ordered).sum(dim, keepdim=True)
+    # no gradient passes the thresholds of other k, whose roots have none at 0
+    mean, square = (part.gather(dim, support - 1) for part in (mean, square))
+    found = _threshold(mean, square, support.to(z.dtype))
+    return (z - found).clamp(min=0).square()
+
+
+def _threshold(mean: torch.Tensor, square: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """The τ of a support of k values with this mean and mean square."""
+    return mean - ((1 - k * (square - mean.square())) / k).clamp(min=0).sqrt()

@@ -11,6 +11,7 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
+from raxalign.config.params import Parts
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
@@ -64,6 +65,14 @@ def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
         return self.memo[name]
 
     return kept
+
+
+def has_dev(grid: Grid, lang: str) -> bool:
+    """Return whether the corpus of a language has a dev part."""
+    if grid.corpus.split != "files":
+        return grid.corpus.split.dev > 0
+    path = getattr(grid.corpora[lang].params, "path", None)
+    return not isinstance(path, Parts) or path.dev is not None
 
 
 @dataclass

@@ -18,6 +18,7 @@ from raxalign.plan.expansion.data import (
     SharedStages,
     base_precision_of,
     compiles,
+    has_dev,
     precision_of,
     prepared_pieces,
     prepared_rows,
@@ -76,7 +77,16 @@ class TaskStages:
                 rest = ", ".join(lang for lang in asked if lang not in self.grid.sets[lacking[0]])
                 told = f"the set {lacking[0]} leaves {rest} unaligned, and {why}"
             yield Fault(spec.line_of("languages"), f"{key}.languages", told, remedy)
-        unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
+        needs = task.needs()
+        without = [lang for lang in asked if needs.dev and not has_dev(self.grid, lang)]
+        if without:
+            yield Fault(
+                spec.line_of(needs.dev),
+                key,
+                f"{needs.dev} needs the dev part of the corpus, which {', '.join(without)} has not",
+                "raise `split.dev` of the corpus, or name its `dev` file, or choose another value",
+            )
+        unseen_in, largest = needs.unseen_in, max(self.grid.sentences)
         if unseen_in is not None and unseen_in < largest:
             yield Fault(
                 spec.line_of("unseen_in"),

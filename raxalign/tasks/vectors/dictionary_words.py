@@ -15,7 +15,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.lazy import np, torch
 from raxalign.measured import count, share
-from raxalign.similarity import Measure, scaled, scored
+from raxalign.similarity import TEMPERATURE, Measure, scaled, scored
 from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection, with_directions
 
 CHUNK = 1024
@@ -128,6 +128,7 @@ def best_gold_ranks(
     *,
     measure: Measure,
     k: int = 10,
+    temperature: float = TEMPERATURE,
 ) -> Ranks:
     """Rank the best gold candidate of each query, 1 for the nearest; `gold_P2` are pairs (P, 2) of
     a query's number and that of a candidate which is right for it.
@@ -135,7 +136,8 @@ def best_gold_ranks(
     Among g nearer candidates and E of the best gold one's own similarity, m of them gold, the rank
     is g + (E + 1) / (m + 1): the mean over all orders of the tied ones, which with one gold
     candidate is their average rank. Candidates of identical vectors always tie. The neighbourhoods
-    of hubness terms, of `k` vectors, are all queries, those without a gold pair included.
+    of hubness terms, of `k` vectors, are all queries, those without a gold pair included. The
+    `temperature` is that of `inverted_softmax` and `sinkhorn`.
     """
     sides = scaled(queries_QH.float(), candidates_CH.float(), measure)
     candidates, kind = torch.unique(sides.candidates, dim=0, return_inverse=True)
@@ -143,7 +145,7 @@ def best_gold_ranks(
     first = torch.full((len(candidates),), len(kind), device=kind.device).scatter_reduce_(
         0, kind, torch.arange(len(kind), device=kind.device), "amin"
     )
-    terms = sides.terms(candidates, k)
+    terms = sides.terms(candidates, k, temperature)
     gold_P2 = gold_P2[np.argsort(gold_P2[:, 0], kind="stable")]
     parts = []
     for start in range(0, len(queries_QH), ROWS):

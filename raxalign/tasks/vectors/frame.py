@@ -7,15 +7,18 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
+
+from raxalign.config.params import LATER
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
 from raxalign.measured import Measured
 from raxalign.sample import Sample, of_layers
-from raxalign.similarity import NEIGHBORS_ABOUT, measure_about, uses_neighbors
+from raxalign.similarity import MEASURES, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.one_pass import OnePass
@@ -31,9 +34,20 @@ WORD_POOLING = (
     "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
     " `sum`."
 )
-WORD_MEASURE = measure_about("Measure by which the nearest words are found")
-SENTENCE_MEASURE = measure_about("Measure by which the nearest sentences are found")
-NEIGHBORS = NEIGHBORS_ABOUT
+_EVERY = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
+WORD_MEASURE = f"Measure by which the nearest words are found: {_EVERY}."
+SENTENCE_MEASURE = f"Measure by which the nearest sentences are found: {_EVERY}."
+*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if "k" not in idle_options(name))
+NEIGHBORS = (
+    f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
+    " measures have none."
+)
+_TEMPERATURE = (
+    "What similarities are divided by where a measure takes their exponentials; the other measures"
+    " have none."
+)
+Temperature = Annotated[float, LATER, Field(gt=0, description=_TEMPERATURE)]
+"""The option `temperature`, whose default is `TEMPERATURE`."""
 
 _FOLDERS = {"dev": "dev", "test": "data"}
 """Split -> its folder in an artifact of held-out data."""
@@ -69,7 +83,8 @@ def single(layers: str | tuple[str, ...]) -> str:
 
 class VectorTask(Task):
     """A task that compares vectors of each language with those of the pivot, without a training of
-    its own. A subclass has the params `layers`, and `measure` and `k` where it has a measure.
+    its own. A subclass has the params `layers`, and `measure`, `k` and `temperature` where it has a
+    measure.
     """
 
     accepts = frozenset({"transformer", "static"})
@@ -126,8 +141,8 @@ class VectorTask(Task):
         return self.params.identity()
 
     def idle(self) -> set[str]:
-        """Return the params that others' values make idle: `k` without neighbourhoods."""
-        return set() if uses_neighbors(self.resolved()["measure"]) else {"k"}
+        """Return the params that others' values make idle: what the measure does not read."""
+        return idle_options(self.resolved()["measure"])
 
     def canonical(self) -> dict[str, Any]:
         """Return the params without idle ones."""

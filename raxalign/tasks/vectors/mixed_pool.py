@@ -13,10 +13,10 @@ from typing import Any
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.lazy import np, torch
-from raxalign.similarity import Measure, Terms, scaled, scored, softmax_terms
+from raxalign.similarity import Terms, scaled, scored, softmax_terms, transport_terms
 from raxalign.similarity.measures import Scaled
 from raxalign.tasks.vectors.pairs import SentencePairs
-from raxalign.tasks.vectors.querybank import Querybank, QuerybankMeasure, no_bank
+from raxalign.tasks.vectors.querybank import Nearness, Querybank, no_bank
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 NEAREST = 10
@@ -61,19 +61,18 @@ class LanguageSentences:
 @dataclass(frozen=True)
 class Pool:
     """The sentences of several languages as candidates, each language's after another's, with their
-    vectors (C, H); `read` (C,) marks those that have one. `pivot` is the pivot's code. `measure`
-    with its `k` says what is near; in hubness terms the other side of a candidate is the rest of
-    the pool.
+    vectors (C, H); `read` (C,) marks those that have one. `pivot` is the pivot's code. `near` says
+    what is near; in hubness terms the other side of a candidate is the rest of the pool.
     """
 
     sentences: Mapping[str, LanguageSentences]
     vectors: torch.Tensor
     read: Bools
     pivot: str
-    measure: Measure | QuerybankMeasure
-    k: int
+    near: Nearness
     bank: Pool | None = None
-    """The pool of the development side, whose sentences are the bank of queries of `qb_norm`."""
+    """The pool of the development side, whose sentences are the bank of queries, if there is one.
+    """
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -83,9 +82,9 @@ class Pool:
     @cached_property
     def _sides(self) -> tuple[Scaled, Terms]:
         """What all searches multiply, and what scores take besides products."""
-        measure = "cosine" if self.measure == "qb_norm" else self.measure
+        measure: Any = "cosine" if self.near.has_bank else self.near.measure
         sides = scaled(self.vectors, self.vectors, measure)
-        return sides, _terms(sides, self.k)
+        return sides, _terms(sides, self.near)
 
     def of_language(self, lang: str) -> torch.Tensor:
         """Return the vectors of a language (S, H)."""
@@ -140,7 +139,9 @@ class Pool:
         rank (Q,) of the last of its translations; that of the whole pool where one is not read.
         """
         (sides, terms), count, device = self._sides, len(self.read) - 1, self.vectors.device
-        bank = Querybank.of(self.bank.of_language(lang), self.vectors) if self.bank else None
+        bank = None
+        if self.bank is not None:
+            bank = Querybank.of(self.bank.of_language(lang), self.vectors, self.near)
         nearest = [np.empty((0, min(NEAREST, count)), dtype=np.int64)]
         last = [np.empty(0, dtype=np.float64)]
         for places in torch.split(torch.from_numpy(queries).to(device), _ROWS):
@@ -166,13 +167,14 @@ def mixed_pools(
     sides: Mapping[str, Mapping[str, SentencePairs]],
     pivot: str,
     how: SentenceReading,
-    measure: tuple[Measure | QuerybankMeasure, int],
+    near: Nearness,
 ) -> Iterator[tuple[str, str, SentencePairs, Pool]]:
     """Yield (split, language, its pairs, the pool) of the `sides`: the pairs of each language, by
-    split. `measure` has the number of neighbours of its hubness term.
+    split.
 
-    The pool differs by language where the pivot's vectors do. With `qb_norm` the development side
-    is the bank of the other one, and is not searched. Raises `RaxalignError` where there is none.
+    The pool differs by language where the pivot's vectors do. For a measure with a bank the
+    development side is that of the other one, and is not searched. Raises `RaxalignError` where
+    there is none.
     """
     one_pivot = not any(transform.toward for transform in aligned.transforms)
     banks: dict[str, Pool] = {}
@@ -191,30 +193,32 @@ def mixed_pools(
                 vectors, read = zip(*found.values(), last, strict=True)
                 every = {**sentences, pivot: of_pivot}
                 bank = banks.get(lang)
-                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, *measure, bank)
-            if measure[0] != "qb_norm":
+                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, near, bank)
+            if not near.has_bank:
                 yield split, lang, own, pool
             elif split == "dev":
                 banks[lang] = pool
             elif lang in banks:
                 yield split, lang, own, pool
             else:
-                raise no_bank(lang)
+                raise no_bank(lang, near.measure)
 
 
-def _terms(sides: Scaled, k: int) -> Terms:
+def _terms(sides: Scaled, near: Nearness) -> Terms:
     """What scores take besides products; a candidate is not among its own neighbours."""
-    penalty = sides.definition.penalty
+    penalty, count = sides.definition.penalty, len(sides.candidates)
     if penalty in ("none", "square"):
-        return sides.terms(sides.candidates, k)
-    count, found = len(sides.candidates), []
-    for places in torch.split(torch.arange(count, device=sides.crowd.device), _ROWS):
-        near_BC = _without_itself(sides.candidates[places] @ sides.crowd.T, places)
-        if penalty == "softmax":
-            found.append(softmax_terms(near_BC))
-        else:
-            found.append(near_BC.topk(min(k, count - 1)).values.mean(1))
-    of_all = torch.cat(found)
+        return sides.terms(sides.candidates, near.k)
+
+    def blocks() -> Iterator[torch.Tensor]:
+        for places in torch.split(torch.arange(count, device=sides.crowd.device), _ROWS):
+            yield _without_itself(sides.candidates[places] @ sides.crowd.T, places)
+
+    if penalty == "sinkhorn":
+        return Terms(2 * transport_terms(blocks, near.temperature))
+    if penalty == "softmax":
+        return Terms(torch.cat([softmax_terms(block, near.temperature) for block in blocks()]))
+    of_all = torch.cat([b.topk(min(near.k, count - 1)).values.mean(1) for b in blocks()])
     return Terms(of_all, of_all if penalty == "margin" else None)
 
 

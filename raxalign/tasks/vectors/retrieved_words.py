@@ -10,7 +10,7 @@ from raxalign.arrays import Bools, Ints
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
-from raxalign.similarity import Measure, nearest_neighbors
+from raxalign.similarity import TEMPERATURE, Measure, nearest_neighbors
 from raxalign.tasks.vectors.directions import (
     DIRECTIONS,
     SearchDirection,
@@ -32,6 +32,7 @@ def search(
     *,
     measure: Measure,
     k: int,
+    temperature: float = TEMPERATURE,
 ) -> FoundWords:
     """Find the nearest neighbour of every word of two pools in the other pool; return the answers
     for the pairs whose words are both in their pools. The pools say which source words and which
@@ -46,7 +47,7 @@ def search(
             side[torch.from_numpy(numbers).to(side.device)]
             for side, numbers in zip(vectors, words, strict=True)
         )
-        nearest = nearest_neighbors(src, tgt, measure=measure, k=k)
+        nearest = nearest_neighbors(src, tgt, measure=measure, k=k, temperature=temperature)
         queries = (pairs.src_word, *words), (pairs.tgt_word, *words[::-1])
         for direction, answers, (linked, own, others) in zip(
             DIRECTIONS, nearest, queries, strict=True

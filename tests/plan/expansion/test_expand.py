@@ -110,6 +110,37 @@ def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(t
     }
 
 
+@pytest.mark.parametrize(
+    ("corpus", "there"),
+    [
+        ("split: {test: 30, dev: 30}", True),
+        ("split: {test: 30, dev: 0}", False),
+        ("path: {train: a.tsv, dev: d.tsv, test: b.tsv}\n  split: files", True),
+        ("path: {train: a.tsv, test: b.tsv}\n  split: files", False),
+    ],
+)
+def test_a_measure_with_a_bank_of_queries_is_refused_where_the_corpus_has_no_dev_part(
+    tmp_path, corpus, there
+):
+    for name in "abd":
+        (tmp_path / f"{name}.tsv").write_text("en\tde\nhouse\tHaus\n", encoding="utf-8")
+    tasks = ("sentence_retrieval:", "  measure: nnn", "plain: {kind: sentence_retrieval}")
+    path = write_grid(tmp_path, languages="{each: [de]}", tasks=tasks)
+    text = path.read_text(encoding="utf-8").replace("split: {test: 30, dev: 30}", corpus)
+    if "path:" in corpus:
+        text = text.replace("source: phrasebook\n  size: 400", "source: tsv")
+    path.write_text(text, encoding="utf-8")
+    if there:
+        assert expand(load(path)).trials
+        return
+    with pytest.raises(GridError) as told:
+        expand(load(path))
+    (fault,) = told.value.faults
+    assert text.splitlines()[fault.line - 1].strip() == "measure: nnn"
+    assert fault.problem == "measure: nnn needs the dev part of the corpus, which de has not"
+    assert fault.remedy.startswith("raise `split.dev` of the corpus, or name its `dev` file")
+
+
 def training_inputs(plan):
     """The held-out sets that each training text is kept apart from, besides its own."""
     return {
