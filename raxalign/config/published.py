@@ -50,15 +50,15 @@ class Rule(_Frozen):
 
     Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or
     `metrics`, `task_params`, `params`, `encoder` and `not_encoder` (parts of its label); none of
-    `not_params` may. In a grid without any encoder of the publication, another one stands in for
-    an `encoder` that is of the publication, with a note. Should hold, or else the cell has a note: `sentences`, `prefers` (method's
-    params), `expects` (task's params; of several tasks the one most like them is taken). Of a
-    method's or task's param, null means that there is none of that name; `freeze.blocks` is a part
-    of one. Scores over layers and weights (token translation) are named by `stem`, `layer` and
-    `alpha`, and those of single layers by `stem` and `layer` (`alpha: 0`); `best_of` takes the
-    best of a stem, and `show` what of it is shown. `per_language` names a numeric param of the method
-    that is chosen for each column by its dev value, among the grid's values that the rule
-    allows; `show: alpha` then shows the chosen one.
+    `not_params` may. In a grid without any encoder of the publication, another one stands in for an
+    `encoder` that is of the publication, with a note. Should hold, or else the cell has a note:
+    `sentences`, `prefers` (method's params), `expects` (task's params; of several tasks the one
+    most like them is taken). Of a method's or task's param, null means that there is none of that
+    name; `freeze.blocks` is a part of one. Scores over layers and weights (token translation) are
+    named by `stem`, `layer` and `alpha`, and those of single layers by `stem` and `layer`;
+    `best_of` takes the best of a stem, and `show` what of it is shown. `per_language` names a
+    numeric param of the method that is chosen for each column by its dev value, among the grid's
+    values that the rule allows; `show: alpha` then shows the chosen one.
     """
 
     task: tuple[str, ...] | None = None
