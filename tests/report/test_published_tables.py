@@ -194,7 +194,7 @@ FROZEN += [
     row(value, **ALIGN | {"params": {"freeze": {"blocks": half, "embeddings": False}}})
     for value, half in ((0.2, "lower"), (0.3, "upper"))
 ]
-MEXA: dict[str, Any] = BARE | {"task": "representation", "task_params": {}, "lang": "fr"}
+MEXA: dict[str, Any] = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
 BY_LAYER = [row(0.9, **MEXA | {"metric": "layer2_cka"})]
 BY_LAYER += [
     row(value, **MEXA | {"metric": f"layer{layer}_mexa"})
@@ -230,7 +230,7 @@ POS, ENCODERS = "bakos2025/pos_mbert", ("mbert", "distilmbert", "xlmr")
         (FROZEN, POS, ("fast-align", "front-frozen"), "de", ("20.0", "89.2")),
         (FROZEN, POS, ("fast-align", "back-frozen"), "de", ("30.0", "89.5")),
         (FROZEN, POS, ("dictionary", "back-frozen"), "de", ("89.8", "")),
-        (BY_LAYER, "kargaran2024/bible", ("gemma-7b", ""), "fr", ("60.0", "91.3")),
+        (BY_LAYER, "kargaran2024/bible", ("gemma-7b", ""), "fr-en", ("60.0", "91.3")),
         (TWO_TASKS, "cao2020/retrieval", ("fasttext-sentence", CONTEXTUAL), "de-en", ("40.0",)),
     ],
 )

@@ -258,7 +258,8 @@ class TableMaker:
         unit = unit.replace("percent", "in percent").replace("f1", "F1")
         split = _SETS[table.split] if table.match and not table.counts else ""
         words = capitalized(" ".join(part for part in (unit, split) if part))
-        facts = "; ".join(fact for fact in (table.url, table.licence) if fact)
+        licence = f"licence: {table.licence}" if table.licence else ""
+        facts = "; ".join(fact for fact in (table.url, licence) if fact)
         source = f"{table.source} ({facts})" if facts else table.source
         caption = [f"{self.publication.short}, {source}.", words and f"{words}.", *whole]
         columns = tuple(
