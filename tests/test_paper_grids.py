@@ -211,7 +211,6 @@ def hold(params: Any, wanted: Any) -> bool:
     """All options as wanted, or one of those listed; one that is not there counts as false."""
     return all(
         (given(params, option) or False) in (value if isinstance(value, tuple) else (value,))
-        or (value is None and given(params, option) is None)
         for option, value in wanted.items()
     )
 

@@ -188,8 +188,12 @@ FINETUNE, LAYERS = ("finetune", "zero-shot"), "finetune-last-6-layers"
 CAO, MORE, MDS = "cao2020/xnli_methods", "cao2020/xnli_more_languages", "liu2020/xnli_mds"
 ABLATION, UNSWITCHED = "pan2021/xnli_ablation", "ppa-without-code-switching/250k"
 TRAINED, CONTEXTUAL = "translate-train", "contextual"
+FREE: dict[str, Any] = {"freeze": "none"}
 ALIGN: dict[str, Any] = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
-FROZEN = [row(0.1, **ALIGN | {"params": {}})]
+DURING = {"freeze": "none", "with_task": {"task": "pos", "schedule": "joint"}}
+FROZEN = [
+    row(value, **ALIGN | {"params": params}) for value, params in ((0.4, DURING), (0.1, FREE))
+]
 FROZEN += [
     row(value, **ALIGN | {"params": {"freeze": {"blocks": half, "embeddings": False}}})
     for value, half in ((0.2, "lower"), (0.3, "upper"))

@@ -187,7 +187,7 @@ def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
     if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
         return False
     return _hold(cell.params, rule.params) and not any(
-        _is(cell.params.get(name), value) for name, value in rule.not_params.items()
+        _is(given(cell.params, name), value) for name, value in rule.not_params.items()
     )
 
 
