@@ -16,14 +16,14 @@ from ruamel.yaml import YAML
 
 from raxalign.config.grid import Grid, load
 from raxalign.config.published import Rule, read
-from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
-from raxalign.report.published.matching import differing
+from raxalign.report.published.matching import differing, given
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
@@ -52,9 +52,25 @@ COMMIT = "c" * 40
 BERT = {
     "hub:bert-base-multilingual-cased": COMMIT,
     f"depth:bert-base-multilingual-cased@{COMMIT}": "12",
-    "hub:xlm-roberta-base": COMMIT,
-    f"depth:xlm-roberta-base@{COMMIT}": "12",
 }
+DEPTHS = {
+    "xlm-roberta-base": 12,
+    "distilbert-base-multilingual-cased": 6,
+    "xlm-roberta-large": 24,
+    "meta-llama/Meta-Llama-3-8B-Instruct": 32,
+    "Qwen/Qwen2.5-7B-Instruct": 28,
+    "google/gemma-2-9b": 42,
+    "google/gemma-7b": 28,
+    "meta-llama/Llama-3.1-8B": 32,
+    "meta-llama/Meta-Llama-3-8B": 32,
+    "meta-llama/Llama-2-7b-hf": 32,
+    "huggyllama/llama-7b": 32,
+    "mistralai/Mistral-7B-v0.3": 32,
+    "allenai/OLMo-7B-hf": 32,
+}
+for number, (encoder, depth) in enumerate(DEPTHS.items()):
+    commit = f"{number:040x}"  # of its own: an encoder is known by its commit
+    BERT |= {f"hub:{encoder}": commit, f"depth:{encoder}@{commit}": str(depth)}
 # languages, sizes of the training sets, seeds: as the papers have them
 PAPERS = {
     "cao2020": ("bg de el es fr", (10_000, 50_000, 250_000), 5),
@@ -65,6 +81,17 @@ PAPERS = {
     "liu2020-translation": ("de fr ur sw zh el", (10_000,), 1),
     "liu2020-static": ("de es ar bg el fr hi ru sw th tr ur vi zh", (1_000_000,), 1),
     "weam2021": ("es de zh", (250_000, 1_900_000), 5),
+    "gaschi2023": ("ar es fr ru zh", (80_000,), 5),
+    "alignfreeze": (
+        "af ar bg ca cs da de el es fa fi fr he hi hu it ja ko lt lv no pl pt ro ru sk sl sv ta th"
+        " tr uk vi zh",
+        (1_000,),
+        5,
+    ),
+    "midalign": ("cy hi sw tl tr", (5_000,), 3),
+    "xtreme": ("ar de el es ru tr", (50_000,), 3),
+    "awesome_align": ("de fr ja ro zh", (200_000,), 3),
+    "mexa": ("fr it nl pt ru uk", (1_000,), 1),
 }
 # the tables that each grid measures, all their rows with a rule
 TABLES = [
@@ -81,11 +108,20 @@ TABLES = [
     ("pan2021", "pan2021", "xnli_ablation"),
     ("weam2021", "weam2021", "mlqa"),
     ("weam2021", "weam2021", "xnli"),
+    *(
+        ("alignfreeze", "bakos2025", f"{task}_{encoder}")
+        for task in ("pos", "xnli", "xquad")
+        for encoder in ("mbert", "distilmbert", "xlmr")
+    ),
+    ("xtreme", "hu2020", "xquad"),
+    ("awesome_align", "dou2021", "aer"),
 ]
 SMALL_BERT = {"kind": "scratch", "layers": 2, "hidden_size": 16, "heads": 2, "intermediate": 32}
 SMALL_BERT |= {"vocab_size": 300, "steps": 5, "batch_size": 8}
 SMALL_STATIC = {"dimension": 8, "min_count": 1, "epochs": 1}
-METHOD = {"batch_size": 16, "epochs": 1, "queue_size": 16, "learning_rate": 1e-3}
+METHOD = {"batch_size": 16, "epochs": 1, "queue_size": 16, "learning_rate": 1e-3, "steps": 2}
+# tasks that the phrasebook has rows for, in place of others with the same model
+OF_PHRASEBOOK = {"spans": "mlqa", "massive_slots": "slots"}
 TASK = {"epochs": 1, "batch_size": 16, "unseen_in": 40, "warmup": 0.1}
 
 
@@ -174,7 +210,7 @@ def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
 def hold(params: Any, wanted: Any) -> bool:
     """All options as wanted, or one of those listed; one that is not there counts as false."""
     return all(
-        params.get(option, False) in (value if isinstance(value, tuple) else (value,))
+        (given(params, option) or False) in (value if isinstance(value, tuple) else (value,))
         for option, value in wanted.items()
     )
 
@@ -350,6 +386,7 @@ def small_copy(path: Path, folder: Path) -> Path:
     kept["encoder"] = list({str(encoder): encoder for encoder in kept["encoder"]}.values())
     for lang in ("de", "el"):
         _write_dictionary(folder / f"{lang}-en.txt", lang)
+        _write_gold(folder / f"{lang}-en", lang)
     text = io.StringIO()
     YAML().dump(kept, text)
     small = folder / path.name
@@ -382,21 +419,40 @@ def _small_method(params: dict[str, Any]) -> dict[str, Any]:
 
 def _small_task(name: str, params: dict[str, Any]) -> dict[str, Any]:
     kind = params.get("kind", name)
-    kept = params.keys() - {"languages", "max_length", "data"}
+    if kind in OF_PHRASEBOOK:
+        kind = OF_PHRASEBOOK[kind]
+        params = {**params, "kind": kind}
+    kept = params.keys() - {"languages", "max_length", "data", "preset"}
     small = {key: TASK.get(key, value) for key, value in params.items() if key in kept}
     small |= {"layers": "1-2", "alpha": [1.0]} if kind == "token_translation" else {}
     small |= {"dictionary": "{lang}-{pivot}.txt"} if "dictionary" in params else {}
-    if "data" in params and kind != "token_translation":
+    if kind == "word_alignment":
+        paths = {"text": "{lang}-{pivot}.src-tgt", "links": "{lang}-{pivot}.gold"}
+        small |= {"data": {"test": paths}, "layers": 1}
+    elif "data" in params and kind not in ("token_translation", "sentence_retrieval"):
         sizes = {"train": 48, "dev": 16, "test": 16}
         small |= {"data": "phrasebook", "phrasebook": sizes, "epochs": 1, "batch_size": 16}
     small |= {"hidden": 8} if kind in ("ner", "slots") else {}
+    small |= {"layers": "last"} if kind in ("slots", "sentence_retrieval") else {}
     return small
 
 
+def _phrases(folder: Path, lang: str) -> list[SentencePair]:
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=60))
+    return list(corpus.read(lang, "en", CorpusInputs({}, folder)))
+
+
+def _write_gold(path: Path, lang: str) -> None:
+    """Links of the phrasebook as a gold standard has them, counted from 1."""
+    rows = _phrases(path.parent, lang)[:10]
+    text = (f"{' '.join(p.source_words)} ||| {' '.join(p.target_words)}\n" for p in rows)
+    links = (" ".join(f"{i + 1}-{k + 1}" for i, k in p.links or ()) + "\n" for p in rows)
+    path.with_suffix(".src-tgt").write_text("".join(text), encoding="utf-8")
+    path.with_suffix(".gold").write_text("".join(links), encoding="utf-8")
+
+
 def _write_dictionary(path: Path, lang: str) -> None:
-    pairs = PhrasebookCorpus(PhrasebookCorpus.Params(size=60)).read(
-        lang, "en", CorpusInputs({}, path.parent)
-    )
+    pairs = _phrases(path.parent, lang)
     entries = {(p.source_words[i], p.target_words[k]) for p in pairs for i, k in p.links or ()}
     path.write_text(
         "".join(f"{a} {b}\n" for a, b in sorted(entries) if " " not in a + b), encoding="utf-8"

@@ -4,7 +4,8 @@ The package's own files are `raxalign/published/<name>.yaml`. A grid names them,
 points of the group ``raxalign.published`` (whose value is the package that holds
 ``<name>.yaml``), and files of the user's own by their paths.
 
-A table has `source` (its number in the paper), `title`, `split`, `unit`, `columns`, `rows` (label
+A table has `source` (its number in the paper, or where else it stands), `url` and `licence` where
+the figures were read from elsewhere, `title`, `split`, `unit`, `columns`, `rows` (label
 -> `values` in the order of the columns; null is a cell that the paper leaves empty, a list is one
 value for each of the rule's `metrics`) and `notes` on itself or on one cell. Rules choose the
 results that are shown next to a figure: the table's `match`, the column's (`where`; a column
@@ -49,13 +50,15 @@ class Rule(_Frozen):
 
     Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or
     `metrics`, `task_params`, `params`, `encoder` and `not_encoder` (parts of its label); none of
-    `not_params` may. Should hold, or else the cell has a note: `sentences`, `prefers` (method's
-    params), `expects` (task's params; of several tasks the one most like them is taken). Of a
-    method's or task's param, null means that there is none of that name. Scores over layers and
-    weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best
-    of a stem, and `show` what of it is shown. `per_language` names a numeric param of the method
-    that is chosen for each column by its dev value, among the grid's values that the rule
-    allows; `show: alpha` then shows the chosen one.
+    `not_params` may. In a grid without any encoder of the publication, another one stands in for an
+    `encoder` that is of the publication, with a note. Should hold, or else the cell has a note:
+    `sentences`, `prefers` (method's params), `expects` (task's params; of several tasks the one
+    most like them is taken). Of a method's or task's param, null means that there is none of that
+    name; `freeze.blocks` is a part of one. Scores over layers and weights (token translation) are
+    named by `stem`, `layer` and `alpha`, and those of single layers by `stem` and `layer`;
+    `best_of` takes the best of a stem, and `show` what of it is shown. `per_language` names a
+    numeric param of the method that is chosen for each column by its dev value, among the grid's
+    values that the rule allows; `show: alpha` then shows the chosen one.
     """
 
     task: tuple[str, ...] | None = None
@@ -122,6 +125,8 @@ class PublishedTable(_Frozen):
 
     source: str
     title: str
+    url: str | None = None
+    licence: str | None = None
     split: Literal["dev", "test"] = "test"
     unit: str | None = None
     columns: tuple[str, ...]

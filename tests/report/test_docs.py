@@ -161,7 +161,7 @@ def items(short: str) -> dict[str, Item]:
         if line.startswith("|"):
             name, _, grid, section, told = (cell.strip() for cell in line.strip("|").split("|"))
             found[name] = Item(name, tuple(CODE.findall(grid)), tuple(CODE.findall(section)), told)
-    return {name: item for name, item in found.items() if re.fullmatch(r"[TFA][.]?\d+", name)}
+    return {name: item for name, item in found.items() if name.strip("-") not in ("", "item")}
 
 
 def measured(table: PublishedTable) -> bool:
@@ -193,7 +193,10 @@ def test_grids_and_sections_on_the_page_exist_and_what_has_none_says_why() -> No
     for item in rows:
         assert {*item.sections} <= {*catalog("sections")}, item.name
         assert item.grids or item.told, f"{item.name}: the page does not say why"
-    papers = {f"grids/{path.name}" for path in (ROOT / "grids").glob("*20[0-9][0-9]*.yaml")}
+    grids = {path.name: load(path) for path in (ROOT / "grids").glob("*.yaml")}
+    of_papers = (name for name, grid in grids.items() if grid.published or "20" in name)
+    papers = {f"grids/{name}" for name in of_papers}
+    papers -= {"grids/paper.yaml", "grids/report-demo.yaml"}  # they show tables of several papers
     assert {grid for item in rows for grid in item.grids} == papers
 
 

@@ -104,6 +104,19 @@ def test_a_cell_has_mean_interval_mark_published_figure_and_difference() -> None
     assert (record["low"], record["high"]) == pytest.approx((69.5, 74.49))
 
 
+def test_another_encoder_stands_in_where_the_grid_has_none_of_the_paper_s_and_is_named() -> None:
+    found = [row(0.7, **ALIGN | {"method": "none", "params": {}, "encoder": "small"})]
+    place = ("fine-tuning", "de", "not-realigned")
+    for label, paper in (("mbert", "bert"), ("distilmbert", "distilbert")):
+        table = table_of(found, f"pos_{label}", "bakos2025")
+        assert entry_of(table, *place).text == "70.0"
+        assert f"Measured on small (published: {paper}-base-multilingual-cased)." in told(table)
+        assert "tables.ipynb (https://github.com/posos-tech/" in table.caption
+    other = found[0] | {"encoder": "distilbert-base-multilingual-cased", "trial": "u"}
+    shown = (table_of([*found, other], f"pos_{label}", "bakos2025") for label in ENCODERS)
+    assert [entry_of(table, *place).text for table in shown] == ["not run", "70.0", "not run"]
+
+
 def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mean() -> None:
     found = results([row(0.7, lang="de"), row(0.8, lang="fr"), row(0.9, lang="en")])
     (cell,) = found.cells
@@ -175,6 +188,23 @@ FINETUNE, LAYERS = ("finetune", "zero-shot"), "finetune-last-6-layers"
 CAO, MORE, MDS = "cao2020/xnli_methods", "cao2020/xnli_more_languages", "liu2020/xnli_mds"
 ABLATION, UNSWITCHED = "pan2021/xnli_ablation", "ppa-without-code-switching/250k"
 TRAINED, CONTEXTUAL = "translate-train", "contextual"
+FREE: dict[str, Any] = {"freeze": "none"}
+ALIGN: dict[str, Any] = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
+DURING = {"freeze": "none", "with_task": {"task": "pos", "schedule": "joint"}}
+FROZEN = [
+    row(value, **ALIGN | {"params": params}) for value, params in ((0.4, DURING), (0.1, FREE))
+]
+FROZEN += [
+    row(value, **ALIGN | {"params": {"freeze": {"blocks": half, "embeddings": False}}})
+    for value, half in ((0.2, "lower"), (0.3, "upper"))
+]
+MEXA: dict[str, Any] = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
+BY_LAYER = [row(0.9, **MEXA | {"metric": "layer2_cka"})]
+BY_LAYER += [
+    row(value, **MEXA | {"metric": f"layer{layer}_mexa"})
+    for layer, value in enumerate((0.2, 0.6, 0.4))
+]
+POS, ENCODERS = "bakos2025/pos_mbert", ("mbert", "distilmbert", "xlmr")
 
 
 @pytest.mark.parametrize(
@@ -200,6 +230,11 @@ TRAINED, CONTEXTUAL = "translate-train", "contextual"
         (SWITCHED, ABLATION, (UNSWITCHED, TRAINED), "de", ("60.0",)),
         (SWITCHED, "pan2021/xnli", ("base", TRAINED), "de", ("50.0",)),
         (TWO_TASKS, "cao2020/retrieval", ("base", CONTEXTUAL), "de-en", ("20.0",)),
+        (FROZEN, POS, ("fast-align", "realigned"), "de", ("10.0", "89.7")),
+        (FROZEN, POS, ("fast-align", "front-frozen"), "de", ("20.0", "89.2")),
+        (FROZEN, POS, ("fast-align", "back-frozen"), "de", ("30.0", "89.5")),
+        (FROZEN, POS, ("dictionary", "back-frozen"), "de", ("89.8", "")),
+        (BY_LAYER, "kargaran2024/bible", ("gemma-7b", ""), "fr-en", ("60.0", "91.3")),
         (TWO_TASKS, "cao2020/retrieval", ("fasttext-sentence", CONTEXTUAL), "de-en", ("40.0",)),
     ],
 )

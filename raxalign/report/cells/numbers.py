@@ -16,12 +16,14 @@ UNDECLARED = (
     " it): its values are shown as they are, and not compared"
 )
 _UNITS: dict[str | None, tuple[float, int]] = {
-    "accuracy_percent": (100, 1),
+    **dict.fromkeys(("accuracy_percent", "percent"), (100, 1)),
     "f1_percent": (100, 1),
     "em_and_f1_percent": (100, 1),
     "bleu": (100, 2),
     "accuracy_fraction": (1, 2),
     "rate": (1, 3),
+    "correlation": (1, 2),
+    "points": (100, 1),
     "weight": (1, 1),
     **dict.fromkeys(("layer", "sentences", "sentence_pairs", "tokens"), (1, 0)),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,6 +18,7 @@ from raxalign.report.cells.results import Results, why_untouched
 from raxalign.tasks.translation.counts import shift_point
 
 _FILES = "local files"
+_LAYER = re.compile(r"layer(\d+)_(\w+)")
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,14 @@ class RowMatch:
     chosen: str = ""
 
 
-def match_row(results: Results, table: PublishedTable, row: str) -> RowMatch | None:
+def match_row(
+    results: Results, table: PublishedTable, row: str, encoders: Sequence[str] = ()
+) -> RowMatch | None:
     """Return the cell for a row: of those for which all that must hold holds, one with the fewest
-    differences, then the best on dev.
+    differences, then the best on dev. `encoders` are those of the publication.
     """
     rules = [
-        rule
+        stand_in(results, rule, encoders)
         for column in table.columns
         if column not in table.means and (rule := table.rule(row, column)) is not None
     ]
@@ -66,6 +70,16 @@ def match_row(results: Results, table: PublishedTable, row: str) -> RowMatch | N
     return RowMatch(best, tuple(differences[id(best)]), how)
 
 
+def stand_in(results: Results, rule: Rule, encoders: Sequence[str]) -> Rule:
+    """Return a rule without its encoder, where that is one of the publication's and the grid has
+    none of these: any encoder then stands in for it.
+    """
+    named = rule.encoder is not None and {*rule.encoder} <= {*encoders}
+    if named and all(_differs(cell, encoders) for cell in results.cells):
+        return rule.model_copy(update={"encoder": None, "not_encoder": None})
+    return rule
+
+
 def untouched(results: Results, rule: Rule) -> str | None:
     """Return why what a rule means is not run: its task is untouched; else None."""
     tasks = [task for task in results.tasks if _is_task(results, task, rule)]
@@ -91,7 +105,7 @@ def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[in
     own, points = respelled(rule.lang or "", results.plan.languages), {}
     for name in cell.values:
         task, lang, metric, where = name
-        point = shift_point(metric) if (where, lang) == (split, own) else None
+        point = _point(metric) if (where, lang) == (split, own) else None
         stem = rule.best_of or rule.stem
         if point is not None and point[2] == stem and _is_task(results, task, rule):
             points[point[:2]] = name
@@ -101,21 +115,47 @@ def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[in
 def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return what is not as wanted, in words; what has no such option does not differ."""
     return [
-        f"{name}: {_shown(have[name])} (published: {_shown(value)})"
+        f"{name}: {_shown(given(have, name))} (published: {_shown(value)})"
         for name, value in wanted.items()
-        if name in have and not _is(have[name], value)
+        if name.partition(".")[0] in have and not _is(given(have, name), value)
     ]
 
 
-def encoder_differs(publication: Publication, cell: Cell) -> bool:
-    """Return whether a cell's encoder is another than the paper's."""
-    return not any(label in cell.encoder for label in publication.encoder)
+def given(have: Mapping[str, Any], name: str) -> Any:
+    """Return the value of an option, or a part of one that is a mapping (`freeze.blocks`).
+
+    >>> given({"freeze": {"blocks": "lower"}}, "freeze.blocks"), given({}, "freeze")
+    ('lower', None)
+    """
+    whole, _, part = name.partition(".")
+    value = have.get(whole)
+    if not part:
+        return value
+    return value.get(part) if isinstance(value, Mapping) else None
+
+
+def other_encoder(publication: Publication, rule: Rule | None, cell: Cell) -> str | None:
+    """Return the encoder that was published, where a cell's is another; None where it is not."""
+    labels = publication.encoder
+    if rule is not None and rule.encoder is not None and {*rule.encoder} <= {*labels}:
+        labels = rule.encoder
+    return labels[0] if _differs(cell, labels) else None
 
 
 def choices(results: Results, cell: Cell, rule: Rule) -> list[Cell]:
     """The cells that fit a rule and differ in nothing but the param that is chosen."""
     there = results.line(cell, rule.per_language or "")
     return [other for other in there if _fits(results, other, rule)]
+
+
+def _differs(cell: Cell, labels: Sequence[str]) -> bool:
+    return not any(label in cell.encoder for label in labels)
+
+
+def _point(metric: str) -> tuple[int, float, str] | None:
+    """The layer, weight and stem of a score of a shift, or of a layer, which has no weight."""
+    found = _LAYER.fullmatch(metric)
+    return shift_point(metric) or ((int(found[1]), 0.0, found[2]) if found else None)
 
 
 def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
@@ -147,14 +187,14 @@ def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
     if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
         return False
     return _hold(cell.params, rule.params) and not any(
-        _is(cell.params.get(name), value) for name, value in rule.not_params.items()
+        _is(given(cell.params, name), value) for name, value in rule.not_params.items()
     )
 
 
 def _hold(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """An option that is not there counts as null, and as false."""
     return all(
-        _is(have.get(name), value) or (name not in have and value is False)
+        _is(given(have, name), value) or (name not in have and value is False)
         for name, value in wanted.items()
     )
 

@@ -20,9 +20,10 @@ from raxalign.report.published.matching import (
     RowMatch,
     choices,
     differing,
-    encoder_differs,
     find,
     match_row,
+    other_encoder,
+    stand_in,
     sweep,
     untouched,
 )
@@ -257,7 +258,10 @@ class TableMaker:
         unit = unit.replace("percent", "in percent").replace("f1", "F1")
         split = _SETS[table.split] if table.match and not table.counts else ""
         words = capitalized(" ".join(part for part in (unit, split) if part))
-        caption = [f"{self.publication.short}, {table.source}.", words and f"{words}.", *whole]
+        licence = f"licence: {table.licence}" if table.licence else ""
+        facts = "; ".join(fact for fact in (table.url, licence) if fact)
+        source = f"{table.source} ({facts})" if facts else table.source
+        caption = [f"{self.publication.short}, {source}.", words and f"{words}.", *whole]
         columns = tuple(
             f"{column} {_SHORT.get(part, part)}" if part else column
             for column in table.columns
@@ -275,7 +279,8 @@ class TableMaker:
         return with_notes(made, self.notes.texts)
 
     def _line(self, label: str) -> Line:
-        match, printed = match_row(self.results, self.table, label), self.table.rows[label]
+        match = match_row(self.results, self.table, label, self.publication.encoder)
+        printed = self.table.rows[label]
         fill = self.measure(match.cell) if self.measure is not None and match is not None else None
         notes = self.notes.numbers(self._row_notes(label, match, fill))
         numbers = [number for value in printed.values for number in figures_of(value)]
@@ -310,8 +315,8 @@ class TableMaker:
         if wanted is not None and size is not None and size != wanted:
             scale = "Scale reduced" if size < wanted else "Scale"
             yield f"{scale}: {size:,} sentence pairs per language (published: {wanted:,})."
-        if encoder_differs(self.publication, match.cell):
-            encoder = self.publication.encoder[0]
+        whole = next((self.table.rule(row, column) for column in self.table.columns), None)
+        if encoder := other_encoder(self.publication, whole, match.cell):
             yield f"Measured on {match.cell.encoder} (published: {encoder})."
 
     def _entry(self, row: MeasuredRow, column: str, part: int, figure: float | None) -> Entry:
@@ -366,6 +371,8 @@ class TableMaker:
         if not ruled or (self.table.analysis is None and rule is None and not mean):
             state = Entry(printed or "–", notes=marks, state="published" if printed else "empty")
             return state, "published alone"
+        if rule is not None:
+            rule = stand_in(self.results, rule, self.publication.encoder)
         reason = untouched(self.results, rule) if rule is not None else None
         why = row.fill.values.get(column) if row.fill is not None else None
         how = why if isinstance(why, str) else _NOT_RUN
