@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
-    *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen"),
+    *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen", "joint"),
 )
 
 

@@ -204,6 +204,14 @@ class Task(ABC):
         """
         return None
 
+    def not_joint(self) -> tuple[str, str] | None:
+        """Return why the training cannot be part of a method's (`with_task`), and what to do; None
+        where it can. `train` then takes `beside` too.
+        """
+        if self.training() is None:
+            return "it is not trained", "name a task that is: a classifier, a tagger, answers"
+        return "its training is its own", "name another task, or leave `with_task` out"
+
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the languages whose data the training reads; selection on target development sets
         reads theirs.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.languages import remark
 from raxalign.plan.names import ordered, trial_name
-from raxalign.plan.trial import kept_readouts
+from raxalign.plan.trial import joint_trainings, kept_readouts
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -47,8 +47,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
     pieces, trainings whose loss did not fall, or still fell at their end, or whose memory ran out,
     values near the floor, pieces other than the tokenizer's own, thin support, held-out lines that
-    were left out, outdated readouts that were kept, unknown languages, and what differs between
-    grids that the plan joins.
+    were left out, outdated readouts that were kept, joint trainings, unknown languages, and what
+    differs between grids that the plan joins.
     """
     there = [
         (trial, task, records[key].get("notes", {}))
@@ -73,6 +73,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found += [*_trainings(plan, there), *_floors(plan, records)]
     found += dict.fromkeys(said for _, _, notes in there for said in _said(notes))
     found += kept_readouts((trial, task) for trial, task, _ in there)
+    found += joint_trainings(trial for trial, _, _ in there)
     return [*plan.apart, *found, *filter(None, map(remark, plan.languages))]
 
 
