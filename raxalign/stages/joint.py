@@ -26,36 +26,48 @@ def align_with_task(
     shop: Workshop, stage: Stage, encoder: Any, inputs: MethodInputs, folder: Path
 ) -> AlignedEncoder:
     """Train the method of a stage together with its task; write the task's model into a folder of
-    its own. Return the aligned encoder, with what the notes of both trainings count.
+    its own. Return the aligned encoder.
     """
     from raxalign.encoders.models.aligned import AlignedEncoder
 
-    assert stage.task is not None, "the caller has asked"
-    both = _Both(stage.plugin(), encoder, inputs)
+    task, beside = stage.task, JointTraining(stage.plugin(), encoder, inputs)
+    assert task is not None, "the caller has asked"
     (folder / TASK).mkdir()
-    notes = stage.task.plugin().train(
+    notes = task.plugin().train(
         AlignedEncoder(encoder),
-        stage.task.languages,
-        shop.training_inputs(stage, stage.task),
+        task.languages,
+        shop.training_inputs(stage, task),
         shop.runtime_for(stage),
         folder / TASK,
-        beside=both.trained,
+        beside=beside.trained,
     )
-    encoder.model = both.model
-    counted: Mapping[str, Any] = both.method.counts(both.rows)
-    steps = {"steps": both.turns.total, "steps_of_method": both.turns.of_second}
-    return both.method.aligned(encoder, {**counted, **steps, "with_task": notes})  # type: ignore[no-any-return]
+    return beside.aligned(notes)
 
 
-class _Both:
-    """The part of a method in a task's training; afterwards `model` is the trained encoder's."""
+class JointTraining:
+    """The part of a method in the training of a task: `trained` is what `Task.train` takes as
+    `beside`, and `aligned` gives the encoder afterwards.
+    """
 
-    model: Any
-    turns: Turns
+    _model: Any
+    _turns: Turns
 
     def __init__(self, method: Any, encoder: Any, inputs: MethodInputs) -> None:
+        """Read what the method is trained on. Raises `RaxalignError` where it has nothing to
+        train.
+        """
         method.acts(encoder.n_layers)
-        self.method, self.rows = method, method.rows(encoder, inputs)
+        self.method, self.encoder, self.rows = method, encoder, method.rows(encoder, inputs)
+
+    def aligned(self, notes: Mapping[str, object]) -> AlignedEncoder:
+        """Return the encoder that was trained, with what both count; `notes` are the task's."""
+        self.encoder.model = self._model
+        counted: Mapping[str, object] = self.method.counts(self.rows)
+        steps = {"steps": self._turns.total, "steps_of_method": self._turns.of_second}
+        made: AlignedEncoder = self.method.aligned(
+            self.encoder, {**counted, **steps, "with_task": dict(notes)}
+        )
+        return made
 
     @contextmanager
     def trained(
@@ -65,12 +77,12 @@ class _Both:
         the end the task's model has the parameters again that it had.
         """
         model, runtime = tuning.model.encoder.model, run.runtime
-        self.model, joint, seed = model, self.method.joint(), runtime.seed
+        self._model, joint, seed = model, self.method.joint(), runtime.seed
         first = RowOrder(tuning.batches.count, settings, seed)
         own = self.method.settings(shuffle=self.method.shuffles())
         second = RowOrder(self.method.n_rows(self.rows), own, seed) if joint.weight else None
-        self.turns = Turns(first, second, joint.every, joint.schedule == "alternate")
-        if joint.weight and not self.turns.of_second:
+        self._turns = Turns(first, second, joint.every, joint.schedule == "alternate")
+        if joint.weight and not self._turns.of_second:
             raise RaxalignError(
                 f"{self.method.name}: with_task: every: {joint.every} is more than the"
                 f" {first.steps_per_epoch} steps of an epoch of {joint.task}, so that the method is"
@@ -85,14 +97,14 @@ class _Both:
                     yield tuning
                 else:
                     mixing = _mixing(joint, encoder, run)
-                    yield Joint(tuning, self._objective(encoder, seed), self.turns, mixing)
+                    yield Joint(tuning, self._objective(encoder, seed), self._turns, mixing)
         finally:
             for parameter, requires_grad in taught:
                 parameter.requires_grad_(requires_grad=requires_grad)
 
     def _objective(self, encoder: Any, seed: int) -> Objective:
         """The method's objective for as many steps as it takes here."""
-        params = self.method.params.model_copy(update={"steps": self.turns.of_second})
+        params = self.method.params.model_copy(update={"steps": self._turns.of_second})
         method = type(self.method)(params)
         made: Objective = method.objective(encoder, self.rows, seed)
         return made
