@@ -10,14 +10,23 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from raxalign.analysis.cells import cells
+from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.trained import WithTask
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.names import cell_name
+from raxalign.plan.values.remarks import remarks
+from raxalign.plan.values.results import rows
+from raxalign.stages import Workshop, run_trial
 from raxalign.stages.joint import JointTraining
+from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.joint import Joint
 from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
 from tests.methods import contract, toy
 from tests.tasks import word_ner, word_nli, word_qa
 from tests.tiny import tiny_bert
@@ -251,3 +260,41 @@ def test_two_workers_give_the_encoder_of_one(tmp_path):
         for name, weight in one.items():
             assert torch.allclose(found[name], weight, atol=1e-4), name
     assert not list((tmp_path / "task-1").iterdir()), "the first worker writes"
+
+
+@pytest.mark.slow
+def test_a_grid_evaluates_the_model_of_both_and_says_which_rows_are_its(tmp_path):
+    sizes = "data: phrasebook, phrasebook: {train: 60, dev: 12, test: 24}, learning_rate: 1.0e-3"
+    path = write_grid(
+        tmp_path,
+        encoder="phrasebook",
+        methods=("finetune: {batch_size: 16, with_task: {task: xnli, schedule: alternate}}",),
+        tasks=(f"xnli: {{{sizes}, epochs: 1}}", "space: {kind: representation, layers: last}"),
+        languages="{each: [de]}",
+        sentences="60",
+        size=150,
+    )
+    plan, made = expand(load(path)), []
+    workshop = Workshop(plan, Storage(str(tmp_path / "storage")), Runtime())
+    workshop.announce = lambda stage, seconds: made.append(stage.kind)
+    (trial,) = plan.trials
+    xnli, _ = run_trial(workshop, trial.key)
+    assert "tuned" not in made
+    folder = workshop.ensure(trial.aligned)
+    loaded = AlignedEncoder.load(folder, lambda: pytest.fail("it has weights of its own"))
+    shared = task_weights(folder / "task")
+    assert all(
+        torch.equal(p, shared[name]) for name, p in of_encoder(loaded).items() if name in shared
+    )
+    task = plan.stages[xnli["key"]].plugin()
+    inputs = workshop.task_inputs(plan.stages[xnli["key"]])
+    alone = task.evaluate(loaded, ("en", "de"), inputs, Runtime(), folder / "task")
+    assert [vars(score) for score in alone.scores] == xnli["scores"]
+    assert {(row["task"], row.get("joint")) for row in rows(plan, workshop.ledger)} == {
+        ("xnli", "alternate"),
+        ("space", None),
+    }
+    (cell,) = cells(rows(plan, workshop.ledger), plan.pivot, plan.measured)
+    assert cell_name(cell, plan) == "finetune (joint with xnli)"
+    records = {key: workshop.ledger.read(key) for key in trial.evaluations.values()}
+    assert any(line.startswith("xnli: trained together with") for line in remarks(plan, records))
