@@ -54,7 +54,11 @@ class Turns:
     @property
     def of_second(self) -> int:
         """The number of steps of the second part."""
-        return sum(self.at(step)[1] is not None for step in range(self.total))
+        if self.first is None or self.second is None:
+            return self.second.total if self.second else 0
+        if self.alternates:
+            return self.total - self.first.total
+        return -(-self.first.total // self.every)
 
     def at(self, step: int) -> tuple[int | None, int | None]:
         """Return the numbers that a step has in the trainings of both parts.

@@ -58,8 +58,8 @@ _SCHEDULE = (
 )
 _WEIGHT = "Weight of the method's loss beside the task's (0: the task is trained alone)."
 _EVERY = (
-    "Steps of the task per step of the method: with `joint` the method's loss is part of every such"
-    " step, with `alternate` a step of the method follows so many of the task."
+    "Steps of the task per step of the method: with `joint` one step in so many has the method's"
+    " loss too, with `alternate` a step of the method follows so many of the task."
 )
 _CONFLICTS = (
     "What is done where the two gradients of a step point against each other: they are summed"
@@ -94,6 +94,11 @@ class WithTask(BaseParams):
         return self
 
 
+_PAPERS = (
+    "with_task=joint gaschi2023",
+    "with_task=alternate liu2025middle",
+    "with_task=project yu2020",
+)
 _WITH_TASK = (
     "A task of the grid that is trained in the same training, which then leaves the aligned encoder"
     " and the task's model; a mapping, or `none`."
@@ -137,6 +142,11 @@ class TrainedMethod(Method, Generic[RowsT]):
     profiles: ClassVar[Profiles] = {}
 
     params: TrainedParams
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "papers" in vars(cls):
+            cls.papers = (*cls.papers, *_PAPERS)
 
     def needs(self) -> Needs:
         """What `reads` says, with the dev part where weights are selected."""
@@ -217,11 +227,16 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Train the encoder in place, except what `freeze` holds; with `lora` by adapters, which
-        are then merged. Raises what `train` raises.
+        are then merged. Raises what `train` raises, and `RaxalignError` for a training that is one
+        with a task's (`raxalign.stages.joint`).
         """
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
+        if self.joint() is not None:
+            raise RaxalignError(
+                f"{self.name}: `with_task` needs a task of a grid; leave it out here"
+            )
         with self.changing(encoder, runtime.seed):
             notes = self.train(encoder, inputs, runtime)
         return self.aligned(encoder, notes)

@@ -363,6 +363,8 @@ class Work:
             pairs = math.fsum(map(self.kept, data))
             if not stage.plugin().effect().weights:
                 return 2 * pairs, _FORWARD
+            if stage.task is not None:
+                return self._read_jointly(stage.task, params["method"]), _TRAINED + _FROZEN
             return 2 * pairs * _passes(params.get("method"), pairs), _TRAINED + _FROZEN
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
@@ -380,6 +382,12 @@ class Work:
             held = (k for k in texts if self.plan.stages[k].params.get("part") == "heldout")
             total += max(map(self.sentences, held), default=0.0)
         return 2 * total or math.inf, _FORWARD
+
+    def _read_jointly(self, task: Stage, method: Any) -> float:
+        """Return the number of sentences that a method and a task read in one training."""
+        rows, _ = self._read(task)
+        steps = rows / 2 / max(1, task.params["task"]["batch_size"])  # type: ignore[call-overload,index]
+        return rows + 2 * steps / method["with_task"]["every"] * (method.get("batch_size") or 1)
 
 
 def _sentences_of(bitext: Stage) -> float:
