@@ -302,7 +302,8 @@ class Work:
             return size if math.isfinite(size) else None
         found = self._footprint(stage)
         if found is None or stage.kind != "aligned" or has_weights:
-            return None if found is None else found.parameters * _FLOAT
+            models = 2 if stage.task is not None else 1  # that of the task has the encoder too
+            return None if found is None else models * found.parameters * _FLOAT
         languages: Any = stage.params["languages"]
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 
@@ -385,9 +386,14 @@ class Work:
 
     def _read_jointly(self, task: Stage, method: Any) -> float:
         """Return the number of sentences that a method and a task read in one training."""
-        rows, _ = self._read(task)
-        steps = rows / 2 / max(1, task.params["task"]["batch_size"])  # type: ignore[call-overload,index]
-        return rows + 2 * steps / method["with_task"]["every"] * (method.get("batch_size") or 1)
+        (rows, _), options = self._read(task), task.params.get("task")
+        steps = rows / 2 / _batch(options) / int(method["with_task"]["every"])
+        return rows + 2 * steps * _batch(method)
+
+
+def _batch(params: Any) -> int:
+    """Return the rows of a training step."""
+    return int(params.get("batch_size") or 1)
 
 
 def _sentences_of(bitext: Stage) -> float:
