@@ -200,4 +200,4 @@ def test_the_options_of_a_task_that_is_trained_with_a_method_are_a_cause(tmp_pat
         for options in ("data: phrasebook", "data: phrasebook, epochs: 5")
     )
     found = differences(before, after)
-    assert "tuned xnli: task.epochs 2 or 5" in found.causes
+    assert "tuned xnli: task.epochs 3 or 5" in found.causes
