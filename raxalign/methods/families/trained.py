@@ -190,11 +190,14 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.params.selection == "dev"
 
     def shown(self) -> dict[str, Any]:
-        """Return the params as tables show them, with a profile and a task that were asked for."""
+        """Return the params as tables show them, with a profile and a task that were asked for,
+        in the words that were given.
+        """
         asked = {"profile", "with_task"} & self.params.model_fields_set
         found = {name: getattr(self.params, name) for name in asked}
-        plain = {n: v.identity() if isinstance(v, BaseParams) else v for n, v in found.items()}
-        return {**super().shown(), **plain}
+        if isinstance(found.get("with_task"), WithTask):
+            found["with_task"] = found["with_task"].model_dump(exclude_unset=True)
+        return {**super().shown(), **found}
 
     def has_chance(self) -> bool:
         """The order of rows has; so have dropout, masks and new weights, where there are any."""

@@ -86,6 +86,14 @@ def test_before_is_what_a_grid_does_without_it(tmp_path):
     assert one.params["with_task"]["schedule"] == "before"
 
 
+def test_points_are_named_by_what_was_given(tmp_path):
+    weights = "finetune: {with_task: {task: xnli, weight: [0.5, 1]}}"
+    trials = plan_of(tmp_path, weights).trials
+    shown = [trial.params["with_task"] for trial in trials]
+    assert shown == [{"task": "xnli", "weight": 0.5}, {"task": "xnli", "weight": 1.0}]
+    assert trials[1].aligned == aligned(tmp_path, "task: xnli")
+
+
 def test_the_plan_says_which_trainings_are_one(tmp_path):
     methods = (JOINT, "other: {kind: tlm, with_task: {task: xnli}}", "none: {}")
     told = [line for line in plan_of(tmp_path, *methods).remarks() if "together" in line]
