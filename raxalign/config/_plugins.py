@@ -167,6 +167,10 @@ def read_methods(section: Node, faults: Faults, *, search: bool) -> tuple[Method
         params = plugin_params("methods", kind, faults)
         if check_name(node, name, faults) and params is not None:
             values = {key: value for key, value in entries.items() if key != "kind"}
+            if "with_task" in values and "with_task" not in params.model_fields:
+                told = f"{kind.value} trains no encoder, so that no task can be trained with it"
+                remedy = "leave it out: the task is trained on what the method leaves"
+                faults.add(values.pop("with_task"), told, remedy)
             points, searched = read_points(params, node, values, faults, search=search)
             known_as = catalog("methods").kind(str(kind.value))
             specs.append(MethodSpec(name, known_as, points, searched))

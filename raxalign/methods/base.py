@@ -130,6 +130,10 @@ class Method(ABC):
         given, idle = self.params.identity(), self.idle()
         return {name: value for name, value in given.items() if name not in idle}
 
+    def joint(self) -> Any:
+        """Return how a task of the grid is trained in the same training; None where none is."""
+        return None
+
     def idle(self) -> set[str]:
         """Return the params (YAML names) that others' values make idle."""
         return set()

@@ -27,7 +27,7 @@ def cell_name(cell: Cell, plan: Plan) -> str:
     """
     params = varying(plan, cell.method, cell.params)
     axes = (f"{axis}={plain(value)}" for axis, value in params.items())
-    return " ".join([cell.method, *axes, *searched_mark(cell, plan)])
+    return " ".join([cell.method, *axes, *marks_of(cell, plan)])
 
 
 def name_without_set(cell: Cell, plan: Plan) -> str:
@@ -52,6 +52,13 @@ def searched_mark(cell: Cell, plan: Plan) -> list[str]:
     """Return the mark of a cell whose params a search has chosen; nothing for another."""
     trials = (plan.by_key.get(key) for key in cell.trials)
     return ["(searched)"] if any(trial and trial.searched for trial in trials) else []
+
+
+def marks_of(cell: Cell, plan: Plan) -> list[str]:
+    """Return `searched_mark`, and the mark of a cell that was trained together with a task."""
+    trials = (plan.by_key.get(key) for key in cell.trials)
+    joint = dict.fromkeys(task for trial in trials if trial for task in trial.joint)
+    return [*searched_mark(cell, plan), *(f"(joint with {task})" for task in joint)]
 
 
 def trial_name(trial: Trial, plan: Plan) -> str:

@@ -16,7 +16,7 @@ from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study
 from raxalign.plan.touch import meet, told
-from raxalign.plan.trial import Searched, Trial, Untouched, kept_readouts
+from raxalign.plan.trial import Searched, Trial, Untouched, joint_trainings, kept_readouts
 from raxalign.printing import counted
 from raxalign.store.sealed import parse
 from raxalign.tasks.base import Reads, Task
@@ -168,6 +168,7 @@ class Plan:
         unknown = ", ".join(self.unknown_depths)
         found = [*self.warnings, *told(self.trials, self.axes)]
         found += kept_readouts((trial, task) for trial in self.trials for task in trial.evaluations)
+        found += joint_trainings(self.trials)
         if unknown:
             found.append(
                 f"the number of layers of {unknown} is not known yet (`raxalign grid` looks it"
@@ -284,7 +285,7 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read the plan that `to_json` wrote."""
         data: dict[str, Any] = parse(text)
-        stages = [Stage(**entry) for entry in data["stages"]]
+        stages = [Stage.of(entry) for entry in data["stages"]]
         data |= {
             "stages": {stage.key: stage for stage in stages},
             "trials": [_trial(entry) for entry in data["trials"]],

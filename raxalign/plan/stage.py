@@ -21,6 +21,10 @@ _CATALOGUES = {
     "evaluation": "tasks",
 }
 """Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
+TASK = "task"
+"""The folder of the model of a task in the artifact of an aligned encoder that was trained with
+it.
+"""
 FIT = "fit/"
 """What the names of prepared stages begin with whose readouts of one language are taken over."""
 
@@ -54,6 +58,8 @@ class Stage:
         shares: The parts of a training's global batches that each draw dropout of their own (0:
             nothing is drawn, and any number of workers may divide a batch among them). It is hashed
             where it is more than 1.
+        task: The training of a task that an aligned encoder's is one with (None: none is). Its
+            model is in the folder `TASK` of the artifact.
     """
 
     kind: str
@@ -70,6 +76,7 @@ class Stage:
     base_precision: BasePrecision = "fp32"
     compiled: bool = False
     shares: int = 0
+    task: Stage | None = None
 
     @cached_property
     def key(self) -> str:
@@ -86,6 +93,7 @@ class Stage:
                 **({"base_precision": base} if (base := self.base_precision) != "fp32" else {}),
                 **({"compiled": True} if self.compiled else {}),
                 **({"shares": self.shares} if self.shares > 1 else {}),
+                **({"task": self.task.key} if self.task else {}),
             }
         )
 
@@ -104,6 +112,11 @@ class Stage:
         """The folder of the plug-ins (``methods``) that has the maker; None where none has it."""
         folder = _CATALOGUES.get(self.kind)
         return folder if folder is not None and self.maker in catalog(folder) else None
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Stage:
+        """Return the stage that `dataclasses.asdict` made a mapping of."""
+        return cls(**{**entry, "task": cls.of(entry["task"]) if entry.get("task") else None})
 
     def plugin(self) -> Any:
         """Make the plug-in of the stage, with its options.

@@ -75,7 +75,8 @@ class Meeting:
         try:
             return of(depth)
         except RaxalignError as error:
-            line = line_of(self.grid.text_of_file, *path, "layers")
+            text = self.grid.text_of_file
+            line = line_of(text, *path, "layers") or line_of(text, *path)
             self.faults[Fault(line, f"{'.'.join(path)}.layers", f"{error} ({encoder})")] = None
             return None
 

@@ -98,7 +98,8 @@ class Trial:
     task added to a grid adds results to the trials that are there. `searched` is the study that
     suggested the trial (None: the grid names it); it is not part of the identity either.
     `outdated` are the tasks whose training changes the encoder while readouts are kept as they were
-    fitted before it, task name -> why they are kept. `grid` is the one that the method is named by
+    fitted before it, task name -> why they are kept. `joint` are the tasks that are trained in the
+    method's own training, task name -> the schedule. `grid` is the one that the method is named by
     in a plan that joins several; the key does not know it.
     """
 
@@ -114,6 +115,7 @@ class Trial:
     untouched: Mapping[str, Untouched] = field(default_factory=dict)
     searched: Searched | None = None
     outdated: Mapping[str, str] = field(default_factory=dict)
+    joint: Mapping[str, str] = field(default_factory=dict)
     grid: str = ""
 
     @property
@@ -157,4 +159,17 @@ def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
         f"{task}: the readouts of {', '.join(names)} were fitted before the task's training, which"
         f" changes the encoder, and are kept: {why}"
         for (task, why), names in methods.items()
+    ]
+
+
+def joint_trainings(trials: Iterable[Trial]) -> list[str]:
+    """Return a remark per task and schedule on the methods that are trained with it."""
+    methods: dict[tuple[str, str], dict[str, None]] = {}
+    for trial in trials:
+        for task in trial.joint.keys() & trial.evaluations.keys():
+            methods.setdefault((task, trial.joint[task]), {})[trial.method] = None
+    return [
+        f"{task}: trained together with {', '.join(names)} (`schedule: {schedule}`), whose rows are"
+        f" those of the joint model; other tasks read its encoder"
+        for (task, schedule), names in methods.items()
     ]

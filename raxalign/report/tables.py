@@ -26,7 +26,7 @@ from raxalign.report.terminal.selection import Selection
 
 FIELDS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
-    *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen"),
+    *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen", "joint"),
 )
 
 

@@ -15,7 +15,7 @@ from raxalign.catalog import PluginFault, name_of, outside, returned
 from raxalign.caveats import collecting, thin_support
 from raxalign.languages import labels_with
 from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
+from raxalign.plan.stage import TASK, Stage
 from raxalign.provenance import machine, versions
 from raxalign.stages.watching import Watched
 from raxalign.stages.workshop import FITTED, TRAINED, Workshop
@@ -77,7 +77,9 @@ def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
     """
     trained = workshop.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
     workshop.ensure(stage.inputs["aligned"])
-    return trained
+    if trained is None or workshop.plan.stages[stage.inputs["trained"]].task is None:
+        return trained
+    return trained / TASK
 
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import FIT, Stage
+from raxalign.stages.joint import align_with_task
 from raxalign.stages.workshop import MAKERS, Workshop, files_of
 
 if TYPE_CHECKING:
@@ -206,7 +207,10 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
         dev={lang: path / "dev" for lang, path in shop.inputs(stage, "dev").items()},
     )
     method = stage.plugin()
-    found = method.align(encoder, inputs, shop.runtime_for(stage))
+    if stage.task is not None:
+        found = align_with_task(shop, stage, encoder, inputs, folder)
+    else:
+        found = method.align(encoder, inputs, shop.runtime_for(stage))
     aligned = returned(method, "align", found, AlignedEncoder)
     aligned = aligned.joined(fits.values(), stage.languages) if fits else aligned
     refuse_unsound(method, stage.maker, aligned)
@@ -216,16 +220,11 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
 
 
 def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    """Run a task's own training; return its notes. One that is watched reads the development sets
-    of its evaluation too.
-    """
-    watched = shop.watched if shop.watched and shop.watched.training == stage.key else None
-    inputs = shop.task_inputs(watched.evaluation if watched else stage)
-    rows = {name.removeprefix("rows/"): shop.ensure(key) for name, key in stage.prepared.items()}
+    """Run a task's own training; return its notes."""
     notes: Mapping[str, Any] = stage.plugin().train(
         _untrained(shop, stage),
         stage.languages,
-        replace(inputs, rows=rows),
+        shop.training_inputs(stage, stage),
         shop.runtime_for(stage),
         folder,
     )

@@ -131,6 +131,14 @@ class Workshop:
             unseen=stage.unseen,
         )
 
+    def training_inputs(self, stage: Stage, task: Stage) -> TaskInputs:
+        """Return what the training of a task reads, which is made by a stage: its own, or that of a
+        method. One that is watched reads the development sets of its evaluation too.
+        """
+        watched = self.watched if self.watched and self.watched.training == stage.key else None
+        rows = {name.removeprefix("rows/"): self.ensure(key) for name, key in task.prepared.items()}
+        return replace(self.task_inputs(watched.evaluation if watched else task), rows=rows)
+
     def checkpoints(self, key: str) -> Checkpoints:
         """Return the checkpoints of a stage's training."""
         if key not in self._checkpoints:

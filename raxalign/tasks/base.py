@@ -200,6 +200,14 @@ class Task(ABC):
         """Return the part of `canonical` that the task's own training depends on; else None."""
         return None
 
+    def not_joint(self) -> tuple[str, str] | None:
+        """Return why the training cannot be part of a method's (`with_task`), and what to do; None
+        where it can. `train` then takes `beside` too.
+        """
+        if self.training() is None:
+            return "it is not trained", "name a task that is: a classifier, a tagger, answers"
+        return "its training is its own", "name another task, or leave `with_task` out"
+
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the languages whose data the training reads, dev sets that select included."""
         return (pivot,)

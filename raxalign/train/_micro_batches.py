@@ -118,7 +118,7 @@ class MicroBatches:
         self, step: Step, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> torch.Tensor:
         """Return the loss of this worker's micro-batches, with their gradients in place."""
-        self._seed(step, step.rank)
+        self._seed(step.first, step.rank)
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
         kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()
@@ -127,8 +127,9 @@ class MicroBatches:
             self._objective.begin(step)
             total, parts = torch.zeros((), device=self._runtime.device), step.micro_batches()
             for i, positions in enumerate(parts):
-                if i and positions[0] == (share := step.share_of(positions)):
-                    self._seed(step, share)
+                part, own = step.part_of(positions)
+                if i and own[0] == (share := part.share_of(own)):
+                    self._seed(part, share)
                 loss = self._objective.loss(step, positions)
                 if i == 0:
                     # now, because a backward pass leaves the interpreter to other threads

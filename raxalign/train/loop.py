@@ -12,9 +12,9 @@ from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
 from raxalign.train.checkpoint import Saver, TrainProgress, copied, module_state
-from raxalign.train.group import agree, gather_values, sharing, sum_gradients
+from raxalign.train.group import agree, gather_values, sharing
 from raxalign.train.objective import Objective, Step
-from raxalign.train.options import RowOrder, Schedule, TrainSettings, rate_at
+from raxalign.train.options import Schedule, TrainSettings, rate_at
 from raxalign.train.reading import LossReader
 from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
 
@@ -123,8 +123,8 @@ class _Loop:
     ) -> None:
         self.objective, self.settings, self.runtime = objective, settings, runtime
         self.name, self.keep = name, keep
-        self.order = RowOrder(n_rows, settings, runtime.seed)
-        self.total = settings.total(n_rows)
+        self.order = objective.order(n_rows, settings, runtime.seed)
+        self.total = self.order.total
         self.module = objective.module
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
@@ -134,7 +134,7 @@ class _Loop:
         self.saver = Saver(self.module, self.optimizer, runtime, folder, fingerprint)
         # without dropout nothing depends on who computes which rows
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
-        self.micro = max(1, -(-settings.batch_size // self.shares))
+        self.micro = max(1, -(-self.order.batch_size // self.shares))
         self.progress = TrainProgress(micro=self.micro)
         self.micro_batches = MicroBatches(objective, runtime, name)
         self.reading = LossReader(objective, settings, self.total, runtime, name)
@@ -204,8 +204,7 @@ class _Loop:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
         step, total = self.micro_batches.compute(self.progress.step, self.step_of, self.progress)
-        if self.runtime.world_size > 1:
-            total = sum_gradients(self.parameters, total)
+        total = self.objective.gathered(step, self.parameters, total)
         norm = torch.zeros_like(total)
         if self.settings.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
@@ -239,7 +238,7 @@ class _Loop:
             return None
         where = self.runtime
         drawn = (*self.order.rows(number), where.seed, where.rank, where.world_size)
-        return Step(number, *drawn, self.progress.micro, self.shares)
+        return self.objective.taken(Step(number, *drawn, self.progress.micro, self.shares))
 
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from raxalign.errors import TrainingDiverged
 from raxalign.lazy import np, torch
 from raxalign.train.chance import DEV, mix
-from raxalign.train.group import shared
+from raxalign.train.group import shared, sum_gradients
+from raxalign.train.options import Order, RowOrder, TrainSettings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,6 +73,17 @@ class Step:
             for start in range(0, len(share), self.micro)
         ]
 
+    @property
+    def first(self) -> Step:
+        """The step of the first objective that it is of, where it is one of several."""
+        return self
+
+    def part_of(self, positions: np.ndarray) -> tuple[Step, np.ndarray]:
+        """Return the step that a micro-batch is of, where it is one of several objectives, and the
+        positions in the rows of that step.
+        """
+        return self, positions
+
 
 class Objective(ABC):
     """A loss over numbered rows. The loop calls, for each step on each worker: `begin`, `loss` for
@@ -102,6 +114,24 @@ class Objective(ABC):
         other = copy.copy(self)
         other.rows = rows
         return other
+
+    def order(self, n_rows: int, settings: TrainSettings, seed: int) -> Order:
+        """Return the rows of every step of a training on the rows 0 to `n_rows` - 1."""
+        return RowOrder(n_rows, settings, seed)
+
+    def taken(self, step: Step) -> Step:
+        """Return a step as it is taken: an objective of several parts gives each rows of its
+        own.
+        """
+        return step
+
+    def gathered(
+        self, step: Step, parameters: Sequence[nn.Parameter], loss: torch.Tensor
+    ) -> torch.Tensor:
+        """After the micro-batches: sum the gradients, which are in the parameters, over all
+        workers; return the sum of the loss.
+        """
+        return sum_gradients(parameters, loss) if step.world_size > 1 else loss
 
     def prepare(self, step: Step) -> Prepared | None:  # noqa: ARG002
         """Return what the host makes for a step, for an objective that can make it ahead of the

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -145,6 +145,25 @@ class TrainSettings:
         return epochs if self.steps is None else self.steps
 
 
+class Order(Protocol):
+    """The rows of every step of a training."""
+
+    @property
+    def total(self) -> int:
+        """The number of steps of the training."""
+
+    @property
+    def batch_size(self) -> int:
+        """The most rows of a step that are computed together."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in one pass over the rows."""
+
+    def rows(self, step: int) -> tuple[int, np.ndarray]:
+        """Return (epoch, rows of the global batch) of a step."""
+
+
 @dataclass(frozen=True)
 class RowOrder:
     """The rows of every step of a training, by seed. Raises `RaxalignError` without rows."""
@@ -156,6 +175,16 @@ class RowOrder:
     def __post_init__(self) -> None:
         if self.n_rows < 1:
             raise RaxalignError("there is nothing to train on: the training set has no rows")
+
+    @property
+    def total(self) -> int:
+        """The number of steps of the training."""
+        return self.settings.total(self.n_rows)
+
+    @property
+    def batch_size(self) -> int:
+        """The rows of a step, except in the last one of an epoch."""
+        return self.settings.batch_size
 
     @property
     def steps_per_epoch(self) -> int:

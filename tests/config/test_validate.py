@@ -147,6 +147,7 @@ def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it
 
 
 LOOP = {"betas", "clip", "eps", "schedule", "select_every", "selection", "weight_decay"}
+LOOP |= {"with_task"}
 
 
 @pytest.mark.parametrize(

@@ -191,3 +191,13 @@ def test_a_raised_version_is_a_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Rotation, "VERSION", version + 1)
     found = differences(before, read_side(path))
     assert dict(found.causes) == {f"aligned rotation: VERSION {version} or {version + 1}": 1}
+
+
+def test_the_options_of_a_task_that_is_trained_with_a_method_are_a_cause(tmp_path: Path) -> None:
+    given = {"methods": ("finetune: {with_task: {task: xnli}}",), "sentences": "100"}
+    before, after = (
+        read_side(str(write_grid(tmp_path, tasks=(f"xnli: {{{options}}}",), **given)))
+        for options in ("data: phrasebook", "data: phrasebook, epochs: 5")
+    )
+    found = differences(before, after)
+    assert "tuned xnli: task.epochs 3 or 5" in found.causes

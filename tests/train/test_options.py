@@ -88,7 +88,7 @@ def test_all_that_trains_is_covered_by_this_file():
     tasks = [kind for kind, task in catalog("tasks").items() if issubclass(task, TransferTask)]
     assert sorted({name.split()[0] for name in TASKS}) == sorted(tasks)
     assert sorted(METHODS) == sorted(trained())
-    of_weights = {"lora"}
+    of_weights = {"lora", "with_task"}
     assert {*LOOP, *OF_METHODS, "epochs"} == set(TrainedParams.model_fields) - of_weights
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sized
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -38,6 +39,61 @@ Profiles = Mapping[str, Mapping[str, Any]]
 """Profile -> option (YAML name) -> the value that it has where none is given."""
 
 
+_TASK = "Task of the grid, by its name there, whose training is part of this one."
+_SCHEDULE = (
+    "How both are trained: each step by the sum of both losses (`joint`), steps of one and of the"
+    " other in turn (`alternate`), or all of the method before all of the task (`before`), which is"
+    " what a grid does without `with_task`."
+)
+_WEIGHT = "Weight of the method's loss beside the task's (0: the task is trained alone)."
+_EVERY = (
+    "Steps of the task per step of the method: with `joint` one step in so many has the method's"
+    " loss too, with `alternate` a step of the method follows so many of the task."
+)
+_CONFLICTS = (
+    "What is done where the two gradients of a step point against each other: they are summed"
+    " (`keep`), or each first loses its part along the other one (`project`; Yu et al. 2020)."
+)
+_GRADIENTS = (
+    "Steps of the method between two measurements of the cosine of the two gradients and of their"
+    " norms, of all weights and per block, which become curves (0: they are not measured)."
+)
+
+
+class WithTask(BaseParams):
+    """A task that is trained together with the method, and how. The steps, the learning rate and
+    all else of the optimiser are those of the task's training.
+    """
+
+    task: str = Field(min_length=1, description=_TASK)
+    schedule: Literal["joint", "alternate", "before"] = Field("joint", description=_SCHEDULE)
+    weight: float = Field(1.0, ge=0, allow_inf_nan=False, description=_WEIGHT)
+    every: int = Field(1, ge=1, description=_EVERY)
+    conflicts: Literal["keep", "project"] = Field("keep", description=_CONFLICTS)
+    gradients: int = Field(0, ge=0, description=_GRADIENTS)
+
+    @model_validator(mode="after")
+    def _has_both_gradients(self) -> WithTask:
+        if self.schedule != "joint" and (self.conflicts == "project" or self.gradients):
+            option = "gradients" if self.gradients else "conflicts: project"
+            raise ValueError(
+                f"{option}: no step of `schedule: {self.schedule}` has two gradients",
+                "write `schedule: joint`, or leave it out",
+            )
+        return self
+
+
+_PAPERS = (
+    "with_task=joint gaschi2023",
+    "with_task=alternate liu2025",
+    "with_task=project yu2020",
+)
+_WITH_TASK = (
+    "A task of the grid that is trained in the same training, which then leaves the aligned encoder"
+    " and the task's model; a mapping, or `none`."
+)
+
+
 class TrainedParams(Method.Params, LoopOptions):
     """The options that every training of an encoder has."""
 
@@ -51,6 +107,17 @@ class TrainedParams(Method.Params, LoopOptions):
     """Training steps between two measurements of the loss on the dev part (0: after each epoch);
     the last step is measured too.
     """
+    with_task: Annotated[Literal["none"] | WithTask, LATER] = Field("none", description=_WITH_TASK)
+
+    @model_validator(mode="after")
+    def _selects_once(self) -> Self:
+        joint = self.with_task != "none" and self.with_task.schedule != "before"
+        if joint and self.selection == "dev":
+            raise ValueError(
+                "selection: dev: with `with_task` the task's own `selection` chooses the weights",
+                "leave `selection` out here",
+            )
+        return self
 
 
 RowsT = TypeVar("RowsT", bound=Sized)
@@ -71,6 +138,11 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     params: TrainedParams
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "papers" in vars(cls):
+            cls.papers = (*cls.papers, *_PAPERS)
+
     def needs(self) -> Needs:
         """What `reads` says, with the dev part where weights are selected."""
         data = {self.reads: True}
@@ -84,15 +156,25 @@ class TrainedMethod(Method, Generic[RowsT]):
             name: profile.get(name) if value is None else value for name, value in given.items()
         }
 
+    def joint(self) -> WithTask | None:
+        """Return how a task is trained in the same training; None where none is."""
+        asked = self.params.with_task
+        return None if asked == "none" or asked.schedule == "before" else asked
+
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params without the idle ones."""
         idle = self.idle()
         return {name: value for name, value in self.resolved().items() if name not in idle}
 
     def idle(self) -> set[str]:
-        """`epochs` where `steps` are given, and `select_every` where nothing is selected."""
+        """`epochs` where `steps` are given, `select_every` where nothing is selected, and what the
+        training of a task decides that is trained with it.
+        """
         idle = {"epochs"} if self.resolved().get("steps") else set()
-        return idle if self.selects() else idle | {"select_every"}
+        idle |= set() if self.selects() else {"select_every"}
+        if self.joint() is None:
+            return idle | {"with_task"}
+        return idle | (LoopOptions.model_fields.keys() - {"batch_size", "dropout"})
 
     def settings(self, *, shuffle: bool = True) -> TrainSettings:
         """Return the settings of the loop."""
@@ -103,9 +185,14 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.params.selection == "dev"
 
     def shown(self) -> dict[str, Any]:
-        """Return the params as tables show them, with a profile that was asked for."""
-        asked = {"profile"} & self.params.model_fields_set
-        return {**super().shown(), **{name: getattr(self.params, name) for name in asked}}
+        """Return the params as tables show them, with a profile and a task that were asked for,
+        in the words that were given.
+        """
+        asked = {"profile", "with_task"} & self.params.model_fields_set
+        found = {name: getattr(self.params, name) for name in asked}
+        if isinstance(found.get("with_task"), WithTask):
+            found["with_task"] = found["with_task"].model_dump(exclude_unset=True)
+        return {**super().shown(), **found}
 
     def has_chance(self) -> bool:
         """The order of rows has; so have dropout, masks and new weights, where there are any."""
@@ -142,13 +229,37 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Train the encoder in place, except what `freeze` holds; with `lora` by adapters, which
-        are then merged. Raises what `train` raises.
+        are then merged. Raises what `train` raises, and `RaxalignError` for a training that is one
+        with a task's (`raxalign.stages.joint`).
         """
+        from raxalign.encoders.models.transformer import TransformerEncoder
+
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
-        self.acts(encoder.n_layers)
-        seed = mix(runtime.seed, ADAPTERS)
-        with adapted(encoder, self.params.lora, seed), frozen(encoder, self.params.freeze):
+        if self.joint() is not None:
+            raise RaxalignError(
+                f"{self.name}: `with_task` needs a task of a grid; leave it out here"
+            )
+        with self.changing(encoder, runtime.seed):
             notes = self.train(encoder, inputs, runtime)
+        return self.aligned(encoder, notes)
+
+    @contextmanager
+    def changing(self, encoder: TransformerEncoder, seed: int) -> Iterator[None]:
+        """Let the block train an encoder, except what `freeze` holds; with `lora` by adapters,
+        which are merged at its end. `seed` is that of the training.
+        """
+        self.acts(encoder.n_layers)
+        options = self.params
+        with (
+            adapted(encoder, options.lora, mix(seed, ADAPTERS)),
+            frozen(encoder, options.freeze),
+        ):
+            yield
+
+    def aligned(self, encoder: TransformerEncoder, notes: Mapping[str, object]) -> AlignedEncoder:
+        """Return an encoder that was trained, with the notes on its training."""
+        from raxalign.encoders.models.aligned import AlignedEncoder
+
         pooling = self.sentence_pooling()
         if pooling is not None:
             encoder.sentences = trained_config(pooling, encoder.trailing)
@@ -173,10 +284,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         `DataError` for data with nothing to train on, and `RaxalignError` where `selection: dev`
         would have the last step alone to choose from.
         """
-        needs, languages = self.needs(), inputs.languages
-        folders = inputs.pairs if needs.links else inputs.bitext if needs.bitext else inputs.text
-        languages = (*languages, inputs.pivot) if needs.text else languages
-        rows = self.read(encoder, inputs, {lang: folders[lang] for lang in languages})
+        rows = self.rows(encoder, inputs)
         objective, n_rows = self.objective(encoder, rows, runtime.seed), self.n_rows(rows)
         settings, keep = self.settings(shuffle=self.shuffles()), None
         if self.selects():
@@ -184,6 +292,13 @@ class TrainedMethod(Method, Generic[RowsT]):
             keep = self._selection(encoder, inputs, objective, total, runtime.seed)
         fitted = fit(objective, n_rows, settings, runtime, name=self.name, keep=keep)
         return self.notes(rows, objective, fitted)
+
+    def rows(self, encoder: TransformerEncoder, inputs: MethodInputs) -> RowsT:
+        """Return the rows that are trained on. Raises `DataError` where there are none."""
+        needs, languages = self.needs(), inputs.languages
+        folders = inputs.pairs if needs.links else inputs.bitext if needs.bitext else inputs.text
+        languages = (*languages, inputs.pivot) if needs.text else languages
+        return self.read(encoder, inputs, {lang: folders[lang] for lang in languages})
 
     @abstractmethod
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> RowsT:

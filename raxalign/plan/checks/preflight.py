@@ -116,7 +116,8 @@ def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
     for key, name in missing.items():
         trained = plan.stages[key].inputs.get("trained", key)
         for entry in (key, trained):
-            groups.setdefault(("tasks", name), {})[entry] = plan.stages[entry]
+            stage = plan.stages[entry]
+            groups.setdefault(("tasks", name), {})[entry] = stage.task or stage
     for stage in map(plan.stages.__getitem__, plan.closure(list(missing))):
         if stage.catalogue in {"methods", "aligners"}:
             reads = (stage.catalogue, stage.maker, *sorted(_local(stage)))

@@ -299,8 +299,9 @@ class Work:
             return size if math.isfinite(size) else None
         found = self._footprint(stage)
         if found is None or stage.kind != "aligned" or has_weights:
+            models = 2 if stage.task is not None else 1  # that of the task has the encoder too
             each = _FLOAT if stage.base_precision == "fp32" else _HELD
-            return None if found is None else found.parameters * each
+            return None if found is None else models * found.parameters * each
         languages: Any = stage.params["languages"]
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 
@@ -361,6 +362,8 @@ class Work:
             pairs = math.fsum(map(self.kept, data))
             if not stage.plugin().effect().weights:
                 return 2 * pairs, _FORWARD
+            if stage.task is not None:
+                return self._read_jointly(stage.task, params["method"]), _TRAINED + _FROZEN
             return 2 * pairs * _passes(params.get("method"), pairs), _TRAINED + _FROZEN
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
@@ -378,6 +381,17 @@ class Work:
             held = (k for k in texts if self.plan.stages[k].params.get("part") == "heldout")
             total += max(map(self.sentences, held), default=0.0)
         return 2 * total or math.inf, _FORWARD
+
+    def _read_jointly(self, task: Stage, method: Any) -> float:
+        """Return the number of sentences that a method and a task read in one training."""
+        (rows, _), options = self._read(task), task.params.get("task")
+        steps = rows / 2 / _batch(options) / int(method["with_task"]["every"])
+        return rows + 2 * steps * _batch(method)
+
+
+def _batch(params: Any) -> int:
+    """Return the rows of a training step."""
+    return int(params.get("batch_size") or 1)
 
 
 def _sentences_of(bitext: Stage) -> float:

@@ -21,6 +21,7 @@ from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
 from raxalign.config.params import BaseParams
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
+from raxalign.plan.checks.joint import joint_faults
 from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
@@ -100,7 +101,8 @@ def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: S
     stage = stages[trial.evaluations[task]]
     if "trained" not in stage.inputs:
         return f"{task} has no training, so {metric} is measured once, at the end"
-    if "aligned" not in stages[stage.inputs["trained"]].inputs:
+    trained = stages[stage.inputs["trained"]]
+    if trained.task is None and "aligned" not in trained.inputs:
         return f"all trials share one training of {task}"
     if not stage.plugin().watches(metric):
         return f"the training of {task} makes no dev selections by {metric}"
@@ -140,6 +142,8 @@ def expand(
     if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
+    if faults := list(joint_faults(grid, expansion.tasks.by_name())):
+        raise GridError(grid.path, faults)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
     for encoder, group, spec in product(grid.encoders, groups, grid.methods):
         if spec.searched is not None:
@@ -267,6 +271,7 @@ class _Expansion:
             alignment = TrialInputs(
                 spec.kind, method, canonical, start, family, languages, sentences, seed, head
             )
+            alignment = replace(alignment, task=self.tasks.joint(alignment))
             yield self._trial(point, alignment, untouched)
 
     def _is_kept(self, point: Point, method: Method, family: str) -> bool:
@@ -310,6 +315,7 @@ class _Expansion:
                 name: replace(untouched[name], instead=key) for name, key in instead.items()
             },
             outdated=outdated,
+            joint=alignment.joint_tasks(),
         )
 
     def _of_the_encoder(
@@ -323,6 +329,7 @@ class _Expansion:
         kind = catalog("methods")[BASE]
         method: Method = kind(kind.Params())
         base = replace(alignment, kind=BASE, method=method, params=method.canonical(), sentences=0)
+        base = replace(base, task=None)
         itself = base.stage(self.shared)
         return {} if itself is aligned else self.tasks.evaluations(base, itself, tasks)[0]
 

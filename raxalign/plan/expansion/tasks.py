@@ -141,7 +141,9 @@ class TaskStages:
             aligned, unseen = replace(alignment, languages=own).stage(self.shared), []
         covered = task.languages(own, pivot)
         inputs = {"aligned": aligned.key, **self._read(task.needs(), own)}
-        if task.training() is not None:
+        if spec.name in alignment.joint_tasks():
+            inputs["trained"] = aligned.key
+        elif task.training() is not None:
             trained = self._trained(spec, task, alignment, aligned)
             inputs["trained"] = trained.key
             fitted, why = self._fitted(spec, task, alignment, aligned, trained)
@@ -237,6 +239,24 @@ class TaskStages:
             )
         )
 
+    def joint(self, alignment: TrialInputs) -> Stage | None:
+        """Return the training of a task that the method's is one with; None where there is none.
+        It is part of the aligned encoder's stage, and not one of the plan.
+        """
+        joint = alignment.method.joint()
+        if joint is None:
+            return None
+        spec, task = next((spec, task) for spec, task in self._tasks if spec.name == joint.task)
+        chosen = _narrowed(spec, alignment.languages) or alignment.languages
+        read = task.training_languages(chosen, self.grid.pivot)
+        made = self._stage("tuned", spec.kind, task, read, alignment.start)
+        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
+        return replace(
+            made,
+            params={**made.params, **params},
+            prepared=self._prepared(spec, task, alignment, read),
+        )
+
     def _prepared(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, languages: tuple[str, ...]
     ) -> dict[str, str]:
@@ -329,6 +349,7 @@ class TrialInputs:
         sentences: The number of training sentence pairs per language.
         seed: The seed of the method and of the tasks' trainings.
         head: Whether the encoder has a masked-LM head.
+        task: The training of a task that the method's is one with (None: none is).
     """
 
     kind: str
@@ -340,6 +361,12 @@ class TrialInputs:
     sentences: int
     seed: int
     head: bool = True
+    task: Stage | None = None
+
+    def joint_tasks(self) -> dict[str, str]:
+        """Return the task that is trained with the method, if one is: its name -> the schedule."""
+        joint = self.method.joint() if self.task is not None else None
+        return {} if joint is None else {joint.task: joint.schedule}
 
     def stage(self, shared: SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
@@ -358,7 +385,12 @@ class TrialInputs:
             "languages": list(self.languages),
             "pivot": grid.pivot,
         }
-        params |= {"seed": self.seed} if self.method.has_chance() else {}
+        params |= {"seed": self.seed} if self.method.has_chance() or self.task else {}
+        draws = self.method.has_dropout() or self.task is not None
+        if self.task is not None:  # the key knows the task, whatever the grid calls it
+            prepared = {**prepared, **self.task.prepared}
+            how = {n: v for n, v in self.params["with_task"].items() if n != "task"}
+            params["method"] = {**self.params, "with_task": how}
         return shared.add(
             Stage(
                 "aligned",
@@ -373,7 +405,8 @@ class TrialInputs:
                 precision=precision_of(grid, self.family),
                 base_precision=base_precision_of(grid, self.family),
                 compiled=compiles(grid, self.family),
-                shares=grid.run.workers if self.method.has_dropout() else 0,
+                shares=grid.run.workers if draws else 0,
+                task=self.task,
             )
         )
 

@@ -9,7 +9,7 @@ from raxalign.catalog import catalog
 from raxalign.languages import remark
 from raxalign.plan.names import ordered, trial_name
 from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial, kept_readouts
+from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
 
 UNKNOWN = 0.02
 """A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are
@@ -44,8 +44,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
     pieces, trainings whose loss did not fall, or still fell at their end, or whose memory ran out,
     values near the floor, pieces other than the tokenizer's own, thin support, held-out lines that
-    were left out, outdated readouts that were kept, unknown languages, and what differs between
-    grids that the plan joins.
+    were left out, outdated readouts that were kept, joint trainings, unknown languages, and what
+    differs between grids that the plan joins.
     """
     there = [
         (trial, task, records[key].get("notes", {}))
@@ -70,6 +70,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found += [*_trainings(plan, there), *_floors(plan, records)]
     found += dict.fromkeys(said for _, _, notes in there for said in _said(notes))
     found += kept_readouts((trial, task) for trial, task, _ in there)
+    found += joint_trainings(trial for trial, _, _ in there)
     return [*plan.apart, *found, *filter(None, map(remark, plan.languages))]
 
 

@@ -93,7 +93,8 @@ def with_added(
 
 def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the records of a plan, as `rows` does. `outdated` says why the readouts
-    under a value are those from before the task's training; it is empty elsewhere.
+    under a value are those from before the task's training; it is empty elsewhere. `joint` is the
+    schedule of a training that the task has together with the method, where it has.
     """
     return [
         {**row, "outdated": trial.outdated_in(row["task"], row["lang"], plan.pivot)}
@@ -137,6 +138,7 @@ def trial_rows(
                 "value": score["value"],
                 "evaluation": key,
                 **({"unseen": True} if score["lang"] in unseen else {}),
+                **({"joint": trial.joint[task]} if task in trial.joint else {}),
                 **mark,
             }
 

@@ -23,7 +23,7 @@ from raxalign.report.terminal.differences import Walk
 
 _Place = tuple[str, str]
 """A grid, and what it calls something."""
-_BY_TASK = ("evaluations", "untouched", "outdated")
+_BY_TASK = ("evaluations", "untouched", "outdated", "joint")
 _MOST = 4  # causes that a remark names
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.names import plain, searched_mark
+from raxalign.plan.names import marks_of, plain
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.results import Results, TableKey, table_of
 
@@ -63,7 +63,7 @@ def named(cell: Cell, plan: Plan) -> str:
     """Return the method of a cell with the params that vary: ``finetune λ=0.1``."""
     axes = [axis for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
     values = (f"{symbol(axis)}={plain(cell.params[axis])}" for axis in axes)
-    return " ".join([cell.method, *values, *searched_mark(cell, plan)])
+    return " ".join([cell.method, *values, *marks_of(cell, plan)])
 
 
 def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:

@@ -189,6 +189,8 @@ class Walk:
             if a != b:
                 digests = " or ".join("none" if found is None else found[:12] for found in (a, b))
                 yield f"{name}: the data {data} differs ({digests})"
+        if first.task is not None and second.task is not None:
+            yield from Walk.own_causes(first.task, second.task)
 
 
 def _in_one_alone(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

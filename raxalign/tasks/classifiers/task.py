@@ -93,6 +93,12 @@ class ClassificationTask(TransferTask):
             return "`models: each` trains none for them", "write `models: together`"
         return super().refuses_unseen()
 
+    def not_joint(self) -> tuple[str, str] | None:
+        """Refuse one model per language too."""
+        if self.params.models == "each":
+            return "`models: each` trains one encoder per language", "write `models: together`"
+        return super().not_joint()
+
     def watches(self, metric: str) -> bool:
         """Return whether it is a score of labels by which one model for all is selected."""
         selects = self.params.selection != "last" and self.params.models == "together"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.sample import Sample
     from raxalign.tasks.transfer.head import Head
+    from raxalign.tasks.transfer.training import Beside
     from raxalign.train.runtime import Runtime
 
 
@@ -238,11 +239,26 @@ class TransferTask(Task):
         inputs: TaskInputs,
         runtime: Runtime,
         folder: Path,
+        beside: Beside | None = None,
     ) -> Mapping[str, object]:
-        """Train one model, or one per direction where the pivot's transforms differ by language."""
+        """Train one model, or one per direction where the pivot's transforms differ by language;
+        `beside` trains something else in the same training.
+        """
         from raxalign.tasks.transfer.training import train
 
-        return train(self.head(inputs), aligned, languages, runtime, folder)
+        return train(self.head(inputs), aligned, languages, runtime, folder, beside)
+
+    def not_joint(self) -> tuple[str, str] | None:
+        """Return why the training cannot be part of a method's: it must leave one encoder."""
+        if not self.reads(1).tunes:
+            return "its training leaves the encoder as it is", "choose a task that fine-tunes it"
+        if self.params.average:
+            told = f"`average: {self.params.average}` takes the mean of several weights"
+            return told, "leave `average` out"
+        if kept(self.selection()) == "every":
+            told = f"`selection: {self.selection()}` chooses among the weights of several epochs"
+            return told, "write `selection: pivot-dev` or `last`"
+        return None
 
     def evaluate(
         self,

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from raxalign.tasks.transfer.outcome import kept
 from raxalign.tasks.transfer.trained import ALL, Trained, mean_of_weights
 from raxalign.train.chance import RUNS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.objective import HostSided, Step
+from raxalign.train.objective import HostSided, Objective, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 
 
 def train(
-    head: Head, aligned: AlignedEncoder, languages: Sequence[str], runtime: Runtime, folder: Path
+    head: Head,
+    aligned: AlignedEncoder,
+    languages: Sequence[str],
+    runtime: Runtime,
+    folder: Path,
+    beside: Beside | None = None,
 ) -> Mapping[str, object]:
     """Train on the rows of the pivot, or of all languages, write the weights and the record of the
     training into `folder`, and return notes. `languages` are those that are trained on, or whose
-    development sets choose the weights. Every worker calls it, the first one writes. Raises
+    development sets choose the weights. Every worker calls it, the first one writes. `beside`
+    trains something else with it (`Task.not_joint` says which tasks permit that). Raises
     `DataError` where what is evaluated is trained on.
     """
     pivot = head.pivot
@@ -51,7 +57,7 @@ def train(
     for own, read in head.groups(given):
         lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
         dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
-        group = _Group(head, lang, read, dev, watched)
+        group = _Group(head, lang, read, dev, watched, beside)
         made = list(group.train(aligned, runtime, folder, name))
         records += [record if own is None else {**record, "lang": own} for record, _ in made]
         counts.append(made[-1][1])
@@ -72,7 +78,7 @@ def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) ->
 class _Group:
     """What is trained together: the rows of some languages. `lang` is the one that transforms of
     the pivot are for, `dev` are the sets that choose, `watched` those that `Runtime.watch` asks
-    for, by language.
+    for, by language, and `beside` trains something else with it.
     """
 
     head: Head
@@ -80,6 +86,7 @@ class _Group:
     rows: Mapping[str, Any]
     dev: Mapping[str, HeldOut]
     watched: Mapping[str, HeldOut]
+    beside: Beside | None = None
 
     def train(
         self, aligned: AlignedEncoder, runtime: Runtime, folder: Path, name: str
@@ -114,7 +121,7 @@ class _Group:
         for number in range(head.average.runs):
             model = head.new_model(aligned, first.runtime.seed)
             batches = head.batches(model, self.rows)
-            tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched))
+            tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched), self.beside)
             fit_task = fit_steps if head.point == "step" else fit_epochs
             made = fit_task(tuning, head.settings(model), first.repeated(number))
             files += made[0].values()
@@ -206,8 +213,14 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
     batch, divided by their number.
     """
 
-    def __init__(self, model: Any, batches: Batches, dev: DevSets | None = None) -> None:
-        self.model, self.batches, self.dev = model, batches, dev
+    def __init__(
+        self,
+        model: Any,
+        batches: Batches,
+        dev: DevSets | None = None,
+        beside: Beside | None = None,
+    ) -> None:
+        self.model, self.batches, self.dev, self.beside = model, batches, dev, beside
         self.module: nn.Module = model
         self.steps = 0
         self.averaged: Mapping[int, Path] = {}
@@ -267,14 +280,24 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         """Train the model; `score` is called after each epoch, or `every` so many steps (None:
         nothing chooses). Raises `RaxalignError` where that changed what is frozen.
         """
+        keep = None if score is None else KeepBest(score, every, watched=self.watched)
+        if self.beside is not None:
+            with self.beside(self, settings, run) as both:
+                n_rows = self.batches.count
+                return fit(both, n_rows, settings, run.runtime, name=run.name, keep=keep)
         frozen = self.model.frozen()
         self.keep_last(settings, run)
-        keep = None if score is None else KeepBest(score, every, watched=self.watched)
         fitted = fit(self, self.batches.count, settings, run.runtime, name=run.name, keep=keep)
         after = self.model.frozen()
         if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):
             raise RaxalignError(f"{run.name}: training changed what is frozen")
         return fitted
+
+
+Beside = Callable[[Tuning, TrainSettings, TrainingRun], AbstractContextManager[Objective]]
+"""What trains something else with a task: a context with the objective of both. At its end the
+model is as its task alone would have left it: what it trains, by the names that it has.
+"""
 
 
 def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weights:
@@ -326,7 +349,8 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
             known = json.loads(kept_scores.read_text()) if kept_scores.exists() else {}
             curves = {point: old for point, old in known.items() if int(point) < tuning.steps}
             curves[str(tuning.steps)] = scores
-            if tuning.steps in choose(options.selection, curves).values():
+            chosen = tuning.steps in choose(options.selection, curves).values()
+            if chosen and tuning.beside is None:
                 model.save(run.file(tuning.steps, "step"))
             new = kept_scores.with_suffix(".new")  # a death in the middle must leave the old ones
             new.write_text(json.dumps(curves), encoding="utf-8")
@@ -342,6 +366,8 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
     else:
         curves = json.loads(kept_scores.read_text(encoding="utf-8"))
         chosen = choose(options.selection, curves)
+        if tuning.beside is not None:  # one choice for all, whose weights the model has
+            model.save(run.file(chosen[ALL], "step"))
     pivot = dev.head.pivot
     pivot_dev = [scores[pivot] for scores in curves.values() if pivot in scores]
     files = {step: run.file(step, "step") for step in sorted(set(chosen.values()))}

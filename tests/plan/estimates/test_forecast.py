@@ -92,6 +92,27 @@ def test_several_workers_are_never_faster_than_the_longest_stage(plan):
     assert forecast(plan, {}, []).told(2) == "nothing is left to run"
 
 
+def test_a_training_of_a_method_and_a_task_reads_the_rows_of_both(tmp_path):
+    tasks = ("xnli: {data: phrasebook, epochs: 2, phrasebook: {train: 900}, batch_size: 30}",)
+    methods = ("finetune: {batch_size: 10, with_task: {task: xnli, every: 3}}",)
+    parts = {"languages": "{each: [de]}", "sentences": "100"}
+    plan = expand(load(write_grid(tmp_path, tasks=tasks, methods=methods, **parts)))
+    (aligned,) = of(plan, "aligned")
+    read = 2 * 2 * 900 + 2 * 10 * (2 * 900 / 30) / 3
+    products = read * 14 * 8 * BLOCKS
+    expected = 0.5 + read * 4e-4 + products / (0.5 * 1.2e11)
+    assert Work(plan).seconds(aligned) == pytest.approx(expected)
+    sizes = [Work(one).size(key, has_weights=True) for one, key in both_sizes(plan, tmp_path)]
+    assert sizes[0] == 2 * sizes[1], "the model of the task has the encoder too"
+
+
+def both_sizes(plan, folder):
+    """The aligned encoder of a plan, and one without a task."""
+    alone = expand(load(write_grid(folder, languages="{each: [de]}", sentences="100")))
+    finetuned = [key for key in of(alone, "aligned") if alone.stages[key].maker == "finetune"]
+    return (plan, *of(plan, "aligned")), (alone, finetuned[0])
+
+
 def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan):
     (encoder,) = of(plan, "encoder")
     found = forecast(plan, {encoder: 45.0}, [encoder])

@@ -1,0 +1,127 @@
+"""A method and a task in one training, which leaves the aligned encoder and the task's model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.errors import RaxalignError
+from raxalign.plan.stage import TASK, Stage
+from raxalign.stages.workshop import Workshop
+from raxalign.train.joint import Joint, Mixing, Turns
+from raxalign.train.options import RowOrder
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.methods.base import MethodInputs
+    from raxalign.tasks.transfer.training import TrainingRun, Tuning
+    from raxalign.train.loop import TrainSettings
+    from raxalign.train.objective import Objective
+
+
+def align_with_task(
+    shop: Workshop, stage: Stage, encoder: Any, inputs: MethodInputs, folder: Path
+) -> AlignedEncoder:
+    """Train the method of a stage together with its task; write the task's model into a folder of
+    its own. Return the aligned encoder.
+    """
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+    task, beside = stage.task, JointTraining(stage.plugin(), encoder, inputs)
+    assert task is not None, "the caller has asked"
+    (folder / TASK).mkdir()
+    notes = task.plugin().train(
+        AlignedEncoder(encoder),
+        task.languages,
+        shop.training_inputs(stage, task),
+        shop.runtime_for(stage),
+        folder / TASK,
+        beside=beside.trained,
+    )
+    return beside.aligned(notes)
+
+
+class JointTraining:
+    """The part of a method in the training of a task: `trained` is what `Task.train` takes as
+    `beside`, and `aligned` gives the encoder afterwards.
+    """
+
+    _model: Any
+    _turns: Turns
+
+    def __init__(self, method: Any, encoder: Any, inputs: MethodInputs) -> None:
+        """Read what the method is trained on. Raises `RaxalignError` where it has nothing to
+        train.
+        """
+        method.acts(encoder.n_layers)
+        self.method, self.encoder, self.rows = method, encoder, method.rows(encoder, inputs)
+
+    def aligned(self, notes: Mapping[str, object]) -> AlignedEncoder:
+        """Return the encoder that was trained, with what both count; `notes` are the task's."""
+        self.encoder.model = self._model
+        counted: Mapping[str, object] = self.method.counts(self.rows)
+        steps = {"steps": self._turns.total, "steps_of_method": self._turns.of_second}
+        made: AlignedEncoder = self.method.aligned(
+            self.encoder, {**counted, **steps, "with_task": dict(notes)}
+        )
+        return made
+
+    @contextmanager
+    def trained(
+        self, tuning: Tuning, settings: TrainSettings, run: TrainingRun
+    ) -> Iterator[Objective]:
+        """Yield the objective of both, which trains what the method does, and the task's head. At
+        the end the task's model has the parameters again that it had.
+        """
+        model, runtime = tuning.model.encoder.model, run.runtime
+        self._model, joint, seed = model, self.method.joint(), runtime.seed
+        first = RowOrder(tuning.batches.count, settings, seed)
+        own = self.method.settings(shuffle=self.method.shuffles())
+        second = RowOrder(self.method.n_rows(self.rows), own, seed) if joint.weight else None
+        self._turns = Turns(first, second, joint.every, joint.schedule == "alternate")
+        if joint.weight and not self._turns.of_second:
+            raise RaxalignError(
+                f"{self.method.name}: with_task: every: {joint.every} is more than the"
+                f" {first.steps_per_epoch} steps of an epoch of {joint.task}, so that the method is"
+                " never trained. Choose fewer"
+            )
+        taught = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+        model.requires_grad_(requires_grad=True)
+        encoder = tuning.model.encoder.with_model(model)
+        try:
+            with self.method.changing(encoder, seed):
+                if second is None:
+                    yield tuning
+                else:
+                    mixing = _mixing(joint, encoder, run)
+                    yield Joint(tuning, self._objective(encoder, seed), self._turns, mixing)
+        finally:
+            for parameter, requires_grad in taught:
+                parameter.requires_grad_(requires_grad=requires_grad)
+
+    def _objective(self, encoder: Any, seed: int) -> Objective:
+        """The method's objective for as many steps as it takes here."""
+        params = self.method.params.model_copy(update={"steps": self._turns.of_second})
+        method = type(self.method)(params)
+        made: Objective = method.objective(encoder, self.rows, seed)
+        return made
+
+
+def _mixing(joint: Any, encoder: Any, run: TrainingRun) -> Mixing:
+    """How the gradients of both are joined; a group of weights is a block, or all outside them."""
+    from raxalign.encoders.models.blocks import find_blocks
+
+    base = encoder.model.base_model
+    parts = find_blocks(base).parts if joint.gradients else ()
+    groups = {f"block-{n}": list(part.parameters()) for n, part in enumerate(parts, 1)}
+    inside = {id(parameter) for group in groups.values() for parameter in group}
+    groups |= {"embeddings": [p for p in base.parameters() if id(p) not in inside]}
+
+    def report(values: Mapping[str, float], step: int) -> None:
+        run.runtime.report({f"{run.name}/{name}": value for name, value in values.items()}, step)
+
+    mixing = Mixing(joint.weight, joint.conflicts == "project", joint.gradients, groups)
+    return replace(mixing, report=report)
