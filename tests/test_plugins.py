@@ -31,7 +31,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.work import attempt
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 from tests.test_cli import Done, run  # noqa: F401 - a fixture
 from tests.toys.pages import blocks
 
@@ -45,9 +45,8 @@ def my_method(folder, name="my_method.py", more=""):
 
 def grid_with(folder, plugins="plugins: [my_method.py]\n"):
     methods = ("none: {}", "mine: {kind: my_method, strength: [0.5, 1.0]}")
-    return write_grid(
-        folder, languages="{each: [de]}", sentences="100", methods=methods, more=plugins
-    )
+    parts = {"languages": "{each: [de]}", "sentences": "100", "methods": methods}
+    return write_grid(folder, encoder=TINY, more=plugins, **parts)
 
 
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path):

@@ -21,14 +21,10 @@ from raxalign.report.cells.results import Results
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 
-SCRATCH = (
-    "{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 16, vocab_size: 200,"
-    " steps: 2, batch_size: 8}"
-)
 POS = (
-    "pos: {{{languages}data: phrasebook, phrasebook: {{train: 60, dev: 30, test: 40}}, epochs: 2,"
+    "pos: {{{languages}data: phrasebook, phrasebook: {{train: 30, dev: 15, test: 20}}, epochs: 1,"
     " selection: {selection}}}"
 )
 
@@ -38,7 +34,7 @@ def grid(
 ) -> Path:
     folder.mkdir(exist_ok=True)
     given = {
-        "encoder": SCRATCH,
+        "encoder": TINY,
         "languages": languages,
         "size": 200,
         "sentences": "[60]",
@@ -73,7 +69,7 @@ def unseen(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 
 
 def test_an_unseen_language_has_the_values_of_a_grid_that_names_it(tmp_path: Path) -> None:
-    parts = {"encoder": "phrasebook", "methods": ("none: {}",)}
+    parts = {"methods": ("none: {}",)}
     unseen = grid(tmp_path / "unseen", "{together: [de]}", "languages: [de, fr], ", **parts)
     named = grid(tmp_path / "named", "{together: [de, fr]}", **parts)
     found, other = (values(ran(path), "none") for path in (unseen, named))
@@ -142,7 +138,7 @@ def test_the_answer_of_such_a_task_is_about_these_languages(tmp_path: Path) -> N
 
 
 def test_unseen_development_sets_choose_neither_weights_nor_runs(tmp_path: Path) -> None:
-    sizes = "{train: 60, dev: 30, test: 40}"
+    sizes = "{train: 30, dev: 15, test: 15}"
     task = f"xnli: {{languages: [de, fr, bg], data: phrasebook, phrasebook: {sizes}, epochs: 2, "
     tasks = (task + "selection: mean-dev, max_length: 16}",)
     opened = ran(grid(tmp_path, "{together: [de]}", methods=("none: {}",), tasks=tasks))
