@@ -111,6 +111,7 @@ def test_a_shell_completes_kinds_and_what_the_grid_file_names(
     assert found.split() == words.format("method=tuned,sentences=").split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
 def test_an_ascii_terminal_gets_every_table_and_a_full_disk_is_not_called_a_bug(
     tmp_path: Path,

@@ -117,5 +117,5 @@ def test_the_order_of_languages_and_seeds_does_not_matter():
 @pytest.mark.parametrize("setting", [Setting(4, 0, True), Setting(8, 3, False)], ids=str)
 def test_equal_systems_are_seldom_called_different(setting):
     """As `benchmarks.language_sample` shows with more rounds."""
-    tests = [planted_test(setting, np.random.default_rng([7, number])) for number in range(200)]
-    assert sum((test.p or 1) < 0.05 for test in tests) <= 20  # .05 and 3.2 standard errors
+    tests = [planted_test(setting, np.random.default_rng([7, number])) for number in range(100)]
+    assert sum((test.p or 1) < 0.05 for test in tests) <= 12  # .05 and 3.2 standard errors

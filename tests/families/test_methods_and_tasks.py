@@ -1,13 +1,12 @@
-"""Methods and tasks of the catalogue on families of encoders, in pairs: every method and task meets
-every trait of the families, and every family every sort of method and task. With
-RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
+"""Methods and tasks of the catalogue on families of encoders, in pairs: every family meets every
+sort of method and task, and each method and task encoders with a head and without one, and
+decoders. With RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 from collections import Counter
 from functools import cache
@@ -23,6 +22,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.train.runtime import Runtime
+from tests.every import EVERY
 from tests.families.catalogue import FAMILIES
 from tests.families.sentences import TEXTS, sentences
 from tests.families.subject import Subject
@@ -170,10 +170,9 @@ def _write_task_files(root):
 
 
 def traits(name):
-    """What a method or a task may find in a family: its tokenizer, a head, a causal model."""
+    """What every method and every task meets: a family with a head or without, and decoders."""
     family = FAMILIES[name]
-    made = getattr(family.tokenizer, "func", family.tokenizer).__name__
-    return {made, f"head {family.head}", f"decoder {family.decoder}"}
+    return {f"head {family.head}", f"decoder {family.decoder}"}
 
 
 def sorts():
@@ -192,7 +191,7 @@ def sorts():
 def pairs():
     """(family, "method" or "task", its kind) of every test, by family."""
     sort_of = sorts()
-    if os.environ.get("RAXALIGN_TEST_ALL"):
+    if EVERY:
         return [(name, *subject) for name, subject in product(FAMILIES, sort_of)]
     chosen: list[tuple[str, tuple[str, str]]] = []
     used: Counter[object] = Counter()

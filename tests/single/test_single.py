@@ -385,6 +385,7 @@ def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_froz
     assert (set(trained.inputs), trained.params["frozen"]) == ({"encoder"}, "1")
 
 
+@pytest.mark.slow
 def test_an_object_store_serves_as_well(
     finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,6 @@ from raxalign.config.grid import Grid, load
 from raxalign.config.search import Pruner
 from raxalign.config.search_spaces import Space
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.expansion.expand import expand
 from raxalign.single.start import (
     FOLDERS,
     grid_names,
