@@ -73,17 +73,6 @@ def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root):
     assert torch.equal(again, plain)
 
 
-@pytest.mark.parametrize("kind", trained())
-def test_no_step_after_the_first_one_waits_for_the_device(kind, tmp_path):
-    toy_inputs(tmp_path, languages=("de", "fr"))
-    method = make(kind, tmp_path)
-    encoder, inputs = toy_encoder(tmp_path / "encoder"), asked_for(method, tmp_path)
-    with host_reads() as steps:
-        method.align(encoder, inputs, Runtime(seed=1))
-    assert len(steps) > 2
-    assert [name for found in steps[1:] for name in found] == []
-
-
 def test_a_read_within_a_step_is_found():
     objective = Regression()  # asks which rows are rare, by the value of a tensor
     with host_reads() as steps:
