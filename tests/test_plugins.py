@@ -49,6 +49,7 @@ def grid_with(folder, plugins="plugins: [my_method.py]\n"):
     return write_grid(folder, encoder=TINY, more=plugins, **parts)
 
 
+@pytest.mark.slow
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path):
     file = my_method(tmp_path)
     opened = open_grid(grid_with(tmp_path), storage=str(tmp_path / "storage"))

@@ -78,6 +78,7 @@ SAME = {
 }
 
 
+@pytest.mark.slow
 def test_a_task_that_yaml_describes_equals_the_shipped_one_bit_for_bit(tmp_path):
     write_rows(tmp_path)
     for name in ("train.en", "dev.en", "dev.de"):
