@@ -343,6 +343,7 @@ def test_plugins_load_and_say_what_they_are(folder):
         assert plugin.__doc__, kind
         assert plugin.Params.model_config["extra"] == "forbid", kind
         assert plugin.Params.model_config["frozen"], kind
+        assert folder != "methods" or plugin.reference, kind
 
 
 LOOKS = """

@@ -58,14 +58,6 @@ def made_once(root):
     return cache(made)
 
 
-def test_methods_have_a_version_a_reference_and_a_page():
-    for kind, method in catalog("methods").items():
-        assert issubclass(method, Method), kind
-        assert isinstance(method.VERSION, int), kind
-        assert method.reference and method.__doc__, kind  # noqa: PT018
-        assert method.Params.model_config["frozen"], kind
-
-
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
 def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vectors(
     kind, root, tmp_path, made_once
