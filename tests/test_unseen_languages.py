@@ -106,9 +106,7 @@ def test_unseen_languages_have_a_mean_and_a_test_of_their_own(unseen: Opened) ->
     assert table.columns == (*heads, "mean, unseen", "mean, zero-shot")
 
 
-def test_unseen_languages_are_in_the_key_of_their_evaluations_alone(
-    unseen: Opened, tmp_path: Path
-) -> None:
+def test_unseen_languages_are_in_the_key_of_their_evaluations_alone(unseen, tmp_path):
     mine, theirs = unseen.plan.stages, open_grid(grid(tmp_path, "{together: [de, es]}")).plan.stages
     apart = [stage for key, stage in {**mine, **theirs}.items() if (key in mine) != (key in theirs)]
     assert {stage.maker for stage in apart} == {"pos", "none"}

@@ -216,9 +216,7 @@ def test_a_card_of_new_weights_has_every_way_and_names_those_that_read_other_lay
     assert "**" not in text
 
 
-def test_a_language_may_be_fixed_where_the_vectors_depend_on_it(
-    finished: Opened, tmp_path: Path
-) -> None:
+def test_a_language_may_be_fixed_where_the_vectors_depend_on_it(finished, tmp_path):
     text = card_of(finished, "rotation", tmp_path / "fixed", language="de")
     assert "Texts that come without one are read as `de`." in text
     model = model_of(tmp_path / "fixed", trusted=True)

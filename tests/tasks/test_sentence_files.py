@@ -59,9 +59,7 @@ SCRATCH = (
 )
 
 
-def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own(
-    tmp_path: Path,
-) -> None:
+def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own(tmp_path):
     write(tmp_path, de="eins\nzwei\ndrei\n", fr="un\ndeux\ntrois\n", en="one\ntwo\nthree\n")
     task = (
         "sr: {kind: sentence_retrieval, languages: [de, fr], pool: mixed,"
