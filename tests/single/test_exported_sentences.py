@@ -30,6 +30,9 @@ from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
 
+pytestmark = pytest.mark.slow
+
+
 def model_of(folder: Path, *, trusted: bool) -> Any:
     from sentence_transformers import SentenceTransformer
 
@@ -75,7 +78,6 @@ def accuracies(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
     return [float((table.argmax(1) == right).float().mean()) for table in (cosines, cosines.T)]
 
 
-@pytest.mark.slow
 def test_every_method_has_the_accuracy_in_mteb_and_sentence_transformers_that_its_trial_has(
     tmp_path: Path,
 ) -> None:
