@@ -29,7 +29,6 @@ from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
-
 pytestmark = pytest.mark.slow
 
 
