@@ -1,7 +1,5 @@
 """The metadata of the package, as an index shows it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

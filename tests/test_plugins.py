@@ -1,7 +1,5 @@
 """Plug-ins from outside the package: files that a grid names, and entry points."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests of languages as a sample: variances by hand, and what must not matter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

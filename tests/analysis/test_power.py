@@ -1,7 +1,5 @@
 """Tests of planned power: by hand where nothing is trained, and by what more runs must do."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of a difference: variances, p-values and intervals by hand, and what must not matter."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

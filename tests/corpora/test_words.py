@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 from importlib.util import find_spec

@@ -2,8 +2,6 @@
 word vectors are those of transformers, and what is exported opens.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -2,8 +2,6 @@
 states in bfloat16 are near those in float32.
 """
 
-from __future__ import annotations
-
 import threading
 
 import pytest

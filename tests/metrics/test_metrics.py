@@ -1,7 +1,5 @@
 """Metrics that a grid adds: their values, and what each example contributes to them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Tests of power without a grid: by hand, and what cannot be assumed."""
 
-from __future__ import annotations
-
 import pytest
 
 from raxalign.analysis.power import Assumed

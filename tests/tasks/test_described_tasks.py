@@ -2,8 +2,6 @@
 in its own layout.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

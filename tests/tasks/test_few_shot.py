@@ -1,7 +1,5 @@
 """Few examples of target languages, and averages of weights, on toys of each kind of task."""
 
-from __future__ import annotations
-
 from functools import cache, cached_property
 
 import numpy as np

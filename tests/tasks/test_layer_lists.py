@@ -1,7 +1,5 @@
 """Lists of layers: each entry has the values of an evaluation of its own, from one pass."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 import torch

@@ -2,8 +2,6 @@
 tested, and the sample that is tested is of that value.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What holds for each kind of transfer task (labels, tags, answers), end to end on a tiny BERT."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

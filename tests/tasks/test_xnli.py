@@ -3,8 +3,6 @@ in translate-train, with and without sentences of two languages in one example; 
 vectors, by the classifier over frozen word vectors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

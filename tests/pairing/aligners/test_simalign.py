@@ -1,7 +1,5 @@
 """SimAlign: links from similarities that are small enough to solve by hand, and from an encoder."""
 
-from __future__ import annotations
-
 import math
 import random
 from copy import deepcopy
