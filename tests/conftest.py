@@ -14,10 +14,11 @@ from hypothesis import settings
 from raxalign.config.trust import TRUST
 from raxalign.tracking.client import connect
 from tests.aws import SETTINGS, Proxy, fake_aws
+from tests.every import EVERY
 from tests.once import once
 
 # A test says what is right, never how fast: on a busy machine a deadline fails by chance.
-settings.register_profile("raxalign", deadline=None)
+settings.register_profile("raxalign", deadline=None, max_examples=100 if EVERY else 40)
 settings.load_profile("raxalign")
 
 # Ray looks once per process whether clusters demand a token. All of these do, so that a process
@@ -59,14 +60,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection() -> Generator[None, object, object]:
     """Keep what is there before the first test from the garbage collector: it is millions of
     objects, and looking through them takes most of a second each time. What tests make is
-    collected, and what has lived for long is looked through a fifth as often as usual.
+    looked through less often than usual.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(700, 10, 50)
+        gc.set_threshold(20_000, 10, 50)
         gc.enable()
 
 

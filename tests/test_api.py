@@ -118,9 +118,7 @@ def test_results_are_those_of_the_command_with_types_of_their_own(tables: Tables
     assert table.to_pandas()["value"].dtype == "float64"
 
 
-def test_the_name_of_a_grid_file_stands_for_what_plan_returns(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_name_of_a_grid_file_stands_for_what_plan_returns(tables, monkeypatch):
     monkeypatch.setenv("RAXALIGN_STORAGE", tables.opened.root)
     assert rx.results(tables.opened.grid.path).equals(tables.results)
     assert rx.compare(str(tables.opened.grid.path)).equals(tables.compared)
@@ -149,9 +147,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 SPLIT = {"test": 60, "dev": 30}
 
 
-def test_a_mapping_is_planned_as_the_file_that_holds_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mapping_is_planned_as_the_file_that_holds_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for lang in ("no", "en"):
         Path(f"no-en.{lang}").write_text("".join(f"{lang} {n}\n" for n in range(300)))
@@ -182,9 +178,7 @@ def test_faults_of_a_mapping_are_named_by_their_keys() -> None:
         rx.plan({"name": object()})
 
 
-def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(
-    tables: Tables,
-) -> None:
+def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(tables):
     opened, _, compared = tables
     names = compared.column_names
     assert names[: len(FIELDS)] == list(FIELDS)
@@ -196,9 +190,7 @@ def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked
         rx.compare(opened, baseline="rotatoin")
 
 
-def test_a_grid_without_results_has_empty_tables_of_the_same_types(
-    tables: Tables, tmp_path: Path
-) -> None:
+def test_a_grid_without_results_has_empty_tables_of_the_same_types(tables, tmp_path):
     empty = rx.plan(tables.opened.grid.path, storage=str(tmp_path / "other"))
     for table, full in ((rx.results(empty), tables.results), (rx.compare(empty), tables.compared)):
         assert (table.num_rows, table.schema) == (0, full.schema)

@@ -124,9 +124,7 @@ def test_all_faults_of_a_grid_are_told_at_once(run: Callable[..., Done], tmp_pat
         run("plan", tmp_path / "absent.yaml", "--debug")
 
 
-def test_a_bug_is_one_line_and_an_interrupt_exits_130(
-    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_is_one_line_and_an_interrupt_exits_130(run, grid, monkeypatch):
     def interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
@@ -138,9 +136,7 @@ def test_a_bug_is_one_line_and_an_interrupt_exits_130(
 
 
 @pytest.mark.parametrize("place", ["file", "file/report"])
-def test_a_report_folder_that_cannot_be_written_is_named(
-    run: Callable[..., Done], grid: Path, tmp_path: Path, place: str
-) -> None:
+def test_a_report_folder_that_cannot_be_written_is_named(run, grid, tmp_path, place):
     (tmp_path / "file").write_text("")
     done = run("report", grid, "--out", place)
     assert done.code == 2
@@ -148,9 +144,7 @@ def test_a_report_folder_that_cannot_be_written_is_named(
     assert "(a bug in raxalign)" not in done.err
 
 
-def test_a_reader_that_has_gone_is_no_error(
-    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_has_gone_is_no_error(run, grid, monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)
     with io.TextIOWrapper(os.fdopen(writing, "wb", 0), write_through=True) as pipe:
@@ -158,9 +152,7 @@ def test_a_reader_that_has_gone_is_no_error(
         assert run("plan", grid, "--format", "json") == Done(0, "", "")
 
 
-def test_a_plan_as_json_is_what_programs_rely_on(
-    run: Callable[..., Done], grid: Path, tmp_path: Path
-) -> None:
+def test_a_plan_as_json_is_what_programs_rely_on(run, grid, tmp_path):
     plan = json.loads(run("plan", grid, "--format", "json").out)
     assert (plan["points"], plan["cached"], len(plan["trials"])) == (3, 0, 3)
     assert {"key", "method", "params"} <= set(plan["trials"][0])
@@ -180,9 +172,7 @@ def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], g
     assert "unknown name 'metod'" in done.err
 
 
-def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(
-    run: Callable[..., Done], tmp_path: Path
-) -> None:
+def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run, tmp_path):
     parts = {"languages": "{each: [de]}", "sentences": "[100, 900]", "methods": ("rotation: {}",)}
     grid = write_grid(tmp_path, size=200, **parts)  # type: ignore[arg-type]
     told = (
@@ -226,9 +216,7 @@ def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], gr
     assert "contextual_accuracy_pairs" in run("results", grid, "--all").out
 
 
-def test_results_are_compared_with_a_baseline(
-    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_are_compared_with_a_baseline(run, tmp_path, monkeypatch):
     parts = {"languages": "{together: [de]}", "sentences": "100", "seeds": "[0, 1, 2, 3, 4]"}
     made_up(tmp_path, **parts, tasks=("retrieval: {}",), more="")
     file = tmp_path / "grid.yaml"
@@ -238,12 +226,11 @@ def test_results_are_compared_with_a_baseline(
     said = r"finetune .*(beats|differs from) none in retrieval \(contextual accuracy\)"
     assert re.match(said, table.splitlines()[-1])
     assert max(map(len, table.splitlines()[:-3])) > 80
-    for width in (40, 80):
+    for width, options in ((80, ()), (40, ("--compare",)), (40, ("--transpose",))):
         monkeypatch.setenv("COLUMNS", str(width))
-        for options in ((), ("--compare",), ("--transpose",)):
-            shown = run("results", file, *options).out
-            assert max(map(len, shown.splitlines())) <= width
-            assert "…" not in shown
+        shown = run("results", file, *options).out
+        assert max(map(len, shown.splitlines())) <= width
+        assert "…" not in shown
     found = json.loads(run("results", file, "--compare", "rotation", "--format", "json").out)
     assert {row["baseline"] for row in found} == {"rotation"}
     tuned = ["finetune lambda=0.1", "finetune lambda=1", "finetune lambda=10"]
@@ -255,9 +242,7 @@ def test_results_are_compared_with_a_baseline(
     assert f"{', '.join(tuned)}; name one of them" in wrong.err
 
 
-def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(
-    run: Callable[..., Done], tmp_path: Path
-) -> None:
+def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(run, tmp_path):
     opened, ledger = made_up(
         tmp_path,
         languages="{together: [de]}",
@@ -353,9 +338,7 @@ def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
     assert run("list method") == Done(2, "", "error: list method: did you mean methods?\n")
 
 
-def test_the_end_of_a_searched_grid_answers_from_what_was_suggested(
-    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_a_searched_grid_answers_from_what_was_suggested(run, tmp_path, monkeypatch):
     path = search_grid(tmp_path, "trials: 3, confirm: 2")
 
     def searched(opened: Opened, **_: object) -> api.Finished:
@@ -384,9 +367,7 @@ def of_files(grid: Path, folder: str) -> None:
     grid.write_text(text.replace("phrasebook\n  size: 400", own), encoding="utf-8")
 
 
-def test_doctor_and_plan_remark_on_sides_that_seem_to_be_swapped(
-    run: Callable[..., Done], grid: Path, tmp_path: Path
-) -> None:
+def test_doctor_and_plan_remark_on_sides_that_seem_to_be_swapped(run, grid, tmp_path):
     corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=400))
     pairs = list(corpus.read("de", "en", CorpusInputs({}, tmp_path)))
     for code, side in (("en", "source"), ("de", "target")):  # English is in the file of German
@@ -456,6 +437,7 @@ def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -
     assert "Read it as `naacl`" in run("aer", "links", "gold").err
 
 
+@pytest.mark.slow
 def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Path) -> None:
     tiny_bert(tmp_path / "encoder", ["the", "der", "das", "."], layers=1, hidden=8)
     data = "--source phrasebook -o size=120 --lang de --sentences 40 --heldout 60"

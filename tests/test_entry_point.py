@@ -102,19 +102,16 @@ plugins: [never_run.py]
         ("results missing.yaml --task ", ""),
     ],
 )
-def test_a_shell_completes_kinds_and_what_the_grid_file_names(
-    line: str, words: str, tmp_path: Path, completed: Callable[..., str]
-) -> None:
+def test_a_shell_completes_kinds_and_what_the_grid_file_names(line, words, tmp_path, completed):
     (tmp_path / "grid.yaml").write_text(GRID, encoding="utf-8")
     place = {"COMP_WORDS": f"raxalign {line}", "COMP_CWORD": str(len(line.split(" ")))}
     found = completed(_RAXALIGN_COMPLETE="complete_bash", **place)
     assert found.split() == words.format("method=tuned,sentences=").split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
-def test_an_ascii_terminal_gets_every_table_and_a_full_disk_is_not_called_a_bug(
-    tmp_path: Path,
-) -> None:
+def test_an_ascii_terminal_gets_every_table_and_a_full_disk_is_not_called_a_bug(tmp_path):
     parts = {"languages": "{together: [de]}", "sentences": "100", "tasks": ("retrieval: {}",)}
     opened, _ = made_up(tmp_path, **parts, more="")
     command = ("results", str(opened.grid.path), "--compare")

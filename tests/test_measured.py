@@ -19,9 +19,7 @@ from raxalign.measured import Measured, count, share, standard_error, undeclared
         ({"unit": "share", "range": (-1.0, 1.0)}, "which no share has"),
     ],
 )
-def test_a_word_that_nothing_reads_is_refused_where_it_is_declared(
-    wrong: dict[str, object], message: str
-) -> None:
+def test_a_word_that_nothing_reads_is_refused_where_it_is_declared(wrong, message):
     with pytest.raises(ValueError, match=message):
         Measured("x", "Something.", **wrong)  # type: ignore[arg-type]
 

@@ -1,7 +1,5 @@
 """The metadata of the package, as an index shows it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -16,9 +14,7 @@ BUILD = "from setuptools.build_meta import prepare_metadata_for_build_wheel as p
 
 
 @pytest.mark.slow
-def test_an_index_shows_the_readme_without_links_to_files_that_it_does_not_have(
-    tmp_path: Path,
-) -> None:
+def test_an_index_shows_the_readme_without_links_to_files_that_it_does_not_have(tmp_path):
     for name in ("README.md", "LICENSE", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "raxalign").mkdir()

@@ -5,7 +5,6 @@ phrasebook, without Ray.
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,6 +26,7 @@ from raxalign.report.published.matching import differing, given
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from tests.every import EVERY
 
 GRIDS = Path(__file__).parents[1] / "grids"
 # evaluations that a grid names although its method changes nothing that the task reads
@@ -142,6 +142,7 @@ def test_a_shipped_grid_plans_and_only_what_is_named_here_is_untouched_or_outdat
     plan = plan_of(name)
     methods = {trial.method for trial in plan.trials} | {study.method for study in plan.studies}
     assert methods == {spec.name for spec in grid_of(name).methods}
+    assert plan.name == name
     assert all(trial.evaluations or trial.untouched for trial in plan.trials)
     outdated = {(trial.method, *kept) for trial in plan.trials for kept in trial.outdated.items()}
     assert outdated == OUTDATED.get(name, set())
@@ -348,7 +349,7 @@ def some_of(plan: Plan) -> Plan:
     """
     first = {(trial.method, trial.encoder): trial for trial in reversed(plan.trials)}
     trials = [trial for trial in first.values() if trial.evaluations]
-    if "RAXALIGN_TEST_ALL" in os.environ:
+    if EVERY:
         return plan.only(trials)
     tasks = list(dict.fromkeys(task for trial in trials for task in trial.evaluations))
     chosen: dict[str, dict[str, str]] = {trial.key: {} for trial in trials}

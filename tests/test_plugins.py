@@ -1,7 +1,5 @@
 """Plug-ins from outside the package: files that a grid names, and entry points."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace
@@ -31,7 +29,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.work import attempt
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 from tests.test_cli import Done, run  # noqa: F401 - a fixture
 from tests.toys.pages import blocks
 
@@ -45,11 +43,11 @@ def my_method(folder, name="my_method.py", more=""):
 
 def grid_with(folder, plugins="plugins: [my_method.py]\n"):
     methods = ("none: {}", "mine: {kind: my_method, strength: [0.5, 1.0]}")
-    return write_grid(
-        folder, languages="{each: [de]}", sentences="100", methods=methods, more=plugins
-    )
+    parts = {"languages": "{each: [de]}", "sentences": "100", "methods": methods}
+    return write_grid(folder, encoder=TINY, more=plugins, **parts)
 
 
+@pytest.mark.slow
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path):
     file = my_method(tmp_path)
     opened = open_grid(grid_with(tmp_path), storage=str(tmp_path / "storage"))

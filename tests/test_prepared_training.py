@@ -1,7 +1,5 @@
 """Trainings on pieces that were made before: the same weights, and pieces that are made once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

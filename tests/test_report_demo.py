@@ -5,7 +5,6 @@ to the page, in one process.
 from __future__ import annotations
 
 import csv
-import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from raxalign.report.compose import ReportOptions, write_report
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from tests.every import EVERY
 from tests.report.material import leave_undrawn
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ FEW = {"train": 32, "dev": 10, "test": 12}
 
 def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path, monkeypatch):
     """Its figures are drawn under RAXALIGN_TEST_ALL alone: that takes as long as all trials."""
-    if "RAXALIGN_TEST_ALL" not in os.environ:
+    if not EVERY:
         leave_undrawn(monkeypatch)
     smaller(tmp_path / "grid.yaml")
     grid = load(tmp_path / "grid.yaml")

@@ -79,9 +79,7 @@ def test_all_sets_are_evaluated_on_the_languages_of_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unseen", [SETS, "{together: [es, fr]}"])
-def test_none_shares_its_evaluations_with_a_grid_that_names_the_language(
-    tmp_path: Path, unseen: str
-) -> None:
+def test_none_shares_its_evaluations_with_a_grid_that_names_the_language(tmp_path, unseen):
     own = "languages: [es, fr, el], "
     tasks = tuple(t.replace("{", "{" + own, 1) for t in (POS.format("last"), TWO, WORDS))
     whole = planned(tmp_path / "whole", "{together: [es, fr, el]}", tasks=tasks)
@@ -91,16 +89,12 @@ def test_none_shares_its_evaluations_with_a_grid_that_names_the_language(
         assert shared == {*evaluated(whole, "none", task).values()}
 
 
-def test_an_evaluation_is_not_shared_where_aligned_languages_choose_its_weights(
-    tmp_path: Path,
-) -> None:
+def test_an_evaluation_is_not_shared_where_aligned_languages_choose_its_weights(tmp_path):
     plan = planned(tmp_path, tasks=(POS.format("mean-dev"),))
     assert len({*evaluated(plan, "none", "pos").values()}) == 2
 
 
-def test_no_model_trains_on_held_out_sentences_of_another_set_or_an_unseen_language(
-    tmp_path: Path,
-) -> None:
+def test_no_model_trains_on_held_out_sentences_of_another_set_or_an_unseen_language(tmp_path):
     tasks = ("words: {kind: retrieval, languages: [es, fr, el, bg]}",)
     plan = planned(tmp_path, tasks=tasks, methods=("finetune: {}",))
     left_out = {
@@ -196,9 +190,7 @@ def test_means_are_those_of_the_set(ran: Opened) -> None:
     assert stored == pytest.approx({"romance": romance["avg"], "diverse": diverse["avg"]})
 
 
-def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(
-    ran: Opened,
-) -> None:
+def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(ran):
     plan, ledger, found = ran.plan, ran.storage.ledger, by_name(ran)
     own = comparisons(list(found.values()), plan, ledger)
     assert {entry.cell.set == entry.baseline.set for entry in own if entry.baseline} == {True}
@@ -300,9 +292,7 @@ def test_a_set_of_one_language_may_have_its_name(tmp_path: Path) -> None:
         ({"more": "exclude: [{languages: germanic}]\n"}, "is not in `languages` of this"),
     ],
 )
-def test_what_does_not_go_with_sets_is_refused(
-    tmp_path: Path, parts: dict[str, object], told: str
-) -> None:
+def test_what_does_not_go_with_sets_is_refused(tmp_path, parts, told):
     with pytest.raises(GridError) as raised:
         planned(tmp_path, **parts)
     assert told in str(raised.value)

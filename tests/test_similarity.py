@@ -2,8 +2,6 @@
 what they find, in which order, and with which settings of PyTorch.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

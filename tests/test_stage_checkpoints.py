@@ -64,9 +64,7 @@ def steps(kept: Checkpoints) -> set[str]:
     }
 
 
-def test_another_machine_goes_on_from_the_last_copy(
-    machines: list[Checkpoints], root: str, tmp_path: Path
-) -> None:
+def test_another_machine_goes_on_from_the_last_copy(machines, root, tmp_path):
     one, two, _ = machines
     step(one, 200)
     two.restore()

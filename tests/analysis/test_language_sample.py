@@ -1,17 +1,17 @@
 """Tests of languages as a sample: variances by hand, and what must not matter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
 from benchmarks.language_sample import Setting, planted_test
 from raxalign.analysis.language_sample import FEW_LANGUAGES, over_languages
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import ONE_RUN
+from raxalign.lazy import load
+
+stats = load("scipy.stats")  # whose import takes a second
 
 NOTHING = np.zeros((1, 10))
 
@@ -34,11 +34,11 @@ def test_where_languages_alone_differ_it_is_a_t_test_over_them():
     differences = np.array([0.01, 0.03, 0.02, 0.06])
     found = over_languages([fixed(0.5)] * 4, [fixed(0.5 + value) for value in differences])
     error = differences.std(ddof=1) / 2
-    half = t.ppf(0.975, 3) * error
+    half = stats.t.ppf(0.975, 3) * error
     assert (found.difference, found.freedom) == (pytest.approx(0.03), pytest.approx(3))
     assert (found.low, found.high) == (pytest.approx(0.03 - half), pytest.approx(0.03 + half))
-    assert found.p == pytest.approx(2 * t.sf(0.03 / error, 3))
-    assert found.detectable == pytest.approx(error * (t.ppf(0.975, 3) + t.ppf(0.8, 3)))
+    assert found.p == pytest.approx(2 * stats.t.sf(0.03 / error, 3))
+    assert found.detectable == pytest.approx(error * (stats.t.ppf(0.975, 3) + stats.t.ppf(0.8, 3)))
 
 
 def test_examples_that_languages_share_add_their_covariance():
@@ -50,7 +50,7 @@ def test_examples_that_languages_share_add_their_covariance():
     between, examples = np.var(values, ddof=1) / 4, 50 / 49 * float((shared**2).sum())
     freedom = (between + examples) ** 2 / (between**2 / 3 + examples**2 / 49)
     assert found.freedom == pytest.approx(freedom)
-    half = t.ppf(0.975, freedom) * (between + examples) ** 0.5
+    half = stats.t.ppf(0.975, freedom) * (between + examples) ** 0.5
     assert found.high - found.low == pytest.approx(2 * half)
     apart = [fixed(v, shared, np.arange(50) + 50 * at) for at, v in enumerate(values)]
     others = [fixed(0.5, 0 * shared, np.arange(50) + 50 * at) for at in range(4)]
@@ -67,7 +67,7 @@ def test_runs_that_move_all_languages_alike_add_their_covariance():
     between, runs = np.var([0.01, 0.03, 0.02, 0.06], ddof=1) / 4, moved.var(ddof=1) / 3
     freedom = (between + runs) ** 2 / (between**2 / 3 + runs**2 / 2)
     assert found.freedom == pytest.approx(freedom)
-    half = t.ppf(0.975, freedom) * (between + runs) ** 0.5
+    half = stats.t.ppf(0.975, freedom) * (between + runs) ** 0.5
     assert found.high == pytest.approx(0.03 + half)
 
 
@@ -92,7 +92,7 @@ def test_noise_of_examples_within_runs_counts_once():
     variance = between + runs - within
     freedom = variance**2 / (between**2 / 3 + runs**2 / 2)
     assert found.freedom == pytest.approx(freedom)
-    assert found.high == pytest.approx(0.03 + t.ppf(0.975, freedom) * variance**0.5)
+    assert found.high == pytest.approx(0.03 + stats.t.ppf(0.975, freedom) * variance**0.5)
 
 
 def test_few_languages_and_single_runs_are_not_tested_and_the_reason_is_given():
@@ -117,5 +117,5 @@ def test_the_order_of_languages_and_seeds_does_not_matter():
 @pytest.mark.parametrize("setting", [Setting(4, 0, True), Setting(8, 3, False)], ids=str)
 def test_equal_systems_are_seldom_called_different(setting):
     """As `benchmarks.language_sample` shows with more rounds."""
-    tests = [planted_test(setting, np.random.default_rng([7, number])) for number in range(200)]
-    assert sum((test.p or 1) < 0.05 for test in tests) <= 20  # .05 and 3.2 standard errors
+    tests = [planted_test(setting, np.random.default_rng([7, number])) for number in range(100)]
+    assert sum((test.p or 1) < 0.05 for test in tests) <= 12  # .05 and 3.2 standard errors

@@ -1,23 +1,25 @@
 """Tests of planned power: by hand where nothing is trained, and by what more runs must do."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import nct, norm, t
 
 from benchmarks.significance import Cell, Side, planted, share_found
 from raxalign.analysis.power import at, design, runs_for
 from raxalign.analysis.significance import Spread, TrainedSide, spread_of
+from raxalign.lazy import load
+
+stats = load("scipy.stats")  # whose import takes a second
 
 
 def test_without_runs_as_chance_power_is_that_of_a_t_test():
     spread = Spread(0.01**2, clusters=2000)
     smallest = design(spread).smallest()
-    assert smallest == pytest.approx(0.01 * (t.ppf(0.975, 1999) + norm.ppf(0.8)), rel=1e-4)
-    found = nct.sf(t.ppf(0.975, 1999), 1999, smallest / 0.01)
+    assert smallest == pytest.approx(
+        0.01 * (stats.t.ppf(0.975, 1999) + stats.norm.ppf(0.8)), rel=1e-4
+    )
+    found = stats.nct.sf(stats.t.ppf(0.975, 1999), 1999, smallest / 0.01)
     assert design(spread).power(smallest) == pytest.approx(found, abs=2e-3)
     assert design(spread).power(0) == pytest.approx(0.05, abs=1e-3), "false alarms"
 

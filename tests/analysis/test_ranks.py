@@ -1,7 +1,5 @@
 """Tests of ranks: intervals and groups by hand, and that no interval leaves its rank out."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from hypothesis import given

@@ -30,9 +30,7 @@ MEDIAN = Pruner(name="median", startup=1)
         (0.45, [0.7, 0.5, 0.4], True),
     ],
 )
-def test_asha_lets_the_best_half_of_a_rung_go_on(
-    own: float, others: list[float], ends: bool
-) -> None:
+def test_asha_lets_the_best_half_of_a_rung_go_on(own, others, ends):
     assert prunes(ASHA, [own], [[score] for score in others]) is ends
 
 
@@ -68,9 +66,7 @@ def test_a_warm_up_moves_the_first_rung() -> None:
         ([0.1, 0.4], [[0.6, 0.1]], True),  # of the others too
     ],
 )
-def test_a_trial_below_the_median_of_those_that_came_as_far_ends(
-    own: list[float], others: list[list[float]], ends: bool
-) -> None:
+def test_a_trial_below_the_median_of_those_that_came_as_far_ends(own, others, ends):
     assert prunes(MEDIAN, own, others) is ends
 
 

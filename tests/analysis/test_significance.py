@@ -1,7 +1,5 @@
 """Tests of a difference: variances, p-values and intervals by hand, and what must not matter."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2, norm, t
 
 from benchmarks.significance import (
     KINDS,
@@ -33,8 +30,11 @@ from raxalign.analysis.significance import (
     holm,
     interval,
 )
+from raxalign.lazy import load
 from raxalign.measured import share, undeclared
 from raxalign.sample import Sample
+
+stats = load("scipy.stats")  # whose import takes a second
 
 SHARE, NUMBER = share("accuracy", "Share of what is right."), undeclared("distance")
 
@@ -122,14 +122,14 @@ def p_of(difference, examples, n, *sides):
     middles = (np.arange(1000) + 0.5) / 1000
     total, weights, logs = np.array([examples]), np.ones(1), []
     for own, within, runs in sides:
-        true = np.maximum(own * (runs - 1) / chi2.ppf(middles, runs - 1), within)
+        true = np.maximum(own * (runs - 1) / stats.chi2.ppf(middles, runs - 1), within)
         total = np.add.outer(total, true - within)
         logs.append(np.log(true * runs))
     if len(sides) == 2:
         weights = 1 + 2 * np.exp(-((logs[0][:, None] - logs[1]) ** 2))
     freedom = (n - 1) * (total / examples) ** 2
     return np.average(
-        2 * t.sf(abs(difference) / np.sqrt(total[0]), freedom[0]),
+        2 * stats.t.sf(abs(difference) / np.sqrt(total[0]), freedom[0]),
         weights=weights if len(sides) == 2 else None,
     )
 
@@ -201,13 +201,13 @@ def test_p_falls_with_the_difference_and_is_below_the_level_where_the_interval_h
 
 def test_an_interval_of_a_share_is_wilson_s_and_stays_within_0_and_1():
     around = interval(fixed([1] * 3 + [0] * 7))
-    n, z = 9, t.ppf(0.975, 9)  # the variance with n - 1 is worth one example less
+    n, z = 9, stats.t.ppf(0.975, 9)  # the variance with n - 1 is worth one example less
     centre, half = (
         (0.3 + z * z / (2 * n)) / (1 + z * z / n),
         z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n)),
     )
     assert (around.low, around.high) == (pytest.approx(centre - half), pytest.approx(centre + half))
-    perfect, z = interval(fixed([1] * 20)), norm.ppf(0.975)
+    perfect, z = interval(fixed([1] * 20)), stats.norm.ppf(0.975)
     assert (perfect.low, perfect.high) == (pytest.approx(20 / (20 + z * z)), 1)
     two = interval(system([1] * 9 + [0], [0] * 9 + [1]))
     assert 0 <= two.low < 0.1, (
@@ -219,7 +219,7 @@ def test_an_interval_of_a_share_is_wilson_s_and_stays_within_0_and_1():
 def test_a_metric_that_is_no_share_has_student_s_interval_as_far_as_its_values_reach():
     runs = Runs.of({None: [sample([10.0, 20.0, 60.0])]}, chance=False)
     around = interval(runs)
-    half = t.ppf(0.975, 2) * np.std([10, 20, 60], ddof=1) / 3**0.5
+    half = stats.t.ppf(0.975, 2) * np.std([10, 20, 60], ddof=1) / 3**0.5
     assert (around.low, around.high) == (pytest.approx(30 - half), pytest.approx(30 + half))
     ended = interval(replace(runs, limits=(0.0, 40.0)))
     assert (ended.low, ended.high) == (0.0, 40.0)
@@ -267,7 +267,7 @@ def test_one_run_of_what_has_chance_tells_nothing_and_one_without_chance_does():
     assert compare(once, fixed(answers)).untested == ONE_RUN
     assert interval(once, examples_alone=True) == interval(fixed(answers))
     assert compare(fixed(answers), fixed([1] * 8)).p == pytest.approx(
-        2 * t.sf(0.25 / math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64), 7)
+        2 * stats.t.sf(0.25 / math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64), 7)
     )
 
 
@@ -282,7 +282,7 @@ def test_equal_systems_do_not_differ_and_p_is_not_zero_where_every_example_says_
     assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)
     all_ = compare(fixed([0] * 6), fixed([1] * 6))
     assert (all_.difference, all_.p, all_.high) == (1, 2**-5, 1)
-    assert all_.low == pytest.approx(6 / (6 + norm.ppf(0.975) ** 2))
+    assert all_.low == pytest.approx(6 / (6 + stats.norm.ppf(0.975) ** 2))
 
 
 def test_runs_that_share_their_training_are_compared_seed_by_seed():
@@ -330,7 +330,7 @@ def test_units_that_one_system_lacks_count_as_nothing_of_it():
     influences = np.array([0, -1 / 8, 1 / 8, 1 / 8, -1 / 8]) - np.array(
         [1 / 9, -2 / 9, 1 / 9, 0, 0]
     )
-    half = t.ppf(0.975, 4) * math.sqrt(5 / 4 * influences @ influences)
+    half = stats.t.ppf(0.975, 4) * math.sqrt(5 / 4 * influences @ influences)
     assert (found.low, found.high) == (
         pytest.approx(found.difference - half),
         pytest.approx(found.difference + half),
@@ -459,9 +459,9 @@ def test_a_difference_of_differences_by_hand():
     assert found.value == pytest.approx(float(np.dot(weights, means)))
     psi = np.array(weights) @ (gains - means[:, None]) / 5
     error = math.sqrt(5 / 4 * float(psi @ psi))
-    half = t.ppf(0.975, 4) * error
+    half = stats.t.ppf(0.975, 4) * error
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
-    assert found.p == pytest.approx(2 * t.sf(abs(found.value) / error, 4))
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(found.value) / error, 4))
 
 
 def test_a_weight_scales_the_variance_between_runs_by_its_square():

@@ -1,7 +1,5 @@
 """The benchmark of cards, at a tiny size on the CPU."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sentence pairs that benchmarks read."""
 
-from __future__ import annotations
-
 from benchmarks.sentences import PHRASEBOOK, TATOEBA, sources, tatoeba_pairs
 from raxalign.pairing.schema import read_pairs
 

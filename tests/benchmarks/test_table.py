@@ -1,7 +1,5 @@
 """The rows of the benchmarks, and the table that is made of them."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -38,12 +38,6 @@ def moses(tmp_path):
     return make
 
 
-@pytest.fixture
-def corpus_at():
-    """Makes the Moses corpus of a prefix, with its inputs."""
-    return _corpus_at
-
-
 def _corpus_at(prefix: Path, lang: str, pivot: str):
     corpus = Moses(Moses.Params(path=str(prefix)))
     locations = {name: str(source.path) for name, source in corpus.sources(lang, pivot).items()}

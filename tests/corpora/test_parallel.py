@@ -2,8 +2,6 @@
 real text is not suspected.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from raxalign.corpora.base import SentencePair

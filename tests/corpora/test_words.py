@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 from importlib.util import find_spec
@@ -69,7 +67,7 @@ def test_words_without_spaces(text, words):
     assert tokenize("zh")(text) == words
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["en", "fr", "hi", "zh", "th", "ko"]), st.text(max_size=60))
 @example("zh", "\u200d")
 @example("en", "\u0301a")
@@ -92,7 +90,7 @@ def moses(lang):
     return MosesTokenizer(lang)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(LANGUAGES), st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join))
 @example("en", "I saw No. 5 and No. x, 'a 'b' , ,x. (y.")
 def test_fast_tokenisation_is_that_of_sacremoses(lang, text):
@@ -155,7 +153,7 @@ COMPOSING = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(["en", "hi", "zh", "ko"]),
     st.text(COMPOSING | st.characters(codec="utf-8"), max_size=15),

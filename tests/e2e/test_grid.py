@@ -1,7 +1,5 @@
 """A grid from its file to the ledger, MLflow and the results, and what a second run costs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

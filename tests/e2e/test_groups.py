@@ -1,7 +1,5 @@
 """Trials with several workers: Ray Train on the CPU."""
 
-from __future__ import annotations
-
 import os
 import signal
 

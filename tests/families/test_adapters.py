@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.errors import RaxalignError
 from raxalign.train.runtime import Runtime
-from tests.families.catalogue import FAMILIES, build
+from tests.every import in_turn
 from tests.families.subject import Subject
 from tests.methods.contract import asked_for, make
 from tests.methods.toy import toy_inputs
@@ -44,7 +40,7 @@ def _adapters(model):
     return {lang: torch.cat(weights) for lang, weights in found.items()}
 
 
-@pytest.mark.parametrize("kind", ["finetune", "tlm"])
+@pytest.mark.parametrize("kind", in_turn(["finetune", "tlm"], 1))
 def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_other(kind, root):
     encoder = Subject.of("X-MOD", root).load()
     before = _adapters(encoder.model)
@@ -56,19 +52,9 @@ def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_o
     assert changed == ADAPTERS_READ[kind]
 
 
-@pytest.mark.parametrize("kind", ["ppa", "distillation", "strong_contrastive"])
+@pytest.mark.parametrize("kind", in_turn(["ppa", "distillation", "strong_contrastive"], 2))
 def test_trainings_with_copies_teachers_and_two_passes_have_adapters_too(kind, root):
     """Others meet this family in `test_methods_and_tasks`, where all tests are asked for."""
     encoder = Subject.of("X-MOD", root).load()
     method = make(kind, root / "inputs")
     method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
-
-
-def test_a_language_without_an_adapter_stops_a_training_by_its_name(root):
-    whole = FAMILIES["X-MOD"]
-    names = tuple(name for name in whole.sizes["languages"] if name != "fr_XX")
-    folder = build(replace(whole, sizes={**whole.sizes, "languages": names}), root / "without")
-    encoder = TransformerEncoder.from_folder(folder)
-    method = make("finetune", root / "inputs")
-    with pytest.raises(RaxalignError, match="no adapter for fr"):
-        method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))

@@ -2,9 +2,6 @@
 word vectors are those of transformers, and what is exported opens.
 """
 
-from __future__ import annotations
-
-import os
 from functools import cache
 
 import pytest
@@ -12,6 +9,7 @@ import torch
 from transformers import AutoTokenizer
 
 from raxalign.encoders.models.aligned import AlignedEncoder
+from tests.every import EVERY
 from tests.families.catalogue import FAMILIES
 from tests.families.sentences import TEXTS, sentences
 from tests.families.subject import Subject
@@ -29,20 +27,25 @@ def subject_of(tmp_path_factory):
     return cache(lambda name: Subject.of(name, root))
 
 
-@pytest.fixture(params=list(FAMILIES))
+TWINS = {"LaBSE", "multilingual-e5", "BGE-M3", "paraphrase-multilingual"}
+"""Families whose model and tokenizer are those of other ones: they are read alike."""
+
+
+@pytest.fixture(params=[name for name in FAMILIES if EVERY or name not in TWINS])
 def subject(request, subject_of):
     return subject_of(request.param)
 
 
 LIMIT = 1e-5
-READ = tuple(TEXTS) if os.environ.get("RAXALIGN_TEST_ALL") else ("en", "th", "zh")
+READ = tuple(TEXTS) if EVERY else ("en", "th", "zh")
 """The languages whose word vectors are compared: with blanks and without."""
 MARKS = "▁ \u0120"
 """What stands for a blank in pieces: SentencePiece's mark, a blank, and that of bytes."""
 
 
-def test_it_loads_whole(subject):
-    encoder, reference = subject.encoder, subject.reference
+@pytest.mark.parametrize("name", FAMILIES)
+def test_it_loads_whole(name, subject_of):
+    encoder, reference = subject_of(name).encoder, subject_of(name).reference
     assert encoder.n_layers == 3
     assert encoder.hidden_size == 32
     wanted, found = (model.get_input_embeddings().weight for model in (reference, encoder.model))

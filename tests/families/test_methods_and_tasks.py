@@ -1,12 +1,11 @@
-"""Methods and tasks of the catalogue on families of encoders, in pairs: every method and task meets
-every trait of the families, and every family every sort of method and task. With
-RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
+"""Methods and tasks of the catalogue on families of encoders, in pairs: every family meets every
+sort of method and task, and each method and task encoders with a head and without one, and
+decoders. With RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
 """
 
 from __future__ import annotations
 
 import copy
-import os
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -21,6 +20,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.train.runtime import Runtime
+from tests.every import EVERY
 from tests.families.catalogue import FAMILIES
 from tests.families.subject import Subject
 from tests.methods.contract import TRANSFORMER_METHODS, asked_for, make, vectors
@@ -28,7 +28,6 @@ from tests.methods.toy import toy_inputs
 from tests.tasks.smallest import TASKS, write_task_files
 
 pytestmark = pytest.mark.slow
-
 
 GRID = """
 name: families
@@ -67,10 +66,9 @@ def opened(path):
 
 
 def traits(name):
-    """What a method or a task may find in a family: its tokenizer, a head, a causal model."""
+    """What every method and every task meets: a family with a head or without, and decoders."""
     family = FAMILIES[name]
-    made = getattr(family.tokenizer, "func", family.tokenizer).__name__
-    return {made, f"head {family.head}", f"decoder {family.decoder}"}
+    return {f"head {family.head}", f"decoder {family.decoder}"}
 
 
 def sorts():
@@ -89,7 +87,7 @@ def sorts():
 def pairs():
     """(family, "method" or "task", its kind) of every test, by family."""
     sort_of = sorts()
-    if os.environ.get("RAXALIGN_TEST_ALL"):
+    if EVERY:
         return [(name, *subject) for name, subject in product(FAMILIES, sort_of)]
     chosen: list[tuple[str, tuple[str, str]]] = []
     used: Counter[object] = Counter()

@@ -261,6 +261,7 @@ def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path):
     assert common_entries(both) == {"de-en": len(left)}
 
 
+@pytest.mark.slow
 def test_the_page_is_made_from_the_record_alone():
     texts = {name: (ROOT / "findings" / f"{name}.yaml").read_text("utf-8") for name in GRIDS}
     record = Record.read(RECORD)

@@ -5,7 +5,6 @@ asks for, and jobs for other processes.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from itertools import cycle, product
 from pathlib import Path
@@ -19,6 +18,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method, MethodInputs
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.every import EVERY
 from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 
 LANGUAGES = ("de", "fr")
@@ -142,7 +142,7 @@ def divided() -> list[tuple[str, int]]:
     """(kind, parts) of the trainings that two workers share: one kind, and under RAXALIGN_TEST_ALL
     each, with all `SHARES`, the others with one of them in turn.
     """
-    if "RAXALIGN_TEST_ALL" in os.environ:
+    if EVERY:
         return list(product(trained(), SHARES))
     first, *others = trained()
     return [*product([first], SHARES), *zip(others, cycle(SHARES), strict=False)]

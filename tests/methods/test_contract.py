@@ -14,6 +14,7 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
+from tests.host_reads import host_reads
 from tests.methods.contract import (
     LANGUAGES,
     SIZE,
@@ -23,6 +24,7 @@ from tests.methods.contract import (
     losses,
     make,
     train,
+    trained,
     vectors,
     weights,
     work,
@@ -36,7 +38,7 @@ from tests.train.workers import run_workers
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("contract")
     toy_encoder(folder / "encoder")
-    toy_inputs(folder, 9, LANGUAGES)
+    toy_inputs(folder, 12, LANGUAGES)
     return folder
 
 
@@ -46,24 +48,21 @@ def with_seed(kind, root, seed):
 
 
 @pytest.fixture(scope="module")
-def aligned_once(root):
-    """What each method made with the seed 1, for several tests."""
-    return cache(lambda kind: with_seed(kind, root, 1))
+def made_once(root):
+    """What each method made with the seed 1, and what its steps read, for several tests."""
 
+    def made(kind):
+        with host_reads() as steps:
+            return with_seed(kind, root, 1), steps
 
-def test_methods_have_a_version_a_reference_and_a_page():
-    for kind, method in catalog("methods").items():
-        assert issubclass(method, Method), kind
-        assert isinstance(method.VERSION, int), kind
-        assert method.reference and method.__doc__, kind  # noqa: PT018
-        assert method.Params.model_config["frozen"], kind
+    return cache(made)
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
 def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vectors(
-    kind, root, tmp_path, aligned_once
+    kind, root, tmp_path, made_once
 ):
-    method, aligned = make(kind, root), aligned_once(kind)
+    method, (aligned, _) = make(kind, root), made_once(kind)
     assert (aligned.weights_changed, aligned.inside_depth() > 0) == (
         method.effect().weights,
         method.effect().inside,
@@ -77,11 +76,18 @@ def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vecto
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
-def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind, root, aligned_once):
-    first = vectors(aligned_once(kind))
+def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind, root, made_once):
+    first = vectors(made_once(kind)[0])
     again, other = (vectors(with_seed(kind, root, seed)) for seed in (1, 2))
     assert torch.equal(first, again)
     assert torch.equal(first, other) is not make(kind, root).has_chance()
+
+
+@pytest.mark.parametrize("kind", trained())
+def test_no_step_after_the_first_one_waits_for_the_device(kind, made_once):
+    _, steps = made_once(kind)
+    assert len(steps) > 1
+    assert [name for found in steps[1:] for name in found] == []
 
 
 @pytest.mark.parametrize("kind", ["strong_contrastive", "tlm"])

@@ -2,8 +2,6 @@
 states in bfloat16 are near those in float32.
 """
 
-from __future__ import annotations
-
 import threading
 
 import pytest
@@ -71,17 +69,6 @@ def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root):
         for way in ("never", "always")
     )
     assert torch.equal(again, plain)
-
-
-@pytest.mark.parametrize("kind", trained())
-def test_no_step_after_the_first_one_waits_for_the_device(kind, tmp_path):
-    toy_inputs(tmp_path, languages=("de", "fr"))
-    method = make(kind, tmp_path)
-    encoder, inputs = toy_encoder(tmp_path / "encoder"), asked_for(method, tmp_path)
-    with host_reads() as steps:
-        method.align(encoder, inputs, Runtime(seed=1))
-    assert len(steps) > 2
-    assert [name for found in steps[1:] for name in found] == []
 
 
 def test_a_read_within_a_step_is_found():

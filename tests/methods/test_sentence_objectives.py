@@ -1,7 +1,5 @@
 """Objectives of whole sentences: distillation and the margin."""
 
-from __future__ import annotations
-
 from math import exp, log
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Readouts that are fitted on text, by hand, on planted vectors and against their printed forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

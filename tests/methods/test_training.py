@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import RaxalignError
 from raxalign.methods.families.masked_lm import MaskedLM
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.mlm import Mlm
@@ -189,14 +189,6 @@ def test_a_frozen_layer_cannot_be_contrasted():
     says = "freeze leaves layer 1 as it is; choose layers from 2 on"
     with pytest.raises(RaxalignError, match=says):
         method("strong_contrastive", freeze="lower", layers="1-2").acts(2)
-
-
-@pytest.mark.parametrize("kind", ["mlm", "tlm"])
-def test_short_sentences_are_left_out_and_none_left_is_an_error(kind, root):
-    options = {"epochs": 1, "min_pieces": 5}
-    assert 0 < train(kind, root, **options).notes["de"]["sentences"] < 24
-    with pytest.raises(DataError, match="relax min_pieces"):
-        train(kind, root, min_pieces=100)
 
 
 @pytest.mark.parametrize("data", ["text", "bitext"])

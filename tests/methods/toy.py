@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import pairs_schema
@@ -60,11 +61,13 @@ def _state(folder: Path) -> tuple[object, ...]:
 @cache
 def _toy(options: frozenset[tuple[str, int]]) -> tuple[TemporaryDirectory[str], TransformerEncoder]:
     """The files of the tiny BERT and the encoder as it is read from them, once per process: opening
-    files takes ten times as long as a copy.
+    files takes ten times as long as a copy. What is probed is probed here for all copies.
     """
     folder = TemporaryDirectory()
     tiny_bert(folder.name, _WHOLE, **dict(options))
-    return folder, TransformerEncoder.from_folder(folder.name)
+    encoder = TransformerEncoder.from_folder(folder.name)
+    can_pack(encoder)
+    return folder, encoder
 
 
 def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:

@@ -267,7 +267,7 @@ def decode(words: Words) -> list[list[str]]:
     return [flat[a:b] for a, b in pairwise(bounds)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(sentences, sentences)
 def test_numbers_stand_for_the_words_over_several_chunks(first, second):
     words = Words.join([Words.of(first), Words.of(second)])

@@ -76,13 +76,13 @@ def reference(forward, reverse, heuristic, size=6):
 GROWING = [name for name in HEURISTICS if "grow" in name]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(links, links, st.sampled_from(GROWING))
 def test_growing_equals_the_published_pseudo_code_or_the_scan_of_atools(forward, reverse, name):
     assert symmetrize(forward, reverse, name) == reference(forward, reverse, name)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(links, links), max_size=5), st.sampled_from(HEURISTICS))
 def test_many_sentence_pairs_are_each_symmetrized_alone(pairs, heuristic):
     forward, reverse = Links.of(f for f, _ in pairs), Links.of(r for _, r in pairs)
@@ -110,7 +110,7 @@ def test_links_of_different_numbers_of_sentence_pairs_and_unknown_heuristics_are
 pairs = st.lists(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=10), max_size=5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(pairs)
 def test_the_filter_is_what_its_definition_says(links):
     kept = one_to_one(Links.of(links))
@@ -128,7 +128,7 @@ def test_the_order_of_what_is_kept_is_that_of_the_links_and_sentence_pairs_are_a
     assert {kind: thin(Links.of([links]), kind).pair(0) for kind in kinds} == kinds
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(pairs)
 def test_first_of_neighbours_is_a_scan_of_each_sentence_pair(links):
     kept = first_of_neighbours(Links.of(links))

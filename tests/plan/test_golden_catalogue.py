@@ -1,7 +1,5 @@
 """The keys of every plug-in, in grids with one model per language and with one model of all."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parts of a plan for processes that share nothing but a storage."""
 
-from __future__ import annotations
-
 import pytest
 
 from raxalign.errors import RaxalignError

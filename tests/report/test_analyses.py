@@ -119,9 +119,7 @@ def cells(table: Table) -> Mapping[str, Mapping[str, Entry]]:
     return {line.label: dict(zip(table.columns, line.entries, strict=True)) for line in table.lines}
 
 
-def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
-    made: tuple[Opened, Ledger],
-) -> None:
+def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made):
     (found,) = tables("word_retrieval", made)
     assert found.title == "Retrieval by part of speech"
     table = cells(found)
@@ -171,9 +169,7 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_average_over_some_parts_of_speech_is_not_the_papers(
-    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_average_over_some_parts_of_speech_is_not_the_papers(made, monkeypatch, tmp_path):
     found = tables("word_retrieval", made, tmp_path)[0]
     shown = cells(found)["none"].items()
     queries = {name: int(entry.below.replace(",", "")) for name, entry in shown if entry.below}
@@ -201,9 +197,7 @@ def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path
     assert not any("layer1" in figure.svg for figure in found.figures)
 
 
-def test_damaged_predictions_are_named_not_passed_over(
-    made: tuple[Opened, Ledger], tmp_path: Path
-) -> None:
+def test_damaged_predictions_are_named_not_passed_over(made, tmp_path):
     shutil.copytree(made[1].root, tmp_path / "storage")
     file = next((tmp_path / "storage" / "ledger").rglob("predictions.arrow"))
     damaged = bytearray(file.read_bytes())
@@ -225,9 +219,7 @@ def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -
     assert tables["representation: language probe"].notes == ()
 
 
-def test_without_phrasebook_or_treebank_there_are_no_tags(
-    made: tuple[Opened, Ledger], tmp_path: Path
-) -> None:
+def test_without_phrasebook_or_treebank_there_are_no_tags(made, tmp_path):
     stages = made[0].plan.stages.items()
     other = {k: replace(s, maker="moses") if s.kind == "bitext" else s for k, s in stages}
     plan = replace(made[0].plan, stages=other)
@@ -267,9 +259,7 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
         assert any("add the task `pos` with treebank files of the pivot" in text for text in told)
 
 
-def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
-    made: tuple[Opened, Ledger],
-) -> None:
+def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(made):
     found, kept = results(made), StoredPredictions(made[1])
     drawn = {kind: panels_of(found, kept, kind) for kind in ("occurrence", "type")}
     assert [panel.title for panel in drawn["type"]] == ["none, finetune"], "the points are the same"
@@ -351,9 +341,7 @@ def test_a_corpus_that_is_too_short_is_shown_with_what_it_has(whole: Grid) -> No
     ]
 
 
-def test_corpora_that_have_all_that_was_asked_for_have_no_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_corpora_that_have_all_that_was_asked_for_have_no_table(tmp_path, monkeypatch):
     monkeypatch.setitem(READ, ("fr", 100), 100)
     monkeypatch.setitem(READ, ("fr", 200), 200)
     ledger, found = grid(tmp_path)
@@ -369,9 +357,7 @@ def test_pairs_that_a_method_leaves_out_are_not_counted(short: Grid) -> None:
     assert fill == Fill(values, "The total is over de, fr.")
 
 
-def test_where_a_method_s_own_counts_are_not_stored_its_training_text_is_counted(
-    whole: Grid,
-) -> None:
+def test_where_a_method_s_own_counts_are_not_stored_its_training_text_is_counted(whole):
     measure = measures(whole)["training_pairs"]
     counts = {50: 50, 100: 90, 200: 150}
     for cell in whole[1].cells:
@@ -397,9 +383,7 @@ def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(short: Grid) -> None:
     assert "test set" not in table.caption
 
 
-def test_pairs_are_counted_where_a_map_is_fitted_after_a_task_s_training_alone(
-    tmp_path: Path,
-) -> None:
+def test_pairs_are_counted_where_a_map_is_fitted_after_a_task_s_training_alone(tmp_path):
     """The plan then has no aligned encoder of the trial itself."""
     file = write_grid(
         tmp_path,

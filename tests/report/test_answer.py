@@ -137,9 +137,7 @@ def test_single_runs_are_reported_as_untested(reason: str) -> None:
     )
 
 
-def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing(
-    tmp_path: Path,
-) -> None:
+def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing(tmp_path):
     plan = expand(load(write_grid(tmp_path, methods=("none: {}", "rotation: {}"))))
     assert answer([], Results.of([], EMPTY)) == "No results yet."
     for results, why in (
@@ -170,9 +168,7 @@ def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
         (False, 0, "finetune (the best of 2 on test itself, which is optimistic) beats none"),
     ],
 )
-def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(
-    dev: bool, seed: int | None, leader: str
-) -> None:
+def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(dev, seed, leader):
     values = {"none": 0.1, "rotation": 0.9, "finetune": 0.3}
     rows = [row(method, lang, 0.5, seed=seed) for method in values for lang in LANGS]
     for method, value in values.items() if dev else ():

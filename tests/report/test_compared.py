@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -56,9 +55,7 @@ def test_two_methods_are_not_ranked_nor_are_all_against_one(made: tuple[Opened, 
     assert "ranks " not in text(made, None)
 
 
-def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(
-    made: tuple[Opened, Ledger],
-) -> None:
+def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(made):
     assert "languages like these" not in text(made, None)
     shown = text(made, None, over_languages=True)
     means = [line for line in shown.splitlines() if re.search(r"rotation \S+ .* avg ", line)]
@@ -66,9 +63,7 @@ def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(
     assert all(re.search(r"\[\S+, \S+\], p [<0-9.]+", line) for line in means)
 
 
-def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(
-    made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(made, tmp_path, monkeypatch):
     leave_undrawn(monkeypatch)
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)

@@ -110,9 +110,7 @@ def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
         load(tmp_path / "grid.yaml")
 
 
-def test_the_program_for_translation_memories_writes_what_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_program_for_translation_memories_writes_what_is_read(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "how-to" / "own-text.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     unit = (
@@ -174,9 +172,7 @@ def measured(table: PublishedTable) -> bool:
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_published_table_is_named_and_what_is_measured_has_a_grid_of_its_paper(
-    name: str,
-) -> None:
+def test_every_published_table_is_named_and_what_is_measured_has_a_grid_of_its_paper(name):
     paper = read(name)
     there = items(paper.short)
     for label, table in paper.tables.items():
@@ -274,9 +270,7 @@ def test_words_from_right_to_left_keep_the_numbers_next_to_them(script: str, wor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_words_of_all_scripts_compile_and_no_character_is_missing(
-    engine: str, tmp_path: Path
-) -> None:
+def test_words_of_all_scripts_compile_and_no_character_is_missing(engine, tmp_path):
     text = as_latex(_document())
     assert "The name of a script in square brackets" in text
     (tmp_path / "words.tex").write_text(text, encoding="utf-8")

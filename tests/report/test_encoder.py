@@ -59,9 +59,7 @@ def moses(folder: Path, english: str, german: str) -> Opened:
     return open_grid(path, storage=str(folder / "storage"))
 
 
-def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(folder, tmp_path):
     """English has 7 pieces in 6 words, as "dogs" is two; German 6 in 6, of which ö is unknown."""
     opened = moses(tmp_path, "the dog.\nthe dogs.\n", "der die.\nö die.\n")
     lines, _ = examine_encoder(str(folder), opened)
@@ -82,9 +80,7 @@ def test_text_is_looked_at_as_it_was_published_and_composed(tmp_path: Path) -> N
     assert field(lines, "de").endswith(told)
 
 
-def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(folder, monkeypatch):
     warnings: SimpleQueue[logging.LogRecord] = SimpleQueue()
     monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [QueueHandler(warnings)])
     lines, code = examine_encoder(str(folder))

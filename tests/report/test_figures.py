@@ -159,9 +159,7 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
     ("axis", "values", "numeric"),
     [("freeze", ("lower", {"blocks": "1-2"}), []), ("lambda", (1, 1.0), []), ("b", (0.1, 1), [1])],
 )
-def test_an_axis_of_mappings_or_of_one_number_is_not_numeric(
-    axis: str, values: tuple[object, ...], numeric: list[int]
-) -> None:
+def test_an_axis_of_mappings_or_of_one_number_is_not_numeric(axis, values, numeric):
     rows = [of_axis("weam", 0.5, "test", **{axis: value}) for value in values]
     found = Results.of(rows, replace(PLAN, axes={"weam": (axis,)}))
     assert list(numeric_axes(found)) == [("weam", axis) for _ in numeric]

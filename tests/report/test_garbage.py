@@ -164,9 +164,7 @@ def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(o
     assert f"{opened.root}/plans/plan.json" in str(told.value)
 
 
-def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
-    opened, tmp_path, monkeypatch
-) -> None:
+def test_an_object_store_is_tidied_with_its_copies_on_this_machine(opened, tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     root = f"memory://{tmp_path.name}"
     store = ArtifactStore(root)
@@ -214,9 +212,7 @@ def aligned(root: str) -> set[str]:
     return {key for kind, key in ArtifactStore(root).keys() if kind == "aligned"}  # noqa: SIM118
 
 
-def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(
-    searched: Opened, other: Path
-) -> None:
+def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(searched, other):
     source = source_of(searched)
     plan = begin(source, {})
     measure(searched.storage.ledger, plan, plan.trials[0])
@@ -259,9 +255,7 @@ def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched: Opened, o
     assert aligned(searched.root) == set()
 
 
-def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(
-    searched: Opened, other: Path
-) -> None:
+def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(searched, other):
     run(source_of(searched))
     plan = open_grid(searched.grid.path, storage=searched.root).plan
     align(searched.root, plan)

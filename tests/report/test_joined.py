@@ -43,9 +43,7 @@ def shown(grids: Sequence[rx.Opened], task: str = "retrieval") -> list[str]:
     return [line[0] for line in block.lines]
 
 
-def test_lines_are_named_by_their_grid_but_those_that_several_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_named_by_their_grid_but_those_that_several_share(tmp_path, monkeypatch):
     first = grid(tmp_path, "first", methods=("none: {}", "rotation: {center: [false, true]}"))
     second = grid(tmp_path, "second", methods=("none: {}", "rotation: {}", "linear: {}"))
     both = joined([first, second])
@@ -67,9 +65,7 @@ def test_lines_are_named_by_their_grid_but_those_that_several_share(
     assert set(table.column("trial").to_pylist()) <= keys
 
 
-def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table(
-    tmp_path: Path,
-) -> None:
+def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table(tmp_path):
     first = grid(tmp_path, "first")
     second = grid(tmp_path, "second", methods=("linear: {}", "centering: {}"))
     both = joined([first, second])

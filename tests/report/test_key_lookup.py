@@ -136,9 +136,7 @@ def compared(one: str, other: str) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize(("by", "near", "apart"), [(0, 0, 0), (5e-7, 1, 0), (0.01, 0, 1)])
-def test_values_are_equal_near_or_apart(
-    storage: str, tmp_path: Path, by: float, near: int, apart: int
-) -> None:
+def test_values_are_equal_near_or_apart(storage, tmp_path, by, near, apart):
     other = str(shutil.copytree(storage, tmp_path / "copy"))
     ledger = Ledger(other)
     key = min(ledger.keys())
@@ -170,9 +168,7 @@ def test_what_only_one_has_is_named_and_what_is_not_there_is_refused(tmp_path: P
             read_side(str(tmp_path / place))
 
 
-def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(
-    tmp_path: Path,
-) -> None:
+def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(tmp_path):
     one = str(write_grid(tmp_path, **SMALL))
     other = str(write_grid(tmp_path, **SMALL, name="other.yaml"))
     text = Path(other).read_text(encoding="utf-8")

@@ -130,9 +130,7 @@ def test_the_report_writes_what_results_prints(made: Any, written: Path) -> None
         assert printed(made, "--format", name, "--task", "xnli") == text
 
 
-def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid(
-    results: Results, judge: Judge
-) -> None:
+def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid(results, judge):
     (_, retrieval), (entry, xnli) = short_tables(results, judge)
     assert retrieval.columns == ("de-en", "fr-en", "es-en", "mean")
     assert xnli.columns == ("en", "de", "fr", "es", "mean", "mean, zero-shot")

@@ -96,9 +96,7 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("capability", "more"), [((7, 5), ""), ((9, 0), "; `run: {precision: bf16}` is faster there")]
 )
-def test_bf16_is_recommended_on_a_card_that_computes_in_it(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], more: str
-) -> None:
+def test_bf16_is_recommended_on_a_card_that_computes_in_it(monkeypatch, capability, more):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a card")
@@ -106,9 +104,7 @@ def test_bf16_is_recommended_on_a_card_that_computes_in_it(
     assert _devices() == f"device   a card{more}"
 
 
-def test_what_dev_chose_and_the_baseline_get_seeds_that_the_grid_does_not_have(
-    made: Any, results: Results
-) -> None:
+def test_what_dev_chose_and_the_baseline_get_seeds_that_the_grid_does_not_have(made, results):
     opened, name = made[0], ("xnli", "avg_zero_shot", "accuracy", "dev")
     best = {}
     for task in results.tasks:
@@ -128,9 +124,7 @@ def test_what_dev_chose_and_the_baseline_get_seeds_that_the_grid_does_not_have(
     assert not fresh & {trial.aligned for trial in opened.plan.trials}
 
 
-def test_fresh_runs_are_results_of_their_own_and_leave_those_of_the_grid_alone(
-    tmp_path: Path,
-) -> None:
+def test_fresh_runs_are_results_of_their_own_and_leave_those_of_the_grid_alone(tmp_path):
     opened, ledger = made_up(tmp_path, sentences="100")
     before = rows(opened.plan, ledger)
     again = confirmed(opened, 2)

@@ -138,9 +138,7 @@ def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mea
         ((8_000,), ("60.0", "not run", "not run")),  # one size alone, for the nearest
     ],
 )
-def test_a_size_of_the_grid_stands_for_one_of_the_paper(
-    sizes: tuple[int, ...], shown: tuple[str, ...]
-) -> None:
+def test_a_size_of_the_grid_stands_for_one_of_the_paper(sizes, shown):
     rows = [row(0.6 + 0.05 * place, sentences=size) for place, size in enumerate(sizes)]
     table, de = table_of(rows, "xnli_data_size"), "de"
     found = {line.label: line.entries[table.columns.index(de)].text for line in table.lines}
@@ -238,13 +236,7 @@ POS, ENCODERS = "bakos2025/pos_mbert", ("mbert", "distilmbert", "xlmr")
         (TWO_TASKS, "cao2020/retrieval", ("fasttext-sentence", CONTEXTUAL), "de-en", ("40.0",)),
     ],
 )
-def test_a_cell_shows_the_trial_that_its_row_means(
-    rows: list[dict[str, Any]],
-    table: str,
-    place: tuple[str, str],
-    column: str,
-    shown: tuple[str, ...],
-) -> None:
+def test_a_cell_shows_the_trial_that_its_row_means(rows, table, place, column, shown):
     kinds = {"xnli_switched": "xnli", "retrieval_wide": "retrieval"}
     tasks = {row["task"]: kinds.get(row["task"], row["task"]) for row in rows}
     name, label = table.split("/")
@@ -272,9 +264,7 @@ def test_a_cell_shows_the_trial_that_its_row_means(
         ),
     ],
 )
-def test_what_is_not_as_published_is_noted(
-    rows: list[dict[str, Any]], table: str, notes: str
-) -> None:
+def test_what_is_not_as_published_is_noted(rows, table, notes):
     name, label = table.split("/")
     assert notes in told(table_of(rows, label, name))
 

@@ -88,9 +88,7 @@ def test_the_page_begins_with_the_answer_and_hides_nothing_without_a_script(writ
     assert re.search(r"<details class=\"idle\"><summary>\d+ rows? without a measured value", text)
 
 
-def test_every_form_of_the_report_has_the_answer_and_what_its_intervals_do_not_hold_for(
-    written: Path,
-) -> None:
+def test_every_form_of_the_report_has_the_answer_and_what_its_intervals_do_not_hold_for(written):
     texts = {kind: (written / f"report.{kind}").read_text("utf-8") for kind in FORMS}
     (sentence,) = re.findall(r'<p class="sentence">(.*?)</p>', texts["html"])
     assert " none in retrieval (contextual accuracy) in " in sentence
@@ -134,9 +132,7 @@ def test_latex_rows_have_the_columns_of_their_table(written: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_report_and_a_paper_that_reads_its_tables_compile(
-    drawn: Path, tmp_path: Path, engine: str
-) -> None:
+def test_the_report_and_a_paper_that_reads_its_tables_compile(drawn, tmp_path, engine):
     tables = "".join(f"\\input{{tables/{path.name}}}\n" for path in drawn.glob("tables/*.tex"))
     (drawn / "paper.tex").write_text(
         f"\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{tables}"
@@ -210,9 +206,7 @@ def test_numbers_are_shown_by_their_unit() -> None:
     assert shift_point("accuracy") is None
 
 
-def test_every_comparison_is_in_a_file_for_programs(
-    results: Results, judge: Judge, written: Path
-) -> None:
+def test_every_comparison_is_in_a_file_for_programs(results, judge, written):
     found = json.loads((written / "comparisons.json").read_text(encoding="utf-8"))
     shown = [line for table in part("own_tables", results, judge).tables for line in table.lines]
     assert len(found) == sum(bool(entry.delta) for line in shown for entry in line.entries)
@@ -256,9 +250,7 @@ def test_retrieval_against_transfer_says_its_n(results: Results) -> None:
         assert line.entries[0].below.endswith("n = 3")
 
 
-def test_the_metric_that_the_first_task_is_compared_by_stands_open_and_others_are_folded(
-    results: Results,
-) -> None:
+def test_the_metric_that_the_first_task_is_compared_by_stands_open_and_others_are_folded(results):
     folded = {table.anchor: table.folded for table in part("own_tables", results, Judge()).tables}
     assert not folded["grid-retrieval-contextual_accuracy-test"]
     assert folded["grid-retrieval-noncontextual_accuracy-test"]

@@ -52,9 +52,7 @@ def test_the_package_s_sections_have_places_of_their_own() -> None:
     assert len(places) == len(catalog("sections"))
 
 
-def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no_key(
-    own: tuple[rx.Opened, Path], made: Any
-) -> None:
+def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no_key(own, made):
     opened, out = own
     page = (out / "report.html").read_text(encoding="utf-8")
     first = ["Methods by language", "Ranks of methods", "The grid&#39;s own tables", "Figures"]
@@ -66,18 +64,14 @@ def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no
     assert set(opened.plan.stages) == set(made[0].plan.stages)
 
 
-def test_figures_of_several_sections_share_a_part_in_the_order_of_the_sections(
-    written: Path,
-) -> None:
+def test_figures_of_several_sections_share_a_part_in_the_order_of_the_sections(written):
     page = (written / "report.html").read_text(encoding="utf-8")
     names = re.findall(r'aria-labelledby="caption-([^"]+)"', page.partition('id="figures"')[2])
     order = ["data-size", "curve-finetune-lambda", "gain-over-baseline", "pivot-transfer"]
     assert names[:5] == [*order, "retrieval-transfer"]
 
 
-def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(
-    own: tuple[rx.Opened, Path], tmp_path: Path
-) -> None:
+def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(own, tmp_path):
     opened, out = own
     page = (out / "report.html").read_text(encoding="utf-8")
     (shown,) = re.findall(r"<b>grid.yaml</b></summary>\s*<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
@@ -101,9 +95,7 @@ class Late(Section):
         return Share((Part("late", "Late", tables=tables),), facts=(("late", "yes"),))
 
 
-def test_a_section_of_an_entry_point_is_last_whatever_its_place(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_section_of_an_entry_point_is_last_whatever_its_place(monkeypatch, tmp_path):
     entry = EntryPoint("late", f"{__name__}:Late", "raxalign.sections")
     found = {"sections": {"late": entry}}
     monkeypatch.setattr(catalog_module, "_entry_points", lambda folder: found.get(folder, {}))

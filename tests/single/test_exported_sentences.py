@@ -29,6 +29,8 @@ from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
+pytestmark = pytest.mark.slow
+
 
 def model_of(folder: Path, *, trusted: bool) -> Any:
     from sentence_transformers import SentenceTransformer
@@ -76,7 +78,6 @@ def accuracies(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
     return [float((table.argmax(1) == right).float().mean()) for table in (cosines, cosines.T)]
 
 
-@pytest.mark.slow
 def test_every_method_has_the_accuracy_in_mteb_and_sentence_transformers_that_its_trial_has(
     tmp_path: Path,
 ) -> None:
@@ -217,9 +218,7 @@ def test_a_card_of_new_weights_has_every_way_and_names_those_that_read_other_lay
     assert "**" not in text
 
 
-def test_a_language_may_be_fixed_where_the_vectors_depend_on_it(
-    finished: Opened, tmp_path: Path
-) -> None:
+def test_a_language_may_be_fixed_where_the_vectors_depend_on_it(finished, tmp_path):
     text = card_of(finished, "rotation", tmp_path / "fixed", language="de")
     assert "Texts that come without one are read as `de`." in text
     model = model_of(tmp_path / "fixed", trusted=True)

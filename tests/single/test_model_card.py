@@ -130,6 +130,7 @@ def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(made: An
     assert [text.kind for text in origin_of(plan, trial).texts] == ["phrasebook"]
 
 
+@pytest.mark.slow
 def test_a_card_and_a_comparison_of_the_grid_give_the_same_verdicts(made: Any) -> None:
     """Two sizes and several values of lambda make a table whose correction is larger than within
     the cell of one trial.

@@ -1,18 +1,18 @@
 """Tests of power without a grid: by hand, and what cannot be assumed."""
 
-from __future__ import annotations
-
 import pytest
-from scipy.stats import norm
 
 from raxalign.analysis.power import Assumed
 from raxalign.errors import RaxalignError
+from raxalign.lazy import load
 from raxalign.single.power import power_lines
+
+stats = load("scipy.stats")  # whose import takes a second
 
 
 def test_without_training_the_smallest_difference_follows_by_hand():
     given = Assumed(examples=(10_000,), run_sd=(0.0,), disagree=16.0)
-    smallest = 100 * (norm.ppf(0.975) + norm.ppf(0.8)) * (0.16 / 10_000) ** 0.5
+    smallest = 100 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * (0.16 / 10_000) ** 0.5
     assert list(power_lines(given, 5, None)) == [
         "nothing is trained, 10,000 examples: 4 of 5 comparisons find a difference of"
         f" {smallest:.2g} points"

@@ -86,9 +86,7 @@ def test_a_token_that_may_not_write_is_refused_with_the_place_of_the_export(
         push(folder, "me/aligned")
 
 
-def test_a_hub_that_cannot_be_reached_is_a_transient_error(
-    folder: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_cannot_be_reached_is_a_transient_error(folder, hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(TransientError, match=r"does not answer .* Try again; the export is in"):
         push(folder, "me/aligned")

@@ -103,9 +103,7 @@ def by_hand(folder: Path, german: str, english: str, gold: str, *options: str) -
     return replace(REQUEST, source="moses", options=given, sentences=None, heldout=0)
 
 
-def test_repeated_pairs_are_kept_beside_links_made_by_hand_where_they_are_asked_for(
-    tmp_path: Path,
-) -> None:
+def test_repeated_pairs_are_kept_beside_links_made_by_hand_where_they_are_asked_for(tmp_path):
     links = "0-0 1-1\n0-0 1-1\n0-0\n"
     request = by_hand(tmp_path, "a b\na b\nc\n", "A B\nA B\nC\n", links, "pretokenized=true")
     gold = tmp_path / "gold"
@@ -137,9 +135,7 @@ SIMALIGN = replace(
 )
 
 
-def test_a_word_aligner_reads_the_encoder_that_it_is_given(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_aligner_reads_the_encoder_that_it_is_given(site, tmp_path, monkeypatch):
     monkeypatch.chdir(site)
     notes = made_pairs(tmp_path, SIMALIGN, tmp_path / "pairs")
     assert notes["sentence_pairs"] == 40
@@ -214,9 +210,7 @@ def test_alignments_that_cannot_be_made_are_refused(
         align(site, Path(more.pop("out", tmp_path / "out")), method, **more)
 
 
-def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(
-    site: Path, tmp_path: Path
-) -> None:
+def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(site, tmp_path):
     data, first = load_from_disk(str(site / "pairs")), read_pairs(site / "pairs")
     assert (len(data), data.column_names) == (40, full_schema().names)
     assert max(data["id"]) < 120 - 60
@@ -286,9 +280,7 @@ def test_an_exported_encoder_scores_what_its_trial_scored_and_opens_in_transform
             export_trial(key, tmp_path / "out", storage=finished.storage)
 
 
-def test_an_alignment_in_another_precision_differs_and_its_card_names_it(
-    site: Path, tmp_path: Path
-) -> None:
+def test_an_alignment_in_another_precision_differs_and_its_card_names_it(site, tmp_path):
     for name in ("fp32", "bf16"):
         align(site, tmp_path / name, "finetune", "epochs=1", "batch_size=40", precision=name)
     plain, rounded = (weights(tmp_path / name) for name in ("fp32", "bf16"))
@@ -345,9 +337,7 @@ def evaluated(
     return *evaluate_encoder(opened, EvaluateRequest(str(encoder), asked, device="cpu")), opened
 
 
-def test_a_task_that_was_not_asked_for_stops_no_other(
-    finished: Opened, site: Path, tmp_path: Path
-) -> None:
+def test_a_task_that_was_not_asked_for_stops_no_other(finished, site, tmp_path):
     """Transforms of a folder cannot be fitted again, which is reported only where a chosen task
     asks for it.
     """
@@ -359,9 +349,7 @@ def test_a_task_that_was_not_asked_for_stops_no_other(
         evaluated(*given)
 
 
-def test_the_readouts_of_a_folder_are_kept_and_the_reason_is_told(
-    finished: Opened, site: Path, tmp_path: Path
-) -> None:
+def test_the_readouts_of_a_folder_are_kept_and_the_reason_is_told(finished, site, tmp_path):
     task = f"xnli: {{{FEW}}}"
     _, plan, opened = evaluated(finished, tmp_path, site / "rotated", task, "xnli")
     (trial,) = plan.trials
@@ -385,9 +373,8 @@ def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_froz
     assert (set(trained.inputs), trained.params["frozen"]) == ({"encoder"}, "1")
 
 
-def test_an_object_store_serves_as_well(
-    finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_an_object_store_serves_as_well(finished, tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     storage = Storage(f"memory://{tmp_path}/root")
     make_pairs(REQUEST, tmp_path / "pairs", storage=storage)

@@ -1,7 +1,5 @@
 """The soak's own judgement: each fault that it looks for is found where it was planted."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

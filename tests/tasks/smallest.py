@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 from tests.families.sentences import TEXTS, sentences
-from tests.tasks import own_mteb_tasks
+
+OWN_MTEB_TASKS = Path(__file__).with_name("own_mteb_tasks.py")
 
 TASKS = {
     "retrieval": "{layers: 0-1}",
     "dictionary_retrieval": "{dictionary: words.txt}",
-    "mteb": f"{{tasks: [OwnPairs, OwnTopics], definitions: {own_mteb_tasks.__file__}}}",
+    "mteb": f"{{tasks: [OwnPairs, OwnTopics], definitions: {OWN_MTEB_TASKS}}}",
     "sentence_retrieval": "{}",
     "representation": "{max_sentences: 20, occurrences: 5, types: 5}",
     "token_translation": "{alpha: [1.0], block_size: 60, max_blocks: 2, dev_sentences: 10}",

@@ -2,8 +2,6 @@
 hand, and files that do not go together.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Reading tagged sentences, with the traps of the files that circulate."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,6 +1,6 @@
 """Few examples of target languages, and averages of weights, on toys of each kind of task."""
 
-from __future__ import annotations
+from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from raxalign.tasks.transfer.training import DevSets, TrainingRun, Tuning, fit_e
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.chance import RUNS, mix
 from raxalign.train.runtime import Runtime
+from tests.every import in_turn
 from tests.grids import write_grid
 from tests.tasks import word_ner, word_nli, word_qa
 from tests.tasks.outcomes import trained
@@ -52,6 +53,10 @@ class Bench:
         self.files, self.plain = write_files(self.toy, root / "files"), AlignedEncoder(encoder)
         self.zero, self.notes = trained(self.task(), self.plain, root / "tuned")
 
+    @cached_property
+    def few(self):
+        return self.evaluate(shots=[4, 12], draws=2)
+
     def task(self, **params):
         few = params.get("shots")
         files = self.files if few else {**self.files, "train": self.train("en")}
@@ -66,16 +71,21 @@ class Bench:
         return task.evaluate(self.plain, langs, given, Runtime(seed=seed), self.root / "tuned")
 
 
-@pytest.fixture(scope="module", params=TOYS)
-def bench(request, tmp_path_factory, tiny):
-    root, words = tmp_path_factory.mktemp("few"), TOYS[request.param].WORDS
-    return Bench(request.param, root, tiny(words))
-
-
 @pytest.fixture(scope="module")
+def benches(tmp_path_factory, tiny):
+    """Benches by name, each made once."""
+    return cache(lambda name: Bench(name, tmp_path_factory.mktemp("few"), tiny(TOYS[name].WORDS)))
+
+
+@pytest.fixture(params=TOYS)
+def bench(request, benches):
+    return benches(request.param)
+
+
+@pytest.fixture
 def few(bench):
     """The evaluation of a bench after 0, 4 and 12 examples, two draws of each."""
-    return bench.evaluate(shots=[4, 12], draws=2)
+    return bench.few
 
 
 def plain(outcome):
@@ -92,6 +102,7 @@ def test_zero_shots_are_the_zero_shot_result_bit_for_bit(bench, few):
     assert rows.combine_chunks().equals(bench.zero.predictions.combine_chunks())
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 0), indirect=True)
 def test_shots_share_the_training_of_the_pivot(bench):
     zero, some = bench.task(), bench.task(shots=[0, 4], draws=2, shot_learning_rate=1e-4)
     assert some.training() == zero.training()
@@ -149,6 +160,7 @@ def test_added_metrics_are_of_the_model_as_it_is(bench, few):
     assert set(rows["shots"].to_pylist()) == {0}
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 1), indirect=True)
 def test_each_seed_draws_examples_of_its_own(bench, few):
     again, other = bench.evaluate(shots=[4, 12], draws=2), bench.evaluate(1, shots=[4, 12], draws=2)
     assert again.predictions.equals(few.predictions)
@@ -202,6 +214,7 @@ def weights(folder):
     return load_file(file)
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 2), indirect=True)
 def test_last_is_the_mean_of_the_last_epochs(bench, tmp_path):
     options = {"epochs": 2, "selection": "last"}
     task = bench.task(**options, average="last 2")
@@ -215,6 +228,7 @@ def test_last_is_the_mean_of_the_last_epochs(bench, tmp_path):
     assert same(weights(tmp_path / "mean"), mean(epochs))
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 0), indirect=True)
 def test_runs_is_the_mean_of_trainings_that_begin_with_one_head(bench, tmp_path):
     task = bench.task(selection="last", average="runs 2")
     outcome, _ = trained(task, bench.plain, tmp_path / "mean")
@@ -279,6 +293,7 @@ def test_shots_need_a_training_file_of_each_language(bench):
     assert "shots are drawn from one training file per language" in fault
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 1), indirect=True)
 def test_more_shots_than_rows_are_refused_before_and_in_the_evaluation(bench):
     task, told = bench.task(shots=900), "fewer than `shots: 900`"
     faults = [str(f) for file in task.read_files(("de",), "en") for f in file.faults]
@@ -288,6 +303,7 @@ def test_more_shots_than_rows_are_refused_before_and_in_the_evaluation(bench):
         bench.evaluate(shots=900)
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 0), indirect=True)
 def test_examples_that_are_evaluated_are_refused(bench, tmp_path):
     toy = bench.toy
     files = write_files(toy, tmp_path / "files")

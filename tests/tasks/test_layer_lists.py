@@ -1,7 +1,5 @@
 """Lists of layers: each entry has the values of an evaluation of its own, from one pass."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 import torch
@@ -12,6 +10,7 @@ from raxalign.errors import RaxalignError
 from raxalign.pairing.schema import types_schema, write_types
 from raxalign.sample import of_layers
 from raxalign.tasks.vectors.one_pass import OnePass
+from tests.every import in_turn
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, values, write_dataset
 
@@ -23,12 +22,10 @@ GIVEN = {
 LIST = ["0", "1-2", "last"]
 LABELS = {"0": "0", "1-2": "1-2", "last": "3"}
 TASKS = (
-    ("retrieval", {}),
-    ("retrieval", {"specials": "include"}),
+    *in_turn([("retrieval", {}), ("retrieval", {"specials": "include"})], 1),
     ("dictionary_retrieval", {"contexts": "corpus-or-isolated"}),
     ("word_alignment", {}),
-    ("sentence_retrieval", {}),
-    ("sentence_retrieval", {"pool": "mixed"}),
+    *in_turn([("sentence_retrieval", {}), ("sentence_retrieval", {"pool": "mixed"})], 1),
 )
 
 

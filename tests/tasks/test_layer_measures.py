@@ -2,8 +2,6 @@
 method's motion leaves as it is.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Retrieval of sentences among those of all languages, against plain NumPy and by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """MLQA end to end on a tiny BERT: the answer is the one word of the context that can be one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

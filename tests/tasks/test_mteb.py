@@ -23,7 +23,7 @@ from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
 from tests.grids import write_grid
 from tests.tasks.outcomes import evaluated, values
-from tests.tasks.own_mteb_tasks import ENGLISH, GERMAN
+from tests.tasks.own_mteb_texts import ENGLISH, GERMAN
 
 OWN = str(Path(__file__).with_name("own_mteb_tasks.py"))
 WORDS = sorted({word for text in (*GERMAN, *ENGLISH) for word in text.split()})

@@ -1,7 +1,5 @@
 """Reading premise, hypothesis and label, with the traps of the files that circulate."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

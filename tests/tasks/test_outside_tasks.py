@@ -2,8 +2,6 @@
 data set to scores, predictions and samples.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training rows that were divided into pieces before: the same rows, counts, notes and weights."""
 
-from __future__ import annotations
-
 import json
 from copy import copy
 

@@ -2,8 +2,6 @@
 does not have is a fault of the plan.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

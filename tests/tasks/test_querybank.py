@@ -1,7 +1,5 @@
 """Querybank normalisation: by hand, in pools of two languages and in mixed ones, and its bank."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -2,8 +2,6 @@
 is found, and nothing else.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

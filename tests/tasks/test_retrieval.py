@@ -1,7 +1,5 @@
 """Retrieval on planted vectors, all counts worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

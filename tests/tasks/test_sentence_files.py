@@ -13,7 +13,7 @@ from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 from tests.tasks.outcomes import evaluated, static, values
 
 SPACES = {"de": {"a": [1.0, 0.0], "b": [0.0, 1.0]}, "en": {"A": [1.0, 0.1], "B": [0.2, 1.0]}}
@@ -53,15 +53,7 @@ def test_files_that_do_not_go_together_are_told_before_anything_runs(tmp_path: P
     assert SentenceRetrieval(SentenceRetrieval.Params(data=SentenceFiles())).check(("de",), "en")
 
 
-SCRATCH = (
-    "{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 16, vocab_size: 200,"
-    " steps: 2, batch_size: 8}"
-)
-
-
-def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own(
-    tmp_path: Path,
-) -> None:
+def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own(tmp_path):
     write(tmp_path, de="eins\nzwei\ndrei\n", fr="un\ndeux\ntrois\n", en="one\ntwo\nthree\n")
     task = (
         "sr: {kind: sentence_retrieval, languages: [de, fr], pool: mixed,"
@@ -69,7 +61,7 @@ def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own
     )
     path = write_grid(
         tmp_path,
-        encoder=SCRATCH,
+        encoder=TINY,
         languages="{together: [de]}",
         size=200,
         sentences="[60]",

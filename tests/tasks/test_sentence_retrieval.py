@@ -1,7 +1,5 @@
 """Sentence retrieval: values by hand on planted vectors, and poolings of a tiny BERT."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Windows over contexts, and answers decoded as the context's own characters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

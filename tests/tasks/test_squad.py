@@ -2,8 +2,6 @@
 values worked out by hand.
 """
 
-from __future__ import annotations
-
 import json
 
 import datasets

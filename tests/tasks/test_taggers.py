@@ -2,8 +2,6 @@
 scores against a count written from conlleval's rules and against seqeval's figures.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -2,8 +2,6 @@
 begins; parts of speech are read from CoNLL-U, the phrasebook and the hub.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 one by one, what dev chooses, and what is read and kept of XNLI's sentences.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

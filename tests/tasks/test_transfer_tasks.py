@@ -1,7 +1,5 @@
 """What holds for each kind of transfer task (labels, tags, answers), end to end on a tiny BERT."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -27,6 +25,7 @@ from raxalign.tasks.transfer.rows import among
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
+from tests.every import in_turn
 from tests.host_reads import host_reads
 from tests.tasks import word_ner, word_nli, word_qa
 from tests.tasks.outcomes import scores, trained
@@ -151,6 +150,7 @@ def test_mean_dev_and_target_dev_pick_by_development_sets(bench):
         assert ("warning" in run.outcome.notes) is (rule == "target-dev")
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 1), indirect=True)
 def test_a_split_that_is_not_given_is_not_reported(bench):
     few = {"epochs": 1, "max_train": 20}
     for split, rule in (("dev", "pivot-dev"), ("test", "last")):
@@ -168,6 +168,7 @@ def test_training_rows_that_are_evaluated_are_refused(bench):
             bench.run(files=files, folder=split)
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 0), indirect=True)
 def test_readouts_apply_to_the_language_they_are_for(bench):
     """A readout for German alone changes German only, and needs no training of its own."""
     turned = AlignedEncoder(bench.encoder, (Transform("de", 2, steps=(Affine(weight=TURN),)),))
@@ -182,6 +183,7 @@ def test_readouts_apply_to_the_language_they_are_for(bench):
         assert (one == other) is same
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 1), indirect=True)
 def test_where_the_pivot_moves_each_language_has_its_model(bench):
     for lang in ("fr", "el"):
         for k, split in enumerate(("dev", "test")):
@@ -200,6 +202,7 @@ def test_where_the_pivot_moves_each_language_has_its_model(bench):
         task.evaluate(aligned, ("en", "el"), inputs, Runtime(), folder)
 
 
+@pytest.mark.parametrize("tuned", in_turn(TOYS, 0), indirect=True)
 def test_weights_of_another_encoder_are_refused(tuned, tmp_path):
     made, run = tuned
     deeper = TransformerEncoder.from_folder(
@@ -211,6 +214,7 @@ def test_weights_of_another_encoder_are_refused(tuned, tmp_path):
         )
 
 
+@pytest.mark.parametrize("bench", in_turn(TOYS, 2), indirect=True)
 def test_no_step_of_the_training_waits_for_the_device(bench):
     with host_reads() as steps:
         bench.run(epochs=1, max_train=24, batch_size=8)
@@ -285,11 +289,11 @@ def test_a_branch_of_the_hub_is_not_a_pin():
         assert task(task.Params(revision="a" * 40)).sources("de", "en")["hub"].pin == "a" * 40
 
 
-ACCURACIES = {"en": [0.6, 0.8, 0.7], "de": [0.5, 0.4, 0.6], "fr": [0.9, 0.4, 0.4]}
+ACCURACIES = {"en": [0.6, 0.95, 0.7], "de": [0.5, 0.4, 0.6], "fr": [0.9, 0.4, 0.4]}
 
 
 def test_rules_pick_the_epochs_that_they_keep():
-    assert select("mean-dev", ACCURACIES) == dict.fromkeys(ACCURACIES, 0)  # 2.0, 1.6, 1.7 over 3
+    assert select("mean-dev", ACCURACIES) == dict.fromkeys(ACCURACIES, 0)  # 2.0, 1.75, 1.7 over 3
     assert select("target-dev", ACCURACIES) == {"en": 1, "de": 2, "fr": 0}
     assert select("target-dev", {"en": [0.5, 0.7, 0.7]}) == {"en": 1}
     rules = ("pivot-dev", "last", "mean-dev", "target-dev")

@@ -1,7 +1,5 @@
 """Named entities for tests: names are known by their words, and end where a plain word begins."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from raxalign.tasks.ner import Ner

@@ -1,7 +1,5 @@
 """A small XNLI for tests: one word of the hypothesis decides, in English and in German."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Questions for tests: the answer is the one word of the context that can be one."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

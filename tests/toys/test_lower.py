@@ -2,8 +2,6 @@
 place that calls a value better, chooses one, or shows one asks the declaration.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A small plan whose tracking database is there, without a run."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

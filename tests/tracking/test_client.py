@@ -37,9 +37,7 @@ def of_mlflow(code: str) -> Exception:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_error_is_that_of_the_store_or_of_raxalign(
-    error: Exception, said: str, more: str
-) -> None:
+def test_an_error_is_that_of_the_store_or_of_raxalign(error, said, more):
     found = not_copied("http://server", error)
     assert f"{said}{type(error).__name__}: " in found
     assert more in found

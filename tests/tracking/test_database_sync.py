@@ -54,9 +54,7 @@ def never() -> None:
     raise AssertionError("nothing was missing")
 
 
-def test_the_next_machine_goes_on_from_the_copy(
-    first: Copy, storage: Storage, tmp_path: Path
-) -> None:
+def test_the_next_machine_goes_on_from_the_copy(first, storage, tmp_path):
     two = tmp_path / "two"
     assert Copy(storage, two).fetch()
     assert not Copy(storage, two).fetch(), "it is there"
@@ -68,9 +66,7 @@ def test_the_next_machine_goes_on_from_the_copy(
     assert set(runs(tmp_path / "three" / "mlflow.db")) == {"first", "second"}
 
 
-def test_who_is_second_takes_the_others_and_brings_its_runs_again(
-    first: Copy, storage: Storage, tmp_path: Path, capsys
-) -> None:
+def test_who_is_second_takes_the_others_and_brings_its_runs_again(first, storage, tmp_path, capsys):
     two = tmp_path / "two"
     add(two, "second")
     with Copy(storage, two).in_use():
@@ -87,9 +83,7 @@ def test_who_is_second_takes_the_others_and_brings_its_runs_again(
     assert set(runs(tmp_path / "one" / "mlflow.db")) == {"first", "second again"}
 
 
-def test_a_grid_begins_with_the_copy_and_ends_with_one(
-    first: Copy, storage: Storage, tmp_path: Path
-) -> None:
+def test_a_grid_begins_with_the_copy_and_ends_with_one(first, storage, tmp_path):
     with carried(Target(default_uri(storage), storage, ""), never):
         add(storage.local, "second")
     first.fetch()

@@ -102,6 +102,7 @@ def test_a_registered_encoder_loads_in_mlflow_with_the_vectors_of_raxalign(
     assert [m.model_id for m in client.get_run(run).outputs.model_outputs] == [first.model]
 
 
+@pytest.mark.slow
 def test_a_trial_that_the_store_does_not_have_is_refused(tmp_path, no_runs, exported) -> None:
     shutil.copy(no_runs, tmp_path)
     with pytest.raises(RaxalignError, match="has no run of this trial: `raxalign sync`"):

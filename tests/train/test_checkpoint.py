@@ -2,8 +2,6 @@
 and those that a thread writes by the clock.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

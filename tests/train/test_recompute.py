@@ -2,8 +2,6 @@
 and what torch.compile needs on a machine.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Several workers, really started: slow, since each imports torch anew."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

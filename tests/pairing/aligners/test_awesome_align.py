@@ -1,7 +1,5 @@
 """awesome-align: probabilities by hand and by another way to compute them, links of pieces."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

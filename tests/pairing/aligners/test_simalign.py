@@ -1,7 +1,5 @@
 """SimAlign: links from similarities that are small enough to solve by hand, and from an encoder."""
 
-from __future__ import annotations
-
 import math
 import random
 from copy import deepcopy
@@ -64,12 +62,12 @@ def test_equal_words_are_linked_whatever_their_order(method, layer, encoder, tmp
 def test_batches_of_any_size_give_the_links_of_single_pairs(
     method, distortion, encoder, tmp_path, monkeypatch
 ):
-    src, tgt, _ = shuffled(8)
-    tgt = [[*words, "w0"] for words in tgt[4:]] + tgt[:4]  # pairs of different lengths
+    src, tgt, _ = shuffled(4)
+    tgt = [[*words, "w0"] for words in tgt[2:]] + tgt[:2]  # pairs of different lengths
     params = {"layer": "last", "method": method, "distortion": distortion}
     pairs = zip(src, tgt, strict=True)
     alone = [align([s], [t], encoder, tmp_path, **params)[0].pair(0) for s, t in pairs]
-    for size in (1, 40 * 32 * 4, 1 << 26):
+    for size in (1, 40 * 32 * 4):
         monkeypatch.setattr("raxalign.pairing.aligners.simalign._VECTOR_BYTES", size)
         found, _ = align(src, tgt, encoder, tmp_path, **params)
         assert [found.pair(i) for i in range(len(found))] == alone

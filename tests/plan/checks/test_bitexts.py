@@ -1,7 +1,5 @@
 """The sentence pairs of local files are read to their end before a grid needs them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which files are read before a grid starts, and how their faults are reported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -98,9 +98,7 @@ def test_it_is_compared_with_intervals_and_p_values(tmp_path: Path) -> None:
         assert added.comparison.p == pytest.approx(own.comparison.p, abs=0.2)  # type: ignore[union-attr]
 
 
-def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_added(
-    tmp_path: Path,
-) -> None:
+def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_added(tmp_path):
     opened, ledger = with_metrics(tmp_path, "[macro_f1]")
     without = open_grid(bare(tmp_path), storage=str(tmp_path / "storage")).plan
     plan = opened.plan
@@ -182,9 +180,7 @@ def test_one_kind_may_be_added_several_times_with_its_options(tmp_path: Path) ->
         ("[precision_at]", "precision_at reads rank, but the task's predictions have .*label"),
     ],
 )
-def test_what_is_wrong_with_it_is_told_before_anything_runs(
-    metrics: str, message: str, tmp_path: Path
-) -> None:
+def test_what_is_wrong_with_it_is_told_before_anything_runs(metrics, message, tmp_path):
     text = faults(tmp_path, ["xnli: " + NLI % f", metrics: {metrics}"])
     assert re.search(message, text), text
     assert re.search(r"line 17: tasks\.xnli\.metrics", text), text

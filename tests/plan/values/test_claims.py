@@ -107,9 +107,7 @@ def test_a_name_that_means_several_methods_is_refused_by_the_claim(opened: Opene
     assert found.tests
 
 
-def test_claims_are_locked_once_and_marked_where_there_were_results(
-    opened: Opened, tmp_path: Path
-) -> None:
+def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_path):
     grid = replace(opened.grid, path=tmp_path / "grid.yaml")
     moved = replace(opened, grid=grid)
     before = elsewhere(moved, tmp_path / "empty")

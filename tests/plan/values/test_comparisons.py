@@ -112,9 +112,7 @@ def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared
         )
 
 
-def test_runs_of_one_training_are_paired_and_others_are_not(
-    made: tuple[Opened, Ledger], found: list[Compared]
-) -> None:
+def test_runs_of_one_training_are_paired_and_others_are_not(made, found):
     pairs = {
         (cell, task): entry.comparison.paired
         for cell in ("rotation center=true", "finetune")
@@ -143,9 +141,7 @@ def test_holm_is_over_all_that_one_table_shows(found: list[Compared]) -> None:
         assert entry.verdict == (unmarked if p >= 0.05 else marked)
 
 
-def test_no_difference_is_said_where_the_interval_lies_within_what_matters(
-    made: tuple[Opened, Ledger], found: list[Compared]
-) -> None:
+def test_no_difference_is_said_where_the_interval_lies_within_what_matters(made, found):
     wide, narrow = compared(*made, equivalence=500.0), compared(*made, equivalence=0.001)
     for plain, loose, strict in zip(found, wide, narrow, strict=True):
         assert plain.verdict != "no difference", "the words are not used unless asked for"
@@ -192,9 +188,7 @@ def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_ar
     assert sample.low < sample.difference < sample.high
 
 
-def test_all_pairs_are_compared_once_with_one_correction(
-    made: tuple[Opened, Ledger], found: list[Compared]
-) -> None:
+def test_all_pairs_are_compared_once_with_one_correction(made, found):
     opened, _ = made
     pairs = compared(*made, baseline="all")
     methods = {cell_name(entry.cell, opened.plan) for entry in found}
@@ -226,9 +220,7 @@ def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path: Path) -> No
     assert verdicts[True] == {"better", "not after correction"}
 
 
-def test_some_tables_alone_are_judged_as_among_all(
-    made: tuple[Opened, Ledger], found: list[Compared]
-) -> None:
+def test_some_tables_alone_are_judged_as_among_all(made, found):
     opened, ledger = made
     table = ("xnli", "accuracy", "test")
     whole = cells_of(opened, rows(opened.plan, ledger))
@@ -270,9 +262,7 @@ def test_another_baseline_is_named_as_in_the_tables(made: tuple[Opened, Ledger])
             compared(opened, ledger, name)
 
 
-def test_without_a_baseline_or_predictions_nothing_is_told(
-    made: tuple[Opened, Ledger], tmp_path: Path
-) -> None:
+def test_without_a_baseline_or_predictions_nothing_is_told(made, tmp_path):
     opened, ledger = made_up(
         tmp_path, **{**GRID, "methods": ("rotation: {center: [false, true]}",)}
     )
@@ -306,9 +296,7 @@ def filled(folder: Path, skills: dict[str, float], seeds: str) -> tuple[Opened, 
 
 
 @pytest.mark.parametrize("seeds", ["[0]", "[0, 1, 2]"])
-def test_a_classifier_that_may_be_guessing_is_marked_even_after_one_run(
-    tmp_path: Path, seeds: str
-) -> None:
+def test_a_classifier_that_may_be_guessing_is_marked_even_after_one_run(tmp_path, seeds):
     opened, ledger = filled(tmp_path, {"none": 0.31, "rotation": 0.6, "finetune": 0.6}, seeds)
     found = compared(opened, ledger)
     assert catalog("tasks")["xnli"].guessing == 1 / 3
@@ -344,9 +332,7 @@ def test_a_collapse_is_named_after_one_run_where_nothing_can_be_tested(tmp_path:
     assert not replace(far, measured=fewer).falls_far
 
 
-def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(
-    tmp_path: Path,
-) -> None:
+def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(tmp_path):
     tasks = ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook, readout: keep}")
     opened, ledger = made_up(tmp_path, **{**GRID, "tasks": tasks})
     found = {
@@ -436,9 +422,7 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path:
     assert left.comparison is None
 
 
-def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
-    made: tuple[Opened, Ledger], found: list[Compared]
-) -> None:
+def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     entry = one(found, made[0], "finetune", "retrieval", "avg")
     metrics = cell_metrics(made[0].plan, entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison

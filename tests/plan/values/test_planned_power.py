@@ -142,9 +142,7 @@ def test_a_method_from_a_file_is_planned_like_any_other(tmp_path: Path) -> None:
     assert ("moved", "retrieval") in found
 
 
-def test_the_work_of_more_seeds_is_that_of_the_runs_that_were_made(
-    two_runs: Opened, tmp_path: Path
-) -> None:
+def test_the_work_of_more_seeds_is_that_of_the_runs_that_were_made(two_runs, tmp_path):
     few = planned(two_runs)["finetune", "retrieval"]
     path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
     many = planned(open_grid(path, storage=two_runs.storage.root))["finetune", "retrieval"]

@@ -60,9 +60,7 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path)
     assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
 
 
-def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(
-    tmp_path: Path,
-) -> None:
+def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(tmp_path):
     plan = plan_of(tmp_path)
     key = next(iter(plan.trials)).evaluations["retrieval"]
     assert remarks(plan, {key: {"notes": {"cut_batches": ["xnli"]}}}) == [
@@ -88,9 +86,7 @@ def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path: Path) -> N
     assert remarked({"notes": left_out}, None)["notes"] == left_out
 
 
-def test_records_without_such_notes_and_trials_without_records_have_no_remarks(
-    tmp_path: Path,
-) -> None:
+def test_records_without_such_notes_and_trials_without_records_have_no_remarks(tmp_path):
     plan = plan_of(tmp_path)
     assert remarks(plan, {}) == []
     scored = {key: {"scores": []} for key in plan.trials[0].evaluations.values()}
@@ -106,9 +102,7 @@ def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
     assert "note" not in dict([*rest, *share("how_made", Results.of([], plan)).facts])
 
 
-def test_results_name_the_param_that_only_the_report_chooses_for_each_language(
-    tmp_path: Path,
-) -> None:
+def test_results_name_the_param_that_only_the_report_chooses_for_each_language(tmp_path):
     def chosen(alpha: str, *splits: str) -> list[str]:
         methods = ("none: {}", f"mean_shift: {{layers: 1, alpha: {alpha}}}")
         tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
@@ -147,9 +141,7 @@ def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None
     assert len(first["scores"]) == 1
 
 
-def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(
-    tmp_path: Path,
-) -> None:
+def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp_path):
     methods = ("none: {}", "rotation: {}", "finetune: {}")
     tasks = ("pos: {data: phrasebook, readout: keep}", "retrieval: {}")
     plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,26 +18,29 @@ from tests.grids import write_grid
 
 
 @pytest.fixture
-def opened(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """991 trials on an empty bucket."""
+def empty(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Opened]:
+    """Opens a grid of so many weights on an empty bucket."""
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
-    lambdas = ", ".join(str(value / 100) for value in range(1, 100))
-    path = write_grid(
-        tmp_path,
-        languages="{each: [de]}",
-        size=300,
-        sentences="[100, 200]",
-        seeds="[0, 1, 2, 3, 4]",
-        methods=("none: {}", f"finetune: {{lambda: [{lambdas}]}}"),
-    )
-    found = open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
-    assert len(found.plan.trials) == 991
+
+    def made(weights: int, **parts: str) -> Opened:
+        lambdas = [value / 100 for value in range(1, 1 + weights)]
+        methods = ("none: {}", f"finetune: {{lambda: {lambdas}}}")
+        path = write_grid(tmp_path, languages="{each: [de]}", size=300, methods=methods, **parts)
+        return open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
+
+    return made
+
+
+@pytest.fixture
+def opened(empty: Callable[..., Opened], proxy: Proxy) -> Opened:
+    found = empty(39, sentences="[100, 200]", seeds="[0, 1, 2, 3, 4]")
+    assert len(found.plan.trials) == 391
     proxy.requests.clear()
     return found
 
 
 def test_a_plan_of_many_trials_asks_ten_times_at_most(opened: Opened, proxy: Proxy) -> None:
-    assert "991 trials" in as_text(opened.plan, opened.storage, opened.run)
+    assert "391 trials" in as_text(opened.plan, opened.storage, opened.run)
     assert len(proxy.requests) <= 10
     proxy.requests.clear()
     as_json(opened.plan, opened.storage, opened.run)
@@ -48,7 +52,7 @@ def test_the_state_of_many_trials_asks_ten_times_at_most(opened: Opened, proxy: 
     ledger.fail(opened.plan.trials[5].key, {"message": "no"})
     proxy.requests.clear()
     found = status(opened.plan, ledger)
-    assert (found.trials, found.done) == (991, 0)
+    assert (found.trials, found.done) == (391, 0)
     assert [message for _, message in found.failed] == ["no"]
     assert len(proxy.requests) <= 10
 
@@ -64,7 +68,7 @@ def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
         score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
         ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
     text = as_text(plan, opened.storage, opened.run)
-    assert f"evaluations: 991 ({len(set(keys))} done)" in text
+    assert f"evaluations: 391 ({len(set(keys))} done)" in text
     assert len(rows(plan, ledger)) == 9
     for read in (lambda: as_text(plan, opened.storage, opened.run), lambda: rows(plan, ledger)):
         proxy.requests.clear()
@@ -72,19 +76,8 @@ def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
         assert len(proxy.requests) <= 10
 
 
-def test_a_finished_grid_asks_ten_times_at_most(
-    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
-    lambdas = ", ".join(str(value / 100) for value in range(1, 4))
-    path = write_grid(
-        tmp_path,
-        languages="{each: [de]}",
-        size=300,
-        sentences="[100]",
-        methods=(f"finetune: {{lambda: [{lambdas}]}}",),
-    )
-    opened = open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
+def test_a_finished_grid_asks_ten_times_at_most(empty, proxy, tmp_path, monkeypatch):
+    opened = empty(2, sentences="[100]")
     score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
     store, ledger = opened.storage.artifacts, opened.storage.ledger
     for key, stage in opened.plan.stages.items():
@@ -95,7 +88,7 @@ def test_a_finished_grid_asks_ten_times_at_most(
     monkeypatch.setattr(tracked, "copy_all", lambda plan, target: 10)
     run(opened)
     proxy.requests.clear()
-    assert run(open_grid(path, storage=opened.root)).cached == 3
+    assert run(open_grid(opened.grid.path, storage=opened.root)).cached == 3
     assert len(proxy.requests) <= 10
     plan = opened.plan
     looks = {

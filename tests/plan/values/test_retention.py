@@ -4,8 +4,6 @@ says.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -77,9 +75,7 @@ def test_all_keeps_everything(plan: Plan) -> None:
 )
 @given(data=st.data())
 @pytest.mark.parametrize("keep", ["best", "none"])
-def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(
-    plan: Plan, keep: str, data: st.DataObject
-) -> None:
+def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(plan, keep, data):
     order = data.draw(st.permutations(plan.trials))
     values = {trial.key: data.draw(st.sampled_from([None, 0.25, 0.5])) for trial in plan.trials}
     uses, stored = weights_by_trial(plan), set(weights_of(plan))
@@ -135,9 +131,7 @@ def test_the_dev_value_is_the_main_metric_without_the_pivot_and_counts_downwards
     assert dev_score(plan, trial, records) is None
 
 
-def test_what_was_not_kept_is_named_with_its_time_and_only_where_it_is_needed(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_what_was_not_kept_is_named_with_its_time_and_only_where_it_is_needed(plan, tmp_path):
     root = str(tmp_path)
     store, tombstones = ArtifactStore(root), Storage(root).tombstones
     trial = next(t for t in plan.trials if t.method == "finetune")

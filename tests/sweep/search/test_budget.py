@@ -1,7 +1,5 @@
 """Budgets: the same for every method, in trials or in time."""
 
-from __future__ import annotations
-
 import pytest
 
 from raxalign.plan.study_record import read_record

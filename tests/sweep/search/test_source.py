@@ -1,7 +1,5 @@
 """The trials of a search, without Ray: what it runs, what it sees, what it leaves."""
 
-from __future__ import annotations
-
 import time
 
 from raxalign.plan.load import reopened
