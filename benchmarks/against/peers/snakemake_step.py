@@ -1,9 +1,8 @@
-"""The script of the two rules in the Snakefile."""
+"""The script of the two rules in the Snakefile. Snakemake defines the name `snakemake` in it."""
+# ruff: noqa: F821
 
 import json
 from pathlib import Path
-
-from snakemake.script import snakemake
 
 from benchmarks.against import work
 
