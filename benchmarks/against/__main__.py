@@ -31,11 +31,16 @@ from pathlib import Path
 from benchmarks.against import work
 from benchmarks.against.log import Found, Times, measure, read
 from benchmarks.against.peers import PEERS, Peer
-from benchmarks.processes import descendants
+from benchmarks.processes import DRIVER, Processes, descendants
+from benchmarks.table import children
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAD = ("", "time / ideal", "between", "first work", "resumed", "repeated", "lost", "lines")
+HEAD = (
+    *("", "time / ideal", "between two", "core-s per trial", "first work", "resumed"),
+    *("repeated", "lost", "lines"),
+)
 _LOOK, _PATIENCE = 0.05, 600.0  # seconds between two looks, and without any news
+_SAMPLE = 0.5  # seconds between two looks at the processes
 _SUBREAPER = 36  # of prctl(2)
 
 
@@ -61,6 +66,7 @@ class Experiment:
     def __init__(self, peer: Peer, size: Size, python: str, folder: Path) -> None:
         self._peer, self._size, self._folder = peer, size, folder
         self._log, self._output = folder / "work.log", folder / "output.log"
+        self._processes = Processes()
         count = size.trials // len(work.LANGUAGES)
         facts = {"python": python, "workers": size.workers, "count": count}
         self._command = peer.command.format(**facts)
@@ -79,7 +85,7 @@ class Experiment:
         """Run the program, kill it in the middle, and run it again. Raises `SystemExit` where it
         fails or its table is not whole.
         """
-        start = time.monotonic()
+        before, start = children(), time.monotonic()
         process = self._start()
         self._wait(process, self._size.trials // 2)
         _kill_all(process)
@@ -89,12 +95,13 @@ class Experiment:
         self._wait(process, None)
         end = time.monotonic()
         _kill_all(process)
+        cores = max(children() - before, self._sampled())
         rows = len((self._folder / "results.csv").read_text("utf-8").splitlines())
         if rows < self._size.trials:
             raise SystemExit(f"{self._peer.title} has {rows} results of {self._size.trials} trials")
         return measure(
             read(self._lines()),
-            Times(start, killed, restart, end),
+            Times(start, killed, restart, end, cores),
             trials=[f"trial-{language}-{n}" for language, n in self._points()],
             seconds=self._size.seconds,
             workers=self._size.workers,
@@ -116,13 +123,24 @@ class Experiment:
                 start_new_session=True,
             )
 
+    def _sampled(self) -> float:
+        """Return the core-seconds of all processes up to the last look at each. Those that end
+        between two looks, and those whose parent does not wait for them, as Ray does not, are in
+        one of two counts: the larger one is the nearer.
+        """
+        seconds = self._processes.look().seconds
+        return seconds.total() - seconds[DRIVER]
+
     def _lines(self) -> list[str]:
         return self._log.read_text("ascii").splitlines() if self._log.exists() else []
 
     def _wait(self, process: subprocess.Popen[bytes], ends: int | None) -> None:
         """Wait until a number of trials have ended, or the program itself (None)."""
-        last, news = time.monotonic(), -1
+        last, news, sampled = time.monotonic(), -1, 0.0
         while True:
+            if time.monotonic() - sampled > _SAMPLE:
+                self._sampled()
+                sampled = time.monotonic()
             code = process.poll()
             lines = self._lines()
             if ends is not None and sum(line.startswith("end trial-") for line in lines) >= ends:
@@ -172,6 +190,7 @@ def table(found: dict[str, Found]) -> str:
             PEERS[name].title,
             f"{took.ratio:.2f}",
             f"{took.gap:.3f} s",
+            f"{took.cores:.2f}",
             f"{took.begun:.1f} s",
             f"{took.resumed:.1f} s",
             f"{took.repeated:.0f} s ({took.again} trials)",

@@ -43,6 +43,7 @@ class Found:
         repeated: The seconds of work that had ended before and was done again.
         again: The number of trials among that.
         lost: The number of trials that never ended.
+        cores: The core-seconds of all processes for each trial.
     """
 
     wall: float
@@ -53,6 +54,7 @@ class Found:
     repeated: float
     again: int
     lost: int
+    cores: float
 
 
 def read(lines: Iterable[str]) -> list[Span]:
@@ -96,12 +98,15 @@ def repeats(spans: Sequence[Span]) -> list[Span]:
 
 @dataclass(frozen=True)
 class Times:
-    """The moments, in seconds, of both starts, the kill and the end."""
+    """The moments, in seconds, of both starts, the kill and the end; and the core-seconds of all
+    processes of a program.
+    """
 
     start: float
     killed: float
     restart: float
     end: float
+    cores: float
 
 
 def measure(
@@ -134,4 +139,5 @@ def measure(
         repeated=sum((span.end or span.begin) - span.begin for span in twice),
         again=sum(span.is_trial for span in twice),
         lost=len(set(trials) - done),
+        cores=times.cores / len(trials),
     )

@@ -30,7 +30,7 @@ end trial-de-1 13.0 9
 begin trial-de-2 13.25 9
 end trial-de-2 14.25 9
 """
-TIMES = Times(start=0.0, killed=5.0, restart=11.0, end=15.0)
+TIMES = Times(start=0.0, killed=5.0, restart=11.0, end=15.0, cores=2.0)
 TRIALS = [f"trial-de-{number}" for number in range(4)]
 
 
@@ -80,7 +80,16 @@ def test_the_table_has_a_line_per_program_in_columns_of_one_width(found):
     lines = table({"raxalign": found, "hydra": found}).splitlines()
     assert [len(line) for line in lines] == [len(lines[0])] * 4
     cells = [cell.strip() for cell in lines[3].split("|")[1:-1]]
-    assert cells[:-1] == ["Hydra", "3.00", "0.250 s", "1.0 s", "2.2 s", "1 s (1 trials)", "1"]
+    assert cells[:-1] == [
+        "Hydra",
+        "3.00",
+        "0.250 s",
+        "0.50",
+        "1.0 s",
+        "2.2 s",
+        "1 s (1 trials)",
+        "1",
+    ]
     assert int(cells[-1]) == PEERS["hydra"].lines()
 
 
