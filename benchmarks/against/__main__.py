@@ -83,18 +83,24 @@ class Experiment:
 
     def run(self) -> Found:
         """Run the program, kill it in the middle, and run it again. Raises `SystemExit` where it
-        fails or its table is not whole.
+        fails or its table is not whole. Whatever happens, nothing of the program is left.
         """
+        try:
+            return self._run()
+        finally:
+            _kill_all()
+
+    def _run(self) -> Found:
         before, start = children(), time.monotonic()
         process = self._start()
         self._wait(process, self._size.trials // 2)
-        _kill_all(process)
+        _kill_all()
         killed = time.monotonic()
         restart = time.monotonic()
         process = self._start()
         self._wait(process, None)
         end = time.monotonic()
-        _kill_all(process)
+        _kill_all()
         cores = max(children() - before, self._sampled())
         rows = len((self._folder / "results.csv").read_text("utf-8").splitlines())
         if rows < self._size.trials:
@@ -151,7 +157,6 @@ class Experiment:
             if code is not None or silent:
                 why = "nothing happened for ten minutes" if silent else f"exit code {code}"
                 tail = self._output.read_text("utf-8", "replace")[-3000:]
-                _kill_all(process)
                 raise SystemExit(f"{self._peer.title}: {why}\n{tail}")
             if len(lines) != news:
                 last, news = time.monotonic(), len(lines)
@@ -167,20 +172,16 @@ def adopt_orphans() -> None:
         raise SystemExit("this needs Linux")
 
 
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill what a program has started, whatever group it is in."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _kill_all() -> None:
+    """Kill all processes of a program, whatever group they are in."""
     while left := descendants(os.getpid()):
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.poll()
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         time.sleep(0.01)
-    process.poll()
 
 
 def table(found: dict[str, Found]) -> str:
@@ -223,6 +224,7 @@ def main() -> None:
         parser.error(f"--trials is a multiple of {len(work.LANGUAGES)}, from twice that on")
     size = Size(given.trials, given.seconds, given.workers)
     adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     found: dict[str, Found] = {}
     for name in given.peers:
         python = sys.executable if PEERS[name].installed else given.python

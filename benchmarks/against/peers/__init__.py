@@ -63,6 +63,7 @@ def code_lines(text: str, name: str) -> int:
     return sum(bool(line) and not line.startswith("#") for line in bare)
 
 
+_ALIKE = {"RAY_worker_niceness": "0"}  # or any other program of the machine comes before workers
 _EACH = ",".join(LANGUAGES)
 _HYDRA = f"{{python}} hydra_joblib.py --multirun language={_EACH}"
 PEERS = {
@@ -74,10 +75,10 @@ PEERS = {
         ),
         "{python} -m raxalign grid grid.yaml --trust"
         " && {python} -m raxalign results grid.yaml --format csv > results.csv",
-        {"RAY_OVERRIDE_RESOURCES": '{{"CPU": {workers}}}'},
+        {"RAY_OVERRIDE_RESOURCES": '{{"CPU": {workers}}}', **_ALIKE},
         installed=True,
     ),
-    "ray-tune": Peer("Ray Tune", ("ray_tune.py",), "{python} ray_tune.py"),
+    "ray-tune": Peer("Ray Tune", ("ray_tune.py",), "{python} ray_tune.py", _ALIKE),
     "exca": Peer("exca", ("exca_map.py",), "{python} exca_map.py"),
     "submitit": Peer("submitit", ("submitit_local.py",), "{python} submitit_local.py"),
     "snakemake": Peer(
