@@ -6,8 +6,8 @@ usage: python -m benchmarks.against [--trials 1000] [--seconds 1] [--workers 8] 
 Ten corpora of 2 s are made, and each of `--trials` trials reads one of them and works for
 `--seconds`. All work is a sleep, which stands for that of a GPU, so that `--workers` of them fit on
 two cores. When half of the trials have ended, all processes of a program are killed at once, as
-when a job's time is over or a machine is lost; then the same command is started again. A log that
-the work itself writes tells what that took (`benchmarks.against.log`).
+when a job's time is over or a machine is lost; then the same command is started again. What that
+took is read from a log that the work itself writes (`benchmarks.against.log`).
 
 The peers run in the Python that `--python` names, into which
 ``pip install -r benchmarks/against/requirements.txt`` has put them; raxalign runs in this one.
