@@ -10,7 +10,9 @@ when a job's time is over or a machine is lost; then the same command is started
 took is read from a log that the work itself writes (`benchmarks.against.log`).
 
 The peers run in the Python that `--python` names, into which
-``pip install -r benchmarks/against/requirements.txt`` has put them; raxalign runs in this one.
+``pip install -r benchmarks/against/requirements.txt`` has put them; raxalign runs in this one. With
+`--json` what was measured is kept in a file, and a program that it has is not run again, so that a
+run can be continued.
 """
 
 from __future__ import annotations
@@ -208,6 +210,18 @@ def table(found: dict[str, Found]) -> str:
     )
 
 
+def kept(file: Path | None, size: Size) -> dict[str, Found]:
+    """Return by the names of programs what a file has of them. Raises `SystemExit` where that was
+    measured at another size.
+    """
+    if file is None or not file.exists():
+        return {}
+    facts = json.loads(file.read_text("utf-8"))
+    if facts["size"] != asdict(size):
+        raise SystemExit(f"{file} has {facts['size']}: name another file for {size}")
+    return {name: Found(**took) for name, took in facts["found"].items()}
+
+
 def main() -> None:
     """Run the programs one after the other and print the table."""
     parser = argparse.ArgumentParser(
@@ -218,22 +232,22 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=list(PEERS))
     parser.add_argument("--python", default=sys.executable, help="the Python of the peers")
-    parser.add_argument("--json", type=Path, help="where what was measured is written")
+    parser.add_argument("--json", type=Path, help="a file that keeps what was measured")
     given = parser.parse_args()
     if given.trials < 2 * len(work.LANGUAGES) or given.trials % len(work.LANGUAGES):
         parser.error(f"--trials is a multiple of {len(work.LANGUAGES)}, from twice that on")
     size = Size(given.trials, given.seconds, given.workers)
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    found: dict[str, Found] = {}
-    for name in given.peers:
+    found = kept(given.json, size)
+    for name in [name for name in given.peers if name not in found]:
         python = sys.executable if PEERS[name].installed else given.python
         with tempfile.TemporaryDirectory(prefix="against-", ignore_cleanup_errors=True) as folder:
             found[name] = Experiment(PEERS[name], size, python, Path(folder)).run()
         print(f"{PEERS[name].title}: {found[name]}; load {os.getloadavg()[0]:.1f}", flush=True)
-    if given.json:
-        facts = {"size": asdict(size), "found": {name: asdict(f) for name, f in found.items()}}
-        given.json.write_text(json.dumps(facts, indent=1), "utf-8")
+        if given.json:
+            facts = {"size": asdict(size), "found": {name: asdict(f) for name, f in found.items()}}
+            given.json.write_text(json.dumps(facts, indent=1), "utf-8")
     print(f"\n{size}\n\n{table(found)}")
 
 

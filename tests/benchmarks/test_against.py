@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from benchmarks.against import work
-from benchmarks.against.__main__ import main, table
+from benchmarks.against.__main__ import Size, kept, main, table
 from benchmarks.against.log import Found, Span, Times, gaps, measure, read, repeats
 from benchmarks.against.peers import PEERS, code_lines
 
@@ -124,6 +126,15 @@ def test_each_program_has_one_version_and_none_is_required_by_the_package():
     required = chain(project["dependencies"], *project["optional-dependencies"].values())
     own = {re.match(r"[\w-]+", line)[0] for line in required}
     assert {name for name in names if name.partition("[")[0] in own} == {"ray[tune]"}
+
+
+def test_what_a_file_keeps_is_read_back_and_is_of_one_size(tmp_path, found):
+    size, file = Size(20, 1.0, 8), tmp_path / "kept.json"
+    assert kept(file, size) == {}
+    file.write_text(json.dumps({"size": asdict(size), "found": {"hydra": asdict(found)}}), "utf-8")
+    assert kept(file, size) == {"hydra": found}
+    with pytest.raises(SystemExit, match="name another file for"):
+        kept(file, Size(20, 2.0, 8))
 
 
 @pytest.mark.parametrize("trials", ["10", "25"])
