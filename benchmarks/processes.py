@@ -49,6 +49,11 @@ class Processes:
         return Used(seconds, mebibytes, Counter(name for name, _ in self._seen.values()))
 
 
+def descendants(root: int) -> list[int]:
+    """Return the ids of all processes that a process has started, directly or not."""
+    return [pid for pid, _, _ in _family(root) if pid != root]
+
+
 def _family(root: int) -> Iterator[tuple[int, str, list[str]]]:
     """Yield the id, the name and the further fields of ``/proc/<id>/stat`` of a process and its
     descendants.
