@@ -101,7 +101,7 @@ def without_plans() -> Iterator[None]:
     and the shapes of batches of text hardly ever come twice: a step of fine-tuning under a mask
     took 148 ms on an H100, of which the card computed 12.
     """
-    before = torch.backends.cuda.cudnn_sdp_enabled()
+    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield

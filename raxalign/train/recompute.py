@@ -83,7 +83,8 @@ def _kernels() -> tuple[AbstractContextManager[None], AbstractContextManager[Non
     """Return the contexts of the forward pass and of what runs again. That comes after the block of
     the forward pass, and other kernels of attention would keep tensors of other shapes.
     """
-    same = nullcontext() if torch.backends.cuda.cudnn_sdp_enabled() else without_plans()
+    plans = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    same = nullcontext() if plans else without_plans()
     return nullcontext(), same
 
 
