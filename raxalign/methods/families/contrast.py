@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,11 +15,13 @@ from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.objectives.word_contrast import Contrast, WordContrast
 from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
+
+if TYPE_CHECKING:
+    from raxalign.methods.objectives.word_contrast import Contrast
 
 _PAPER: Mapping[str, Any] = {
     "lambda": 1.0,
@@ -124,6 +126,8 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Contrast:
         """Return the contrast, with a projector that is left behind."""
+        from raxalign.methods.objectives.word_contrast import Contrast, WordContrast
+
         kind = WordContrast if self.params.negatives == "all" else Contrast
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(seed, NEW_WEIGHTS))
