@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
 from raxalign.encoders.models.trained_weights import weight_changes
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
-from raxalign.lazy import np, torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import Spans, read_states
