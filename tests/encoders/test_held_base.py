@@ -15,11 +15,14 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora, adapted, frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.sweep.gpu_shares import PER_HELD_PARAMETER
+from raxalign.tasks.transfer.model import FineTuned
 from raxalign.train import loop
 from raxalign.train.runtime import Runtime
 from tests.families.subject import Subject
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make
 from tests.methods.toy import toy_encoder, toy_inputs
+from tests.train.workers import run_workers
 
 STEPS = 50
 
@@ -56,7 +59,7 @@ def live() -> dict[int, int]:
 
 
 def tuned(
-    encoder: TransformerEncoder, root: Path, kind: str = "finetune", **options: Any
+    encoder: TransformerEncoder, root: Path, kind: str = "finetune", seed: int = 1, **options: Any
 ) -> tuple[AlignedEncoder, list[float]]:
     """Train adapters on the toy; return what comes out, and the losses."""
     losses: list[float] = []
@@ -65,7 +68,7 @@ def tuned(
         losses.extend(value for name, value in values.items() if name.endswith("/loss"))
 
     method = make(kind, root, **{"lora": Lora(rank=4), "batch_size": 4, **options})
-    runtime = Runtime(seed=1, precision=encoder.precision, report=report)
+    runtime = Runtime(seed=seed, precision=encoder.precision, report=report)
     return method.align(encoder, asked_for(method, root), runtime), losses
 
 
@@ -105,6 +108,7 @@ def test_a_frozen_parameter_takes_two_bytes_and_only_adapters_have_moments_and_c
     method.align(encoder, asked_for(method, root), Runtime(report=count))
     held_bytes = sum(size for place, size in found[2].items() if place not in before)
     assert 2 * frozen < held_bytes <= 2.2 * frozen + (4 + 4 + 8) * adapters
+    assert held_bytes <= PER_HELD_PARAMETER * frozen
     merged = sum(w.numel() for name, w in weights.items() if name.endswith(ends))
     after = sum(w.numel() * w.element_size() for w in encoder.model.parameters())
     vectors = sum(w.numel() for w in weights.values() if w.ndim == 1)
@@ -198,9 +202,31 @@ def test_a_copy_shares_what_is_not_trained(root):
 
 def test_a_held_encoder_is_trained_by_adapters_alone(root):
     encoder = held("mBERT", root)
+    with pytest.raises(RaxalignError, match=r"base_precision: bf16 .* this task trains them"):
+        FineTuned(AlignedEncoder(encoder), 2, dropout=0.0, max_length=32, seed=0)
     assert not any(parameter.requires_grad for parameter in encoder.model.parameters())
     with pytest.raises(RaxalignError, match=r"here all are trained: set `lora`"):
         tuned(encoder, root, lora="none")
     with adapted(encoder, Lora(rank=2), 0):
         trained = [p.dtype for p in encoder.model.parameters() if p.requires_grad]
         assert set(trained) == {torch.float32}
+
+
+def work(rank: int, folder: Path) -> None:
+    """One of two workers."""
+    runtime = Runtime(seed=3, rank=rank, world_size=2)
+    method = make("finetune", folder, lora=Lora(rank=4), steps=4, dropout=False)
+    aligned = method.align(held("mBERT", folder), asked_for(method, folder), runtime)
+    if rank == 0:
+        aligned.save(folder / "two")
+
+
+@pytest.mark.slow
+def test_two_workers_train_what_one_trains(tmp_path):
+    toy_inputs(tmp_path, SIZE, LANGUAGES)
+    encoder = held("mBERT", tmp_path)
+    tuned(encoder, tmp_path, seed=3, steps=4, batch_size=8, dropout=False)
+    run_workers(work, 2, tmp_path)
+    both = TransformerEncoder.from_folder(tmp_path / "two" / "encoder", base="bf16")
+    assert distance(states(both), states(encoder)) < 1e-5
+    assert distance(states(both), states(held("mBERT", tmp_path))) > 1e-3

@@ -74,6 +74,11 @@ class FineTuned(TaskModel):
         super().__init__()
         if not isinstance(aligned.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer can be fine-tuned on a task")
+        if aligned.encoder.base_precision != "fp32":
+            raise RaxalignError(
+                "run.base_precision: bf16 holds weights that are frozen in bfloat16, and this task"
+                " trains them: leave it at fp32"
+            )
         can_pack(aligned.encoder)  # found out before training changes the weights
         encoder = copy.copy(aligned.encoder)
         encoder.model = copy.deepcopy(aligned.encoder.model)
