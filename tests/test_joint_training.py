@@ -63,8 +63,10 @@ def joint(root, folder, kind="finetune", task="nli", runtime=None, how=None, **o
     given = WithTask(**{"task": task, **(how or {})})
     method = contract.make(kind, root, with_task=given, **options)
     encoder = toy.toy_encoder(root / "encoder")
-    beside = JointTraining(method, encoder, contract.asked_for(method, root))
-    return beside.aligned(tune(root, folder, encoder, task, runtime, beside=beside.trained))
+    companion = JointTraining(method, encoder, contract.asked_for(method, root))
+    return companion.aligned(
+        tune(root, folder, encoder, task, runtime, companion=companion.trained)
+    )
 
 
 def tune(root, folder, encoder, task, runtime=None, **more):

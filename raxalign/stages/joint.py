@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from raxalign.errors import RaxalignError
 from raxalign.plan.stage import TASK, Stage
 from raxalign.stages.workshop import Workshop
-from raxalign.train.joint import Joint, Mixing, Turns
 from raxalign.train.options import RowOrder
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.methods.base import MethodInputs
     from raxalign.tasks.transfer.training import TrainingRun, Tuning
+    from raxalign.train.joint import Mixing, Turns
     from raxalign.train.loop import TrainSettings
     from raxalign.train.objective import Objective
 
@@ -30,7 +30,7 @@ def align_with_task(
     """
     from raxalign.encoders.models.aligned import AlignedEncoder
 
-    task, beside = stage.task, JointTraining(stage.plugin(), encoder, inputs)
+    task, companion = stage.task, JointTraining(stage.plugin(), encoder, inputs)
     assert task is not None, "the caller has asked"
     (folder / TASK).mkdir()
     notes = task.plugin().train(
@@ -39,14 +39,14 @@ def align_with_task(
         shop.training_inputs(stage, task),
         shop.runtime_for(stage),
         folder / TASK,
-        beside=beside.trained,
+        companion=companion.trained,
     )
-    return beside.aligned(notes)
+    return companion.aligned(notes)
 
 
 class JointTraining:
     """The part of a method in the training of a task: `trained` is what `Task.train` takes as
-    `beside`, and `aligned` gives the encoder afterwards.
+    `companion`, and `aligned` gives the encoder afterwards.
     """
 
     _model: Any
@@ -76,8 +76,10 @@ class JointTraining:
         """Yield the objective of both, which trains what the method does, and the task's head. At
         the end the task's model has the parameters again that it had.
         """
-        model, runtime = tuning.model.encoder.model, run.runtime
-        self._model, joint, seed = model, self.method.joint(), runtime.seed
+        from raxalign.train.joint import Joint, Turns
+
+        joint, seed = self.method.joint(), run.runtime.seed
+        self._model = model = tuning.model.encoder.model
         first = RowOrder(tuning.batches.count, settings, seed)
         own = self.method.settings(shuffle=self.method.shuffles())
         second = RowOrder(self.method.n_rows(self.rows), own, seed) if joint.weight else None
@@ -113,6 +115,7 @@ class JointTraining:
 def _mixing(joint: Any, encoder: Any, run: TrainingRun) -> Mixing:
     """How the gradients of both are joined; a group of weights is a block, or all outside them."""
     from raxalign.encoders.models.blocks import find_blocks
+    from raxalign.train.joint import Mixing
 
     base = encoder.model.base_model
     parts = find_blocks(base).parts if joint.gradients else ()

@@ -202,7 +202,7 @@ class Task(ABC):
 
     def not_joint(self) -> tuple[str, str] | None:
         """Return why the training cannot be part of a method's (`with_task`), and what to do; None
-        where it can. `train` then takes `beside` too.
+        where it can. `train` then takes a `companion` too.
         """
         if self.training() is None:
             return "it is not trained", "name a task that is: a classifier, a tagger, answers"

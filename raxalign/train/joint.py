@@ -13,7 +13,7 @@ from raxalign.lazy import np, torch
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.group import add_up, sum_gradients
 from raxalign.train.objective import Objective, Prepared, Step
-from raxalign.train.options import Order, RowOrder, TrainSettings
+from raxalign.train.options import RowOrder, StepOrder, TrainSettings
 
 Gradients = Sequence["torch.Tensor | None"]
 
@@ -121,11 +121,11 @@ class JointStep(Step):
         return [*found, *(self._cut + p for p in (second.micro_batches() if second else ()))]
 
     def which(self, positions: np.ndarray) -> int:
-        """Return which part a micro-batch is of, 0 or 1."""
+        """Return the number of the part whose rows a micro-batch has, 0 or 1."""
         return int(positions[0] >= self._cut)
 
     def part_of(self, positions: np.ndarray) -> tuple[Step, np.ndarray]:
-        """Return the part that a micro-batch is of, and the positions in its rows."""
+        """Return the part whose rows a micro-batch has, and their positions there."""
         which = self.which(positions)
         part = self.parts[which]
         assert part is not None, "the rows are those of the parts"
@@ -183,7 +183,7 @@ class Joint(Objective):
         self._losses: list[torch.Tensor] = []
         self._apart: Gradients | None = None
 
-    def order(self, n_rows: int, settings: TrainSettings, seed: int) -> Order:  # noqa: ARG002
+    def order(self, n_rows: int, settings: TrainSettings, seed: int) -> StepOrder:  # noqa: ARG002
         """Return the rows of both parts, which are known."""
         return self.turns
 

@@ -13,7 +13,7 @@ from raxalign.errors import TrainingDiverged
 from raxalign.lazy import np, torch
 from raxalign.train.chance import DEV, mix
 from raxalign.train.group import shared, sum_gradients
-from raxalign.train.options import Order, RowOrder, TrainSettings
+from raxalign.train.options import RowOrder, StepOrder, TrainSettings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -75,12 +75,12 @@ class Step:
 
     @property
     def first(self) -> Step:
-        """The step of the first objective that it is of, where it is one of several."""
+        """The step of the first objective, where there are several."""
         return self
 
     def part_of(self, positions: np.ndarray) -> tuple[Step, np.ndarray]:
-        """Return the step that a micro-batch is of, where it is one of several objectives, and the
-        positions in the rows of that step.
+        """Return the step of the objective whose rows a micro-batch has, and their positions in the
+        rows of that step.
         """
         return self, positions
 
@@ -115,7 +115,7 @@ class Objective(ABC):
         other.rows = rows
         return other
 
-    def order(self, n_rows: int, settings: TrainSettings, seed: int) -> Order:
+    def order(self, n_rows: int, settings: TrainSettings, seed: int) -> StepOrder:
         """Return the rows of every step of a training on the rows 0 to `n_rows` - 1."""
         return RowOrder(n_rows, settings, seed)
 

@@ -145,7 +145,7 @@ class TrainSettings:
         return epochs if self.steps is None else self.steps
 
 
-class Order(Protocol):
+class StepOrder(Protocol):
     """The rows of every step of a training."""
 
     @property

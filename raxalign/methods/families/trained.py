@@ -47,8 +47,8 @@ _SCHEDULE = (
 )
 _WEIGHT = "Weight of the method's loss beside the task's (0: the task is trained alone)."
 _EVERY = (
-    "Steps of the task per step of the method: with `joint` one step in so many has the method's"
-    " loss too, with `alternate` a step of the method follows so many of the task."
+    "Steps of the task per step of the method: with `joint` the loss of the first of them has the"
+    " method's loss too, with `alternate` a step of the method follows them."
 )
 _CONFLICTS = (
     "What is done where the two gradients of a step point against each other: they are summed"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.sample import Sample
     from raxalign.tasks.transfer.head import Head
-    from raxalign.tasks.transfer.training import Beside
+    from raxalign.tasks.transfer.training import Companion
     from raxalign.train.runtime import Runtime
 
 
@@ -239,14 +239,14 @@ class TransferTask(Task):
         inputs: TaskInputs,
         runtime: Runtime,
         folder: Path,
-        beside: Beside | None = None,
+        companion: Companion | None = None,
     ) -> Mapping[str, object]:
         """Train one model, or one per direction where the pivot's transforms differ by language;
-        `beside` trains something else in the same training.
+        `companion` trains something else in the same training.
         """
         from raxalign.tasks.transfer.training import train
 
-        return train(self.head(inputs), aligned, languages, runtime, folder, beside)
+        return train(self.head(inputs), aligned, languages, runtime, folder, companion)
 
     def not_joint(self) -> tuple[str, str] | None:
         """Return why the training cannot be part of a method's: it must leave one encoder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,11 +35,11 @@ def train(
     languages: Sequence[str],
     runtime: Runtime,
     folder: Path,
-    beside: Beside | None = None,
+    companion: Companion | None = None,
 ) -> Mapping[str, object]:
     """Train on the rows of the pivot, or of all languages, write the weights and the record of the
     training into `folder`, and return notes. `languages` are those that are trained on, or whose
-    development sets choose the weights. Every worker calls it, the first one writes. `beside`
+    development sets choose the weights. Every worker calls it, the first one writes. `companion`
     trains something else with it (`Task.not_joint` says which tasks permit that). Raises
     `DataError` where what is evaluated is trained on.
     """
@@ -57,7 +57,7 @@ def train(
     for own, read in head.groups(given):
         lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
         dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
-        group = _Group(head, lang, read, dev, watched, beside)
+        group = _Group(head, lang, read, dev, watched, companion)
         made = list(group.train(aligned, runtime, folder, name))
         records += [record if own is None else {**record, "lang": own} for record, _ in made]
         counts.append(made[-1][1])
@@ -78,7 +78,7 @@ def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) ->
 class _Group:
     """What is trained together: the rows of some languages. `lang` is the one that transforms of
     the pivot are for, `dev` are the sets that choose, `watched` those that `Runtime.watch` asks
-    for, by language, and `beside` trains something else with it.
+    for, by language, and `companion` trains something else with it.
     """
 
     head: Head
@@ -86,7 +86,7 @@ class _Group:
     rows: Mapping[str, Any]
     dev: Mapping[str, HeldOut]
     watched: Mapping[str, HeldOut]
-    beside: Beside | None = None
+    companion: Companion | None = None
 
     def train(
         self, aligned: AlignedEncoder, runtime: Runtime, folder: Path, name: str
@@ -121,7 +121,7 @@ class _Group:
         for number in range(head.average.runs):
             model = head.new_model(aligned, first.runtime.seed)
             batches = head.batches(model, self.rows)
-            tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched), self.beside)
+            tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched), self.companion)
             fit_task = fit_steps if head.point == "step" else fit_epochs
             made = fit_task(tuning, head.settings(model), first.repeated(number))
             files += made[0].values()
@@ -218,9 +218,9 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         model: Any,
         batches: Batches,
         dev: DevSets | None = None,
-        beside: Beside | None = None,
+        companion: Companion | None = None,
     ) -> None:
-        self.model, self.batches, self.dev, self.beside = model, batches, dev, beside
+        self.model, self.batches, self.dev, self.companion = model, batches, dev, companion
         self.module: nn.Module = model
         self.steps = 0
         self.averaged: Mapping[int, Path] = {}
@@ -265,6 +265,16 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         self.model.save(file)
         return file
 
+    def save(self, file: Path) -> None:
+        """Write the weights of the model, unless a companion trains others in their place."""
+        if self.companion is None:
+            self.model.save(file)
+
+    def save_at_end(self, files: Iterable[Path]) -> None:
+        """Write the weights that a companion left: those of the one choice that it permits."""
+        for file in files if self.companion is not None else ():
+            self.model.save(file)
+
     def watched(self, watch: Watch) -> Mapping[str, float]:
         """Score the development sets that a watch asks for."""
         assert self.dev is not None
@@ -281,8 +291,8 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         nothing chooses). Raises `RaxalignError` where that changed what is frozen.
         """
         keep = None if score is None else KeepBest(score, every, watched=self.watched)
-        if self.beside is not None:
-            with self.beside(self, settings, run) as both:
+        if self.companion is not None:
+            with self.companion(self, settings, run) as both:
                 n_rows = self.batches.count
                 return fit(both, n_rows, settings, run.runtime, name=run.name, keep=keep)
         frozen = self.model.frozen()
@@ -294,7 +304,7 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         return fitted
 
 
-Beside = Callable[[Tuning, TrainSettings, TrainingRun], AbstractContextManager[Objective]]
+Companion = Callable[[Tuning, TrainSettings, TrainingRun], AbstractContextManager[Objective]]
 """What trains something else with a task: a context with the objective of both. At its end the
 model is as its task alone would have left it: what it trains, by the names that it has.
 """
@@ -340,7 +350,7 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
     anything.
     """
     assert tuning.dev is not None
-    dev, model, options = tuning.dev, tuning.model, tuning.dev.head.options
+    dev, options = tuning.dev, tuning.dev.head.options
     kept_scores, last = run.keep / "scores.json", options.selection == "last"
 
     def score(_: int) -> float:
@@ -349,9 +359,8 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
             known = json.loads(kept_scores.read_text()) if kept_scores.exists() else {}
             curves = {point: old for point, old in known.items() if int(point) < tuning.steps}
             curves[str(tuning.steps)] = scores
-            chosen = tuning.steps in choose(options.selection, curves).values()
-            if chosen and tuning.beside is None:
-                model.save(run.file(tuning.steps, "step"))
+            if tuning.steps in choose(options.selection, curves).values():
+                tuning.save(run.file(tuning.steps, "step"))
             new = kept_scores.with_suffix(".new")  # a death in the middle must leave the old ones
             new.write_text(json.dumps(curves), encoding="utf-8")
             new.replace(kept_scores)
@@ -366,11 +375,10 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
     else:
         curves = json.loads(kept_scores.read_text(encoding="utf-8"))
         chosen = choose(options.selection, curves)
-        if tuning.beside is not None:  # one choice for all, whose weights the model has
-            model.save(run.file(chosen[ALL], "step"))
     pivot = dev.head.pivot
     pivot_dev = [scores[pivot] for scores in curves.values() if pivot in scores]
     files = {step: run.file(step, "step") for step in sorted(set(chosen.values()))}
+    tuning.save_at_end(files.values())
     return files, {"pivot_dev": pivot_dev, "chosen": chosen, "dev": curves}
 
 
