@@ -51,7 +51,7 @@ class Rule(_Frozen):
     Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or
     `metrics`, `task_params`, `params`, `encoder` and `not_encoder` (parts of its label); none of
     `not_params` may. In a grid without any encoder of the publication, another one stands in for an
-    `encoder` that is of the publication, with a note. Should hold, or else the cell has a note:
+    `encoder` that the publication names, with a note. Should hold, or else the cell has a note:
     `sentences`, `prefers` (method's params), `expects` (task's params; of several tasks the one
     most like them is taken). Of a method's or task's param, null means that there is none of that
     name; `freeze.blocks` is a part of one. Scores over layers and weights (token translation) are
