@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,6 +13,7 @@ from raxalign.config.run import Precision
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.models.folder import Footprint
     from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors
     from raxalign.train.runtime import Runtime
@@ -90,6 +91,10 @@ class EncoderKind(ABC):
         `TransientError` where that cannot be reached.
         """
         return {}
+
+    def remotes(self) -> Iterable[Remote]:
+        """Return what is read from outside, to be fetched before there is no network."""
+        return ()
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number of the encoder's blocks, where it is known without opening it (None: not yet).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
@@ -24,12 +24,20 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     read_config,
 )
-from raxalign.encoders.models.hub import NAMES, NO_NAME, cached_config, fetched_config, hub_revision
+from raxalign.encoders.models.hub import (
+    NAMES,
+    NO_NAME,
+    HubEncoder,
+    cached_config,
+    fetched_config,
+    hub_revision,
+)
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.errors import DataError
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
@@ -115,6 +123,11 @@ class Transformer(EncoderKind):
         if self._is_folder() or self.params.revision:
             return {}
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
+
+    def remotes(self) -> Iterable[Remote]:
+        """Return the files of the hub name, if it is one."""
+        name, revision = self.params.name, self.params.revision
+        return () if self._is_folder() else (HubEncoder(f"hub:{name}", name, revision),)
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number in the ``config.json`` of the folder, the lock or the local cache."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog, require_named
-from raxalign.corpora.readers.hub import first_line
+from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read, meets
 from raxalign.encoders.models.transformer import TransformerEncoder

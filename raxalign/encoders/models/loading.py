@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from raxalign.corpora.readers.hub import first_line
+from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
@@ -16,15 +16,12 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     weight_shapes,
 )
-from raxalign.encoders.models.hub import hub_call
+from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
-from raxalign.encoders.models.sentence_config import files_of
 from raxalign.errors import DataError, DependencyError, RaxalignError
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
-
-_WEIGHTS = "model.safetensors"
 
 
 def load_model(
@@ -39,34 +36,34 @@ def load_model(
     """
     from transformers import AutoConfig, AutoTokenizer
 
+    folder = encoder_place(name, revision)
     if looks_like_path(name):
-        name = str(Path(name).expanduser())
-        check_folder(Path(name))
-    options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
-    with _quiet(), _explained(name, revision):
-        config = AutoConfig.from_pretrained(name, **options)
-        model = _open(name, config, options, attention)
-        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options)
+        name = str(folder)
+        check_folder(folder)
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with _quiet(), _explained(name):
+        config = AutoConfig.from_pretrained(folder, **options)
+        model = _open(name, folder, config, options, attention)
+        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
         _check_fit(name, model, tokenizer)
     keep_text_form(config, tokenizer)
     _own_weights(name, model)
     return model.eval(), tokenizer
 
 
-def _open(name: str, config: Any, options: dict[str, Any], attention: Attention) -> Any:
+def _open(
+    name: str, folder: Path, config: Any, options: dict[str, Any], attention: Attention
+) -> Any:
     """The masked LM, or else the encoder without a head."""
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
 
-    files = [*Path(name).glob("*.safetensors")]
-    if not looks_like_path(name) and (file := files_of(name, options["revision"])(_WEIGHTS)):
-        files = [file]
-    names = frozenset(weight_shapes(*files)) if files else None  # of several on the hub not known
-    if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
+    names = frozenset(weight_shapes(*folder.glob("*.safetensors")))
+    if any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
     if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
-        model, missing = _read(name, AutoModelForMaskedLM, config, options, attention)
+        model, missing = _read(name, folder, AutoModelForMaskedLM, config, options, attention)
         _check_whole(name, [w for w in missing if w.startswith(model.base_model_prefix + ".")])
         if not missing:
             return model
@@ -81,7 +78,7 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
             fault = f"is not an encoder: {config.model_type} is an encoder with a decoder"
             remedy = "Name a masked LM, an encoder without a head, a T5 (mT5, umT5), or a decoder"
             raise DataError(name, fault, remedy=remedy)
-    model, missing = _read(name, opener, config, options, attention)
+    model, missing = _read(name, folder, opener, config, options, attention)
     pooler = {weight for weight in missing if weight.startswith("pooler.")}
     if pooler:  # nothing here reads it, and it would be random
         model.pooler = None
@@ -90,13 +87,18 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
 
 
 def _read(
-    name: str, opener: Any, config: Any, options: dict[str, Any], attention: Attention
+    name: str,
+    folder: Path,
+    opener: Any,
+    config: Any,
+    options: dict[str, Any],
+    attention: Attention,
 ) -> tuple[Any, list[str]]:
     """The model as a class of transformers opens it, and the weights that the folder lacks."""
     import torch
 
     model, info = opener.from_pretrained(
-        name,
+        folder,
         config=config,
         use_safetensors=True,
         dtype=torch.float32,
@@ -170,14 +172,13 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
 
 
 @contextmanager
-def _explained(name: str, revision: str | None) -> Iterator[None]:
-    """Turn what transformers raises on a bad folder or without a hub into the user's errors."""
+def _explained(name: str) -> Iterator[None]:
+    """Turn what transformers raises on a bad folder into the user's errors."""
     from safetensors import SafetensorError
 
     local = looks_like_path(name)
     try:
-        with nullcontext() if local else hub_call(name, "load it", revision):
-            yield
+        yield
     except RaxalignError:
         raise
     except Exception as error:

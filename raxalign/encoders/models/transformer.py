@@ -17,6 +17,7 @@ from raxalign.config.run import Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.flash import check_flash
+from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import Attention, load_model, save_model
 from raxalign.encoders.models.model_inputs import (
     ModelInputs,
@@ -105,10 +106,11 @@ class TransformerEncoder(Encoder):
         sentence-transformers, where it has one; see `load_model` for the arguments and the errors.
         Pieces that are not the tokenizer's own are reported wherever text is read.
         """
-        encoder = cls(*load_model(str(path_or_name), revision, attention), device)
-        encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        name = str(path_or_name)
+        encoder = cls(*load_model(name, revision, attention), device)
+        encoder.sentences = read_sentence_config(files_of(encoder_place(name, revision)))
         differing = other_pieces(encoder.tokenizer)
-        encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
+        encoder.not_as_trained = {} if differing is None else {name: differing}
         return encoder
 
     def with_model(self, model: Any) -> TransformerEncoder:

@@ -18,7 +18,8 @@ import mteb
 import numpy as np
 
 from raxalign.arrays import Floats
-from raxalign.corpora.readers.hub import first_line, hub_error
+from raxalign.corpora.readers.hub import hub_error
+from raxalign.corpora.readers.repository import first_line
 from raxalign.errors import TransientError
 from raxalign.tasks.embedding_benchmark.registry import BITEXT
 

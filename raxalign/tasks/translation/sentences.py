@@ -14,6 +14,7 @@ from pydantic import Field
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.base import TaskInputs
@@ -75,6 +76,10 @@ class XnliSentences:
         """Return the commits that the hub's data sets are at, by the names of their sources."""
         own, others = (self.task.fetch(code, pivot, Path()) for code in (lang, pivot))
         return {**own, **others}
+
+    def remotes(self, lang: str, pivot: str) -> list[Remote]:
+        """Return the configurations of the hub's data sets."""
+        return [*self.task.remotes(lang, pivot), *self.task.remotes(pivot, pivot)]
 
     def read(self, split: Split, lang: str, inputs: TaskInputs) -> SentencePairs:
         """Read a split of a language and the pivot. Raises `DataError` where a file cannot be read,
