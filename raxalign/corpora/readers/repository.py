@@ -120,9 +120,7 @@ def is_gated(name: str, kind: str) -> bool:
     return bool(patiently(lambda: HfApi().repo_info(name, repo_type=kind)).gated)
 
 
-def patiently(
-    call: Callable[[], _Answer], *, tries: int = 4, wait: Callable[[float], None] = time.sleep
-) -> _Answer:
+def patiently(call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
     """Return what a call to the hub returns. A hub that is busy, that fails, or that cuts the
     connection is asked again, after the time that it names (``Retry-After``) or 1, 2 and 4 s.
     """
@@ -133,7 +131,7 @@ def patiently(
             pause = _pause(error, 2.0 ** (number - 1))
             if pause is None:
                 raise
-        wait(pause)
+        time.sleep(pause)
     return call()
 
 

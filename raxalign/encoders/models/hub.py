@@ -29,6 +29,7 @@ NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
 NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _CONFIG = "config.json"
+_LOOK, _LOAD = "look up its files", "load it"
 _SUFFIXES = (".json", ".txt", ".model")
 """Of configs and tokenizers, in the repository's own folder."""
 
@@ -105,13 +106,15 @@ def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError
     return None
 
 
-def hub_revision(name: str, revision: str | None = None) -> str:
+def hub_revision(
+    name: str, revision: str | None = None, purpose: str = "look up its revision"
+) -> str:
     """Return the commit that a branch or tag of a hub name is at now (None: its main branch).
-    Raises as `hub_call`.
+    Arguments and errors as `hub_call`.
     """
     from huggingface_hub import HfApi
 
-    with hub_call(name, "look up its revision", revision):
+    with hub_call(name, purpose, revision):
         found = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=20)).sha
     if found is None:
         raise TransientError(f"{name}: the hub gives no revision; try again later")
@@ -141,12 +144,12 @@ def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
         return read_config(Path(found))
 
 
-def encoder_sizes(name: str, commit: str) -> Mapping[str, int]:
+def encoder_sizes(name: str, commit: str, purpose: str = _LOOK) -> Mapping[str, int]:
     """Return the bytes of the files of a hub name that an encoder is read from, by path: its
     config, its tokenizer and weights in safetensors, of which one file goes before several. Raises
     as `hub_call`, and `DataError` where there are no such weights.
     """
-    with hub_call(name, "look up its files", commit):
+    with hub_call(name, purpose, commit):
         sizes = Repository(name, commit, "model").sizes()
     weights = ["model.safetensors"] if "model.safetensors" in sizes else _weights(sizes)
     if not weights:
@@ -203,8 +206,8 @@ def encoder_folder(name: str, revision: str | None) -> Path:
     for a branch that the cache has where the hub is not reached. Raises as these.
     """
     commit = revision if revision and COMMIT.fullmatch(revision) else _commit(name, revision)
-    paths = encoder_sizes(name, commit)
-    with hub_call(name, "load it", revision):
+    paths = encoder_sizes(name, commit, _LOAD)
+    with hub_call(name, _LOAD, revision):
         return Repository(name, commit, "model").files(paths)[_CONFIG].parent
 
 
@@ -213,7 +216,7 @@ def _commit(name: str, revision: str | None) -> str:
     from huggingface_hub import try_to_load_from_cache
 
     try:
-        return hub_revision(name, revision)
+        return hub_revision(name, revision, _LOAD)
     except TransientError:
         place = try_to_load_from_cache(name, _CONFIG, revision=revision)
         if not isinstance(place, str):
