@@ -169,12 +169,14 @@ class _Handler(BaseHTTPRequestHandler):
                 yield from files.values()
 
     def _api(self, kind: str, parts: list[str], query: dict[str, list[str]]) -> None:
-        verbs = ("tree", "revision", "paths-info")
+        verbs = ("tree", "revision", "paths-info", "auth-check")
         place = next((i for i, part in enumerate(parts) if part in verbs), len(parts))
         name, verb = "/".join(parts[:place]), parts[place] if place < len(parts) else "revision"
-        repo = self._repo(kind, name)
+        repo = self._repo(kind, name, describes=verb in ("revision", "tree"))
         if repo is None:
             return None
+        if verb == "auth-check":
+            return self._json({})
         commit = self._commit(repo, parts[place + 1] if place + 1 < len(parts) else "main")
         files = repo.commits[commit]
         if verb == "revision":
@@ -189,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         whole = query.get("recursive", [""])[0].lower() == "true"
         return self._json(_tree(files, start, recursive=whole))
 
-    def _repo(self, kind: str, name: str) -> Repo | None:
+    def _repo(self, kind: str, name: str, *, describes: bool = False) -> Repo | None:
         """The repository; an old name is answered by where it is now."""
         if name in self.server.moved:
             path = self.path.replace(f"/{name}", f"/{self.server.moved[name]}", 1)
@@ -199,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         known = self.headers.get("Authorization") == f"Bearer {self.server.token}"
         if repo is None or (repo.private and not known):
             raise _Refused(404 if known else 401, "RepoNotFound", "Repository not found")
-        if repo.gated and not known and "/revision/" not in self.path:
+        if repo.gated and not known and not describes:
             told = f"Access to {kind} {name} is restricted. You must have access to it."
             raise _Refused(401, "GatedRepo", told)
         return repo

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,41 +39,66 @@ class Repository:
         """Return the bytes of each file by its path. The hub is asked once: the list of a commit is
         kept in its cache. Raises what the hub's client raises.
         """
-        from huggingface_hub import get_cached_repo_tree, snapshot_download
+        from huggingface_hub import get_cached_repo_tree
         from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
-        where = {"repo_type": self.kind, "revision": self.commit}
+        def kept() -> dict[str, int]:
+            found = get_cached_repo_tree(self.name, repo_type=self.kind, revision=self.commit)
+            return {file.path: file.size for file in found}
+
         try:
-            found = get_cached_repo_tree(self.name, **where)
+            return kept()
         except CachedRepoTreeNotFoundError:
             # the client keeps the list of a repository of which it downloads a part
-            patiently(lambda: snapshot_download(self.name, **where, allow_patterns=[*DESCRIPTION]))
+            self._download(DESCRIPTION)
             try:
-                found = get_cached_repo_tree(self.name, **where)
+                return kept()
             except CachedRepoTreeNotFoundError as unknown:
+                if found := self._of_others():
+                    return found
                 raise TransientError(
                     f"hub:{self.name}: the hub cannot be reached, and its cache does not say which"
                     f" files there are at {self.commit[:12]}. Run `raxalign fetch` on the grid"
                     " where there is a network"
                 ) from unknown
-        return {file.path: file.size for file in found}
 
     def files(self, paths: Collection[str]) -> Mapping[str, Path]:
         """Return where files are in the hub's cache, by their paths; those that it lacks are
         fetched. A file is there when it is whole. Raises what the hub's client raises.
         """
-        from huggingface_hub import snapshot_download
-
         found = self.held(paths)
         if missing := [path for path in paths if path not in found]:
-            wanted = [glob.escape(path) for path in missing]
-            patiently(
-                lambda: snapshot_download(
-                    self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
-                )
-            )
+            self._download(missing)
             found = self.held(paths)
+            if lost := [path for path in missing if path not in found]:
+                raise TransientError(
+                    f"hub:{self.name}: {lost[0]} is not in the hub's cache, and the hub cannot be"
+                    " reached. Run `raxalign fetch` on the grid where there is a network"
+                )
         return found
+
+    def _of_others(self) -> dict[str, int]:
+        """The files of an encoder that another program has put into the cache: where some are
+        missing, it is refused when it is opened. Of a data set nobody would see that.
+        """
+        config = self.held(["config.json"]) if self.kind == "model" else {}
+        folders = [place.parent for place in config.values()]
+        return {
+            file.relative_to(folder).as_posix(): file.stat().st_size
+            for folder in folders
+            for file in folder.rglob("*")
+            if file.is_file()
+        }
+
+    def _download(self, paths: Iterable[str]) -> None:
+        from huggingface_hub import snapshot_download
+
+        wanted = [glob.escape(path) for path in paths]
+        patiently(
+            lambda: snapshot_download(
+                self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
+            )
+        )
 
     def held(self, paths: Collection[str]) -> dict[str, Path]:
         """Return where the hub's cache has files, of those that it has."""
@@ -113,11 +138,14 @@ class Repository:
 @cache
 def is_gated(name: str, kind: str) -> bool:
     """Return whether the hub gives the files of a repository only to those who have accepted its
-    terms. Raises what the hub's client raises.
+    terms. Raises what the hub's client raises, for a user who has not, too.
     """
     from huggingface_hub import HfApi
 
-    return bool(patiently(lambda: HfApi().repo_info(name, repo_type=kind)).gated)
+    gated = bool(patiently(lambda: HfApi().repo_info(name, repo_type=kind)).gated)
+    if gated:
+        patiently(lambda: HfApi().auth_check(name, repo_type=kind))
+    return gated
 
 
 def patiently(call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
