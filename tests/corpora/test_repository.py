@@ -135,8 +135,8 @@ def test_a_hub_that_is_busy_fails_or_cuts_is_asked_again_after_what_it_names(
 @pytest.mark.parametrize(
     ("fault", "kind", "told"),
     [
-        (Fault("/revision/", 429, 99, {"Retry-After": "3"}), TransientError, "cannot be reached"),
-        (Fault("/revision/", 500, 99), TransientError, "cannot be reached"),
+        (Fault("/revision/", 429, 99, {"Retry-After": "3"}), TransientError, "fails to answer"),
+        (Fault("/revision/", 500, 99), TransientError, "fails to answer"),
         (Fault("/revision/", 403, 99), DataError, "cannot be loaded .*403.*need a login"),
     ],
 )
@@ -237,8 +237,7 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
 def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, monkeypatch):
     opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s"))
     monkeypatch.setattr(hub.repos["dataset", XNLI], "gated", True)
-    del_path = "OPUS-Europarl/v8/moses/de-en.txt.zip"
-    size = len(hub.opus[del_path])
+    size = len(hub.opus["OPUS-Europarl/v8/moses/de-en.txt.zip"])
     told = list(answers(opened, tmp_path / "d"))
     assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
     assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")

@@ -212,7 +212,12 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
     chain = causes(error)
     status = next(filter(None, map(status_of, chain)), 0)
-    if status in (408, 429) or status >= 500 or (not status and any(map(is_lost, chain))):
+    if status in (408, 429) or status >= 500:
+        return TransientError(
+            f"hub:{name}: the Hugging Face Hub fails to answer ({first_line(error)}). Try again"
+            " later, or read files of your own (`source: moses` or `tsv`)"
+        )
+    if not status and any(map(is_lost, chain)):
         return TransientError(
             f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)}). Go"
             " online, or read files of your own (`source: moses` or `tsv`)"

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -135,7 +134,6 @@ class Repository:
         return folder
 
 
-@cache
 def is_gated(name: str, kind: str) -> bool:
     """Return whether the hub gives the files of a repository only to those who have accepted its
     terms. Raises what the hub's client raises, for a user who has not, too.
