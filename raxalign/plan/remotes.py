@@ -59,8 +59,9 @@ def fetched(opened: Opened, downloads: Path) -> Iterator[str]:
         size = remote.bring(pins.get(name), downloads)
         total += size
         yield f"{volume(size):>10}  {name}  {str(pins.get(name))[:12]}"
-    for name in pins.keys() - found.keys():
-        yield f"{'not here':>10}  {name}  is fetched by its own library when the grid runs"
+    for name in sorted(pins.keys() - found.keys()):
+        told = "is not fetched: it is on this machine, or its own library fetches it"
+        yield f"{'':>10}  {name}  {told}"
     yield f"{volume(total):>10}  in all"
 
 

@@ -91,7 +91,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
     """Fetch until the file is whole; return whether any of it was resumed."""
     resumed, failures = part.size > 0, 0
     while True:
-        before, wait = part.size, None
+        before, wait = part.size, pause * 2**failures
         try:
             if _fetch_rest(url, part):
                 return resumed
@@ -101,7 +101,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
             if error.code not in _AGAIN:
                 raise DataError(url, problem, remedy=_CHECK) from error
             asked = error.headers.get("Retry-After", "")
-            wait = min(float(asked), _LONGEST) if asked.isdigit() else None
+            wait = min(float(asked), _LONGEST) if asked.isdigit() else wait
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error) or type(error).__name__
         grown = part.size > before
@@ -111,7 +111,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
                 f"{url}: {problem} ({attempts} tries). What has arrived is kept; run again to go on"
             )
         if not grown:
-            time.sleep(pause * 2 ** (failures - 1) if wait is None else wait)
+            time.sleep(wait)
 
 
 def _fetch_rest(url: str, part: _Part) -> bool:

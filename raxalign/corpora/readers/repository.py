@@ -140,7 +140,8 @@ def is_gated(name: str, kind: str) -> bool:
     """
     from huggingface_hub import HfApi
 
-    gated = bool(patiently(lambda: HfApi().repo_info(name, repo_type=kind)).gated)
+    found = patiently(lambda: HfApi().repo_info(name, repo_type=kind))
+    gated = bool(getattr(found, "gated", False))
     if gated:
         patiently(lambda: HfApi().auth_check(name, repo_type=kind))
     return gated
