@@ -28,8 +28,8 @@ def commit_of(files: Mapping[str, bytes]) -> str:
 
 @dataclass
 class Repo:
-    """The files of each commit, and the commit of each branch. Whoever has no token does not get
-    at a `gated` one, and does not see a `private` one.
+    """The files of each commit, and the commit of each branch. A client without a token does not
+    get the files of a `gated` one, and does not see a `private` one.
     """
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)

@@ -205,7 +205,7 @@ def fetch(file: GridFile, storage: Storage = None) -> None:
 
     opened = open_grid(file, storage=storage)
     downloads = opened.storage.local / "downloads"
-    for line in fetched(resolve(opened, downloads), downloads):
+    for line in fetched(resolve(opened, downloads).grid, downloads):
         print_out(line)
 
 

@@ -16,7 +16,6 @@ from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
     from raxalign.corpora.readers.remote import Remote
-    from raxalign.plan.load import Opened
 
 
 def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
@@ -48,13 +47,12 @@ def remotes(grid: Grid) -> Mapping[str, Remote]:
     return {remote.name: remote for remote in found}
 
 
-def fetched(opened: Opened, downloads: Path) -> Iterator[str]:
+def fetched(grid: Grid, downloads: Path) -> Iterator[str]:
     """Fetch all that a grid reads from outside, unless it is there, and yield a line on each part
-    with its size, then one on all. `opened` is resolved. Raises `RaxalignError` for the first part
+    with its size, then one on all. The lock has all pins. Raises `RaxalignError` for the first part
     that cannot be had; what was fetched before it stays.
     """
-    grid, total = opened.grid, 0
-    pins, found = pins_of(grid), remotes(grid)
+    pins, found, total = pins_of(grid), remotes(grid), 0
     for name, remote in found.items():
         size = remote.bring(pins.get(name), downloads)
         total += size
@@ -65,12 +63,12 @@ def fetched(opened: Opened, downloads: Path) -> Iterator[str]:
     yield f"{volume(total):>10}  in all"
 
 
-def answers(opened: Opened, downloads: Path) -> Iterator[str]:
+def answers(grid: Grid, downloads: Path) -> Iterator[str]:
     """Ask about each part that a grid reads from outside, and yield a line for `raxalign doctor`:
     whether it can be had, how large it is, and whether it is gated.
     """
-    pins = pins_of(opened.grid)
-    for name, remote in remotes(opened.grid).items():
+    pins = pins_of(grid)
+    for name, remote in remotes(grid).items():
         try:
             size, gated = remote.size(pins.get(name), downloads), remote.gated()
         except RaxalignError as error:

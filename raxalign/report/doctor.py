@@ -103,7 +103,7 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     if online:
         from raxalign.plan.remotes import answers
 
-        yield from answers(opened, opened.storage.local / "downloads")
+        yield from answers(opened.grid, opened.storage.local / "downloads")
     else:
         yield from (f"remote   {name}: fetched when the grid runs" for name in plan.unresolved)
     yield from _artifacts(plan, opened.storage)

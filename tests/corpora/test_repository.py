@@ -183,15 +183,15 @@ def write(folder: Path) -> Path:
 
 def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_path, offline):
     opened = resolve(open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s")), tmp_path / "d")
-    lines = list(fetched(opened, tmp_path / "d"))
+    lines = list(fetched(opened.grid, tmp_path / "d"))
     names = [f"hub:{OLD_BERT}", "opus:Europarl/v8/de-en"]
     names += [f"hub:{XNLI}/{lang}@main" for lang in ("de", "en")]
     assert list(remotes(opened.grid)) == [line.split()[2] for line in lines[:-1]] == names
     assert lines[-1].endswith("in all")
     hub.taken()
-    assert list(fetched(opened, tmp_path / "d")) == lines
+    assert list(fetched(opened.grid, tmp_path / "d")) == lines
     offline()
-    assert list(fetched(opened, tmp_path / "d")) == lines
+    assert list(fetched(opened.grid, tmp_path / "d")) == lines
     assert hub.taken() == []
     assert rows(hub, tmp_path / "d")
 
@@ -231,20 +231,20 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
     path = "OPUS-Europarl/v8/moses/de-en.txt.zip"
     monkeypatch.setitem(hub.opus, path, europarl_zip("de", 41))
     with pytest.raises(DataError, match=r"the SHA-256 is .*, not "):
-        list(fetched(second, tmp_path / "d2"))
+        list(fetched(second.grid, tmp_path / "d2"))
 
 
 def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, monkeypatch):
     opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s"))
     monkeypatch.setattr(hub.repos["dataset", XNLI], "gated", True)
     size = len(hub.opus["OPUS-Europarl/v8/moses/de-en.txt.zip"])
-    told = list(answers(opened, tmp_path / "d"))
+    told = list(answers(opened.grid, tmp_path / "d"))
     assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
     assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")
     assert f"opus:Europarl/v8/de-en: {size / 1000:.1f} kB, not pinned yet" in told[1]
     assert "need a login" in told[2]
     monkeypatch.setenv("HF_TOKEN", hub.token)
-    assert "gated, and you have access" in list(answers(opened, tmp_path / "d"))[3]
+    assert "gated, and you have access" in list(answers(opened.grid, tmp_path / "d"))[3]
     fetched_files = [path for _, path, _ in hub.taken() if ".parquet" in path or "/lfs/" in path]
     assert fetched_files == []
 
