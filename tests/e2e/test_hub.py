@@ -5,6 +5,7 @@ on this machine, once; then all of its methods run without a network.
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ class OnHub(Site):
 @pytest.fixture
 def hub() -> Iterator[HubServer]:
     with serving() as server:
-        fill(server, pairs=140, examples=12)
+        fill(server, pairs=200, examples=12)
         yield server
 
 
@@ -51,7 +52,7 @@ def write_small(folder: Path) -> Path:
     """Write the grid with other sizes, no GPU, and nothing else changed."""
     yaml = YAML()
     grid = yaml.load(GRID)
-    grid["corpus"]["split"] = {"test": 20, "dev": 20}
+    grid["corpus"]["split"] = {"test": 30, "dev": 30}
     grid["sentences"], grid["seeds"] = [60], [0]
     grid["tasks"]["retrieval"]["unseen_in"] = 60
     grid["tasks"]["xnli"]["epochs"] = 1
@@ -67,7 +68,8 @@ def write_small(folder: Path) -> Path:
 def without_network() -> tuple[str, ...]:
     """What runs a command where there is only loopback; nothing where that is not allowed."""
     tried = [*NO_NETWORK, "sh", "true"]
-    able = shutil.which("unshare") and shutil.which("ip")
+    known = socket.gethostbyname(socket.gethostname()).startswith("127.")  # where Ray listens
+    able = known and shutil.which("unshare") and shutil.which("ip")
     return (*NO_NETWORK, "sh") if able and not subprocess.run(tried, check=False).returncode else ()
 
 
