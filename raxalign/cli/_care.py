@@ -102,6 +102,7 @@ def doctor(
     file: Annotated[Path | None, Argument(metavar="[FILE]")] = None,
     encoder: str | None = None,
     storage: Storage = None,
+    online: bool = False,
 ) -> None:
     """Report what is installed, which devices there are and whether the storage can be written;
     with a grid, whether its data exists and can be read.
@@ -112,11 +113,13 @@ def doctor(
 
     Options:
         encoder: A folder or a hub name: report on this encoder alone.
+        online: Ask for each encoder, data set and corpus of the grid that lies elsewhere: whether
+            it can be had, how large it is, and whether it is gated.
     """
     if encoder is None:
         from raxalign.report.doctor import examine
 
-        lines, healthy = examine(file, storage)
+        lines, healthy = examine(file, storage, online=online)
         code = 0 if healthy else 2
     else:
         from raxalign.plan.load import open_grid

@@ -50,6 +50,7 @@ def grid(
     keep: Keep | None = None,
     confirm: Confirm = None,
     dry_run: bool = False,
+    update_lock: bool = False,
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again.
 
@@ -61,9 +62,10 @@ def grid(
         keep: Trained weights that stay once their evaluations are done: all, of each cell the run
             that is best on dev, or none (default: run.keep).
         dry_run: Show the plan and stop.
+        update_lock: Look up anew what branches of the hub are at, and pin that.
     """
     from raxalign.api import run
-    from raxalign.plan.load import choose, open_grid, reopened
+    from raxalign.plan.load import choose, open_grid, reopened, updated
 
     if confirm is not None and (only or shard or limit):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
@@ -74,6 +76,10 @@ def grid(
         shown = with_confirmed(opened, confirm)
         _print_plan(shown, choose(shown.plan, only=only, shard=shard, limit=limit)[0])
         return
+    if update_lock:
+        opened, changes = updated(opened, opened.storage.local / "downloads")
+        for change in changes or ("nothing has moved",):
+            tell(f"lock: {change}")
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
     _tell_answer(reopened(opened) if opened.plan.studies else opened)  # with what was suggested
     _tell_end(finished, file)
@@ -182,6 +188,21 @@ def _tell_doubts(plan_: Plan) -> None:
 
     for doubt in (*shortages(plan_), *doubts(plan_)):
         tell(f"warning: {doubt}")
+
+
+def fetch(file: GridFile, storage: Storage = None) -> None:
+    """Fetch all that a grid reads from outside (encoders, data sets, corpora), pin it in the lock,
+    and show how large it is. The grid then runs without a network (HF_HUB_OFFLINE=1).
+
+    Corpora and rows of data sets lie in the storage, files of the hub in the hub's cache (HF_HOME).
+    """
+    from raxalign.plan.load import open_grid, resolve
+    from raxalign.plan.remotes import fetched
+
+    opened = open_grid(file, storage=storage)
+    downloads = opened.storage.local / "downloads"
+    for line in fetched(resolve(opened, downloads).grid, downloads):
+        print_out(line)
 
 
 def status(file: GridFile, storage: Storage = None, watch: bool = False) -> None:

@@ -5,7 +5,7 @@ identity is; and what corpora of local text files share.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -15,6 +15,7 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams, Parts
 from raxalign.config.sources import DataPath, Source, expand_path
 from raxalign.corpora.readers.codes import ListName, own_code
+from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 
@@ -134,6 +135,10 @@ class Corpus(ABC):
         not what its pin says.
         """
         return {}
+
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return what `read` reads from outside, to be fetched before there is no network."""
+        return ()
 
 
 class FileCorpus(Corpus):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,12 +12,13 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora.base import CODES, PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import ListName, hub_code, own_code
-from raxalign.corpora.readers.hub import dataset_revision, first_line, load_rows
+from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
+from raxalign.corpora.readers.remote import Remote
+from raxalign.corpora.readers.repository import COMMIT, first_line
 from raxalign.errors import DataError
 from raxalign.printing import with_article
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Hub(Corpus):
@@ -79,18 +79,27 @@ class Hub(Corpus):
                 for file in _data_files(path)
             }
         name = self._filled(str(self.params.dataset), lang, pivot)
-        pin = self.params.revision if _COMMIT.fullmatch(self.params.revision) else None
+        pin = self.params.revision if COMMIT.fullmatch(self.params.revision) else None
         return {"dataset": RemoteData(f"hub:{name}@{self.params.revision}", pin)}
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Resolve the dataset's revision to a commit; the files are fetched when they are read
-        (into the hub's own cache).
+        """Resolve the dataset's revision to a commit; the files are fetched into the hub's cache
+        when they are read.
         """
         source = self.sources(lang, pivot).get("dataset")
         if not isinstance(source, RemoteData):
             return {}
         name = self._filled(str(self.params.dataset), lang, pivot)
         return {source.name: source.pin or dataset_revision(name, self.params.revision)}
+
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return the configuration of the dataset, unless the files are local."""
+        source, params = self.sources(lang, pivot).get("dataset"), self.params
+        name = self._filled(str(params.dataset), lang, pivot)
+        if not isinstance(source, RemoteData) or Path(name).is_dir():
+            return ()
+        config = self._filled(params.config, lang, pivot) if params.config else None
+        return (HubRows(source.name, name, config, params.revision),)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs in the order of the rows; a field that is missing or no text is
@@ -117,8 +126,8 @@ class Hub(Corpus):
             name = self._filled(str(self.params.dataset), lang, pivot)
             config = self._filled(self.params.config, lang, pivot) if self.params.config else None
             found = inputs.digests.get("dataset", "")
-            revision = found if _COMMIT.fullmatch(found) else self.params.revision
-            return name, load_rows(name, config, self.params.split, revision)
+            revision = found if COMMIT.fullmatch(found) else self.params.revision
+            return name, load_rows(name, config, self.params.split, revision, inputs.downloads)
         files = [
             path for name, path in sorted(inputs.locations.items()) if name.startswith("files/")
         ]

@@ -6,7 +6,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -18,11 +18,14 @@ from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
 from raxalign.corpora.readers.download import download
+from raxalign.corpora.readers.http_file import HttpFile
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
+from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
+_HTTP = ("http://", "https://")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)")
 _KNOWN_VERSIONS = """Books=v1 DGT=v2019 ECB=v1 EMEA=v3 EUbookshop=v2 Europarl=v8
 GlobalVoices=v2018q4 GNOME=v1 JRC-Acquis=v3.0 KDE4=v2 MultiUN=v1 OpenSubtitles=v2018 QED=v2.0a
@@ -62,7 +65,7 @@ class Opus(Corpus):
         @field_validator("base_url")
         @classmethod
         def _known_scheme(cls, url: str | None) -> str | None:
-            if url and "://" in url and not url.startswith(("http://", "https://")):
+            if url and "://" in url and not url.startswith(_HTTP):
                 raise ValueError(f"{url!r} is neither http(s) nor a folder")
             return url
 
@@ -135,6 +138,16 @@ class Opus(Corpus):
             for name, source in self.sources(lang, pivot).items()
         }
 
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return the zip files, unless they are those of a local mirror."""
+        pair, versions = self._pair(lang, pivot), self.params.versions
+        found = {name: self._source(name, pair) for name in self.params.names}
+        return [
+            HttpFile(f"opus:{name}/{versions[name]}/{pair}", url, place)
+            for name, (url, place) in found.items()
+            if url.startswith(_HTTP)
+        ]
+
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded
         first where they are not there).
@@ -158,13 +171,18 @@ class Opus(Corpus):
         """OPUS names a language pair in alphabetical order."""
         return "-".join(sorted((self._code(lang), self._code(pivot))))
 
-    def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
-        """The place of a zip file (downloaded, unless `base_url` is a folder) and its SHA-256."""
+    def _source(self, name: str, pair: str) -> tuple[str, str]:
+        """The address of a zip file, or its path in a mirror, and its place among downloads."""
         version = self.params.versions[name]
         base = self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
         remote = f"{base.rstrip('/')}/OPUS-{name}/{version}/moses/{pair}.txt.zip"
-        if base.startswith(("http://", "https://")):
-            local = downloads / "opus" / name / version / f"{pair}.txt.zip"
+        return remote, f"opus/{name}/{version}/{pair}.txt.zip"
+
+    def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
+        """The place of a zip file (downloaded, unless `base_url` is a folder) and its SHA-256."""
+        remote, place = self._source(name, pair)
+        if remote.startswith(_HTTP):
+            local = downloads / place
             return local, download(remote, local, sha256=sha256)
         path = Path(remote)
         if not path.is_file():

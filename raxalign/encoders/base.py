@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -11,6 +11,7 @@ from typing import ClassVar
 from raxalign.config.params import BaseParams
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.models.folder import Footprint
 from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, assemble
 from raxalign.train.runtime import Runtime
@@ -90,6 +91,10 @@ class EncoderKind(ABC):
         `TransientError` where that cannot be reached.
         """
         return {}
+
+    def remotes(self) -> Iterable[Remote]:
+        """Return what is read from outside, to be fetched before there is no network."""
+        return ()
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number of the encoder's blocks, where it is known without opening it (None: not yet).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, final
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from raxalign.config.params import LATER
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
+from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.flash import PACKAGE, machine_problems, precision_problems
 from raxalign.encoders.models.folder import (
@@ -24,7 +25,14 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     read_config,
 )
-from raxalign.encoders.models.hub import NAMES, NO_NAME, cached_config, fetched_config, hub_revision
+from raxalign.encoders.models.hub import (
+    NAMES,
+    NO_NAME,
+    HubEncoder,
+    cached_config,
+    fetched_config,
+    hub_revision,
+)
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
@@ -119,6 +127,11 @@ class Transformer(EncoderKind):
         if self._is_folder() or self.params.revision:
             return {}
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
+
+    def remotes(self) -> Iterable[Remote]:
+        """Return the files of the hub name, if it is one."""
+        name, revision = self.params.name, self.params.revision
+        return () if self._is_folder() else (HubEncoder(f"hub:{name}", name, revision),)
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number in the ``config.json`` of the folder, the lock or the local cache."""

@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from raxalign.catalog import catalog
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.grid import Grid, load
 from raxalign.config.lock import Lock
@@ -24,6 +23,7 @@ from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
+from raxalign.plan.remotes import readers
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
@@ -228,6 +228,22 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
     return again
 
 
+def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
+    """Look up anew what the lock of a grid has of remote data, write it there, and expand again;
+    return this with a line on each entry that is another one now. Raises as `resolve`.
+    """
+    lock, changes = Lock.load(opened.grid.path), list[str]()
+    for found in _fetched(opened.grid, downloads):
+        for name, revision in found.items():
+            before = lock.get(name)
+            if before not in (None, revision):
+                changes.append(f"{name}: {str(before)[:12]} -> {revision[:12]}")
+                lock = lock.with_(name, revision)
+    if changes:
+        lock.save()
+    return resolve(reopened(opened), downloads), tuple(dict.fromkeys(changes))
+
+
 def _lock_configs(grid: Grid, lock: Lock) -> None:
     """Write the numbers of layers, and which encoders have a masked-LM head, into the lock that
     nothing on this machine shows.
@@ -249,19 +265,7 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
     found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
-    for lang in (*grid.languages, *grid.outside):
-        specs = [grid.corpora[lang], *([grid.text] if grid.text else [])]
-        found += [
-            catalog("corpora")[spec.kind](spec.params).fetch(lang, grid.pivot, downloads)
-            for spec in specs
-        ]
-    for task in grid.tasks:
-        plugin = catalog("tasks")[task.kind](task.params)
-        found += [
-            plugin.fetch(lang, grid.pivot, downloads)
-            for lang in (*grid.languages, *task.unseen, grid.pivot)
-        ]
-    return found
+    return [*found, *(plugin.fetch(lang, grid.pivot, downloads) for plugin, lang in readers(grid))]
 
 
 def choose(

@@ -27,7 +27,9 @@ _FAULTS = ("missing", "broken", "damaged")
 """What a line begins with where something that is needed is not there or not whole."""
 
 
-def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
+def examine(
+    file: Path | None, storage: str | None, *, online: bool = False
+) -> tuple[list[str], bool]:
     """Return lines to print, and whether everything that is needed is there."""
     cores = counted(os.cpu_count() or 1, "core")
     lines = [f"raxalign {VERSION}, Python {sys.version.split()[0]}, {cores}"]
@@ -51,7 +53,7 @@ def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
     ]
     lines.append(_devices())
     root = storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign"
-    found = list(_storage(Storage(root)) if file is None else _grid(file, storage))
+    found = list(_storage(Storage(root)) if file is None else _grid(file, storage, online=online))
     fine = not any(line.startswith(_FAULTS) for line in found)
     return [*lines, *found], healthy and fine
 
@@ -76,7 +78,7 @@ def _storage(storage: Storage) -> Iterator[str]:
         yield f"broken   storage: {error}"
 
 
-def _grid(file: Path, storage: str | None) -> Iterator[str]:
+def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     """Yield lines on whether a grid's files are all there, and its stored artifacts whole."""
     from raxalign.plan.expansion.encoders import plugin_of
     from raxalign.plan.load import open_grid
@@ -97,7 +99,12 @@ def _grid(file: Path, storage: str | None) -> Iterator[str]:
     # what this machine lacks to run the encoders
     lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
     yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
-    yield from (f"remote   {name}: fetched when the grid runs" for name in plan.unresolved)
+    if online:
+        from raxalign.plan.remotes import answers
+
+        yield from answers(opened.grid, opened.storage.local / "downloads")
+    else:
+        yield from (f"remote   {name}: fetched when the grid runs" for name in plan.unresolved)
     yield from _artifacts(plan, opened.storage)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raxalign.catalog import catalog, require_named
-from raxalign.corpora.readers.hub import first_line
+from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read, meets

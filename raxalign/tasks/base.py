@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
+from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.lazy import pa, pc
@@ -250,6 +251,12 @@ class Task(ABC):
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
         """Resolve remote data of one language: source name -> revision or digest."""
         return {}
+
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return what is read from outside for one language, to be fetched before there is no
+        network.
+        """
+        return ()
 
     def refuses_unseen(self) -> tuple[str, str] | None:
         """Return why languages that no method aligns are refused, and what to do; else None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import torch
 
     from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.models.aligned import AlignedEncoder
 
     Sides = tuple[torch.Tensor, torch.Tensor]
@@ -257,6 +258,10 @@ class SentenceRetrieval(VectorTask):
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
         """Return the commits of the set of the hub."""
         return self._set.fetch(lang, pivot) if self._set else {}
+
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return the configurations of the set of the hub."""
+        return self._set.remotes(lang, pivot) if self._set else ()
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report a mixed pool of one language, languages that a set lacks, files of neither split,

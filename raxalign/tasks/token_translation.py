@@ -31,6 +31,7 @@ from raxalign.tasks.vectors.pairs import SentencePairs
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.translation.sweep import ShiftSweep
     from raxalign.train.runtime import Runtime
@@ -142,6 +143,10 @@ class TokenTranslation(Task):
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
         """Return the commits that the hub's data sets are at."""
         return {} if self.params.data == "corpus" else self._xnli().commits(lang, pivot)
+
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return the configurations of the hub's data sets."""
+        return () if self.params.data == "corpus" else self._xnli().remotes(lang, pivot)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read local files; those that are not parallel to the pivot's are faults."""

@@ -1,5 +1,4 @@
 import json
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -204,19 +203,3 @@ def test_the_corpus_is_read_from_a_branch_of_converted_files(tmp_path, monkeypat
         Hub.Params(dataset=branch, config="{lang}.{pivot}", revision="refs/convert/parquet")
     )
     assert list(corpus.read("de", "en", CorpusInputs({}, tmp_path))) == EXPECTED
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"), [(429, TransientError), (503, TransientError), (403, DataError)]
-)
-def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch, status, kind):
-    from huggingface_hub.errors import HfHubHTTPError
-
-    def refuse(*_, **__):
-        raise HfHubHTTPError(
-            "no", response=SimpleNamespace(status_code=status, headers={}, request=None)
-        )
-
-    monkeypatch.setattr("datasets.load_dataset_builder", refuse)
-    with pytest.raises(kind, match=r"hub:a/b/de:test"):
-        load_rows("a/b", "de", "test", None, tmp_path)

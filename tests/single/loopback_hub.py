@@ -111,6 +111,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._answer(200, files[path])
             missing = "Entry" if revision in (COMMIT, "main") else "Revision"
             return self._json({}, 404, f"{missing}NotFound")
+        if (self.path.partition("/revision/")[2] or "main") not in (COMMIT, "main"):
+            return self._json({}, 404, "RevisionNotFound")
         siblings = [{"rfilename": path} for path in files]
         return self._json({"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
 

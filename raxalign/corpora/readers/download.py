@@ -18,6 +18,8 @@ from raxalign.store.lock import turn
 
 _BLOCK = 1 << 18
 _TIMEOUT = 60.0
+_LONGEST = 300.0
+_CHECK = "Check the corpus, version and languages"
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that another try may mend
 
 
@@ -28,9 +30,9 @@ def download(
 
     What has arrived survives a kill: the next call asks the server for the rest, as long as it says
     that the file is still the same. Processes that fetch the same file take turns. After `attempts`
-    tries in a row without a byte (pauses between them double from `pause` seconds) a
-    `TransientError` is raised. A file that does not exist, or is not the one of `sha256`, is a
-    `DataError`.
+    tries in a row without a byte a `TransientError` is raised; pauses between them are as long as
+    the server asks for (``Retry-After``), or double from `pause` seconds. A file that does not
+    exist, or is not the one of `sha256`, is a `DataError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with turn(target.with_name(target.name + ".lock")):
@@ -87,7 +89,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
     """Fetch until the file is whole; return whether any of it was resumed."""
     resumed, failures = part.size > 0, 0
     while True:
-        before = part.size
+        before, wait = part.size, pause * 2**failures
         try:
             if _fetch_rest(url, part):
                 return resumed
@@ -95,8 +97,9 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
         except HTTPError as error:
             problem = f"the server answers {error.code} {error.reason}"
             if error.code not in _AGAIN:
-                remedy = "Check the corpus, version and languages"
-                raise DataError(url, problem, remedy=remedy) from error
+                raise DataError(url, problem, remedy=_CHECK) from error
+            asked = error.headers.get("Retry-After", "")
+            wait = min(float(asked), _LONGEST) if asked.isdigit() else wait
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error) or type(error).__name__
         grown = part.size > before
@@ -106,7 +109,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
                 f"{url}: {problem} ({attempts} tries). What has arrived is kept; run again to go on"
             )
         if not grown:
-            time.sleep(pause * 2 ** (failures - 1))
+            time.sleep(wait)
 
 
 def _fetch_rest(url: str, part: _Part) -> bool:
@@ -137,6 +140,23 @@ def _fetch_rest(url: str, part: _Part) -> bool:
         while block := response.read(_BLOCK):
             part.append(block)
     return total is None or part.size == total
+
+
+def remote_size(url: str) -> int:
+    """Ask for the bytes of a file; 0 where the server does not say. Raises `DataError` where there
+    is no such file, and `TransientError` where the server does not answer.
+    """
+    request = Request(url, method="HEAD", headers={"User-Agent": "raxalign"})  # noqa: S310
+    try:
+        with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
+            return int(response.headers.get("Content-Length") or 0)
+    except HTTPError as error:
+        problem = f"the server answers {error.code} {error.reason}"
+        if error.code in _AGAIN:
+            raise TransientError(f"{url}: {problem}. Try again later") from error
+        raise DataError(url, problem, remedy=_CHECK) from error
+    except (OSError, HTTPException) as error:
+        raise TransientError(f"{url}: {getattr(error, 'reason', None) or error}") from error
 
 
 def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | None]:

@@ -4,11 +4,23 @@ mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raxalign.errors import DataError, TransientError
+from raxalign.corpora.readers.remote import Remote
+from raxalign.corpora.readers.repository import (
+    COMMIT,
+    Repository,
+    causes,
+    first_line,
+    is_gated,
+    is_lost,
+    patiently,
+    status_of,
+)
+from raxalign.errors import DataError, RaxalignError, TransientError
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
@@ -21,7 +33,7 @@ def dataset_revision(name: str, revision: str) -> str:
     from huggingface_hub import HfApi
 
     try:
-        return str(HfApi().dataset_info(name, revision=revision).sha)
+        return str(patiently(lambda: HfApi().dataset_info(name, revision=revision)).sha)
     except Exception as error:
         raise hub_error(name, error) from error
 
@@ -43,13 +55,14 @@ def load_rows(
     """
     where = f"{name}/{config}:{split}" if config else f"{name}:{split}"
     try:
-        builder = _builder(name, config, revision, str(cache / "hub") if cache else None)
-        builder.download_and_prepare()
+        builder = prepared(name, config, revision, cache)
         there = [str(known) for known in builder.info.splits]
         split = "dev" if split == "validation" and split not in there and "dev" in there else split
         missing = [part for part in _parts(split) if part not in (*there, "all")]
         if not missing:
             return builder.as_dataset(split=split)
+    except RaxalignError:
+        raise
     except Exception as error:
         raise hub_error(where, error) from error
     told = f"has no split {' and '.join(missing)}; its splits are {', '.join(there)}"
@@ -67,6 +80,103 @@ def _parts(split: str) -> list[str]:
     ['train', 'test']
     """
     return [part.partition("[")[0].strip() for part in split.split("+")]
+
+
+def prepared(
+    name: str, config: str | None, revision: str | None, cache: Path | None
+) -> DatasetBuilder:
+    """Return the builder of a configuration, whose rows are in `cache`. They are made of the files
+    in the hub's cache where they are not there; what that lacks too is fetched. Nothing is asked of
+    the hub where `revision` is a commit, and the rows or the files are there.
+
+    Raises `RaxalignError`, or what the libraries raise (see `hub_error`).
+    """
+    place = str(cache / "hub") if cache else None
+    if Path(name).is_dir():
+        builder = _builder(name, config, revision, place)
+    else:
+        repository, outline = _outlined(name, revision, cache)
+        builder = _builder(str(outline), config, None, place)
+        if not Path(builder.cache_dir).is_dir():
+            found = repository.files(_paths(builder, outline))
+            builder.config.data_files = {
+                split: [str(found[path]) for path in _within(files, outline)]
+                for split, files in builder.config.data_files.items()
+            }
+    builder.download_and_prepare()
+    return builder
+
+
+def configuration_sizes(
+    name: str, config: str | None, revision: str | None, cache: Path
+) -> Mapping[str, int]:
+    """Return the bytes of the files of a configuration by their paths. Raises as `load_rows`."""
+    try:
+        repository, outline = _outlined(name, revision, cache)
+        sizes, read = repository.sizes(), _builder(str(outline), config, None, str(cache / "hub"))
+        return {path: sizes[path] for path in _paths(read, outline)}
+    except RaxalignError:
+        raise
+    except Exception as error:
+        raise hub_error(f"{name}/{config}" if config else name, error) from error
+
+
+@dataclass(frozen=True)
+class HubRows(Remote):
+    """A configuration of a data set on the hub (None: its default one); `revision` is that of a
+    data set without a pin.
+    """
+
+    dataset: str
+    config: str | None
+    revision: str
+
+    def size(self, pin: str | None, downloads: Path) -> int:
+        """Return the bytes of its files."""
+        commit = pin or self.revision
+        return sum(configuration_sizes(self.dataset, self.config, commit, downloads).values())
+
+    def bring(self, pin: str | None, downloads: Path) -> int:
+        """Fetch its files into the hub's cache, and make its rows of them."""
+        commit = pin or self.revision
+        try:
+            prepared(self.dataset, self.config, commit, downloads)
+        except RaxalignError:
+            raise
+        except Exception as error:
+            raise hub_error(self.name.removeprefix("hub:"), error) from error
+        return self.size(pin, downloads)
+
+    def gated(self) -> bool:
+        """Return whether the hub asks for a login."""
+        try:
+            return is_gated(self.dataset, "dataset")
+        except Exception as error:
+            raise hub_error(self.dataset, error) from error
+
+
+def _outlined(name: str, revision: str | None, cache: Path | None) -> tuple[Repository, Path]:
+    """A repository on the hub at its commit, and its outline."""
+    from datasets import config as settings
+
+    known = revision is not None and COMMIT.fullmatch(revision)
+    commit = str(revision) if known else dataset_revision(name, revision or "main")
+    repository = Repository(name, commit, "dataset")
+    folder = cache / "hub" if cache else Path(settings.HF_DATASETS_CACHE)
+    return repository, repository.outline(
+        (folder / "outlines" / commit / name.replace("/", "--")).resolve()
+    )
+
+
+def _paths(builder: DatasetBuilder, outline: Path) -> list[str]:
+    """The paths of all files of a configuration."""
+    return [
+        path for files in builder.config.data_files.values() for path in _within(files, outline)
+    ]
+
+
+def _within(files: Iterable[str], outline: Path) -> list[str]:
+    return [Path(file).relative_to(outline).as_posix() for file in files]
 
 
 def _builder(
@@ -98,38 +208,16 @@ def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
         raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
 
 
-def causes(error: BaseException) -> list[BaseException]:
-    """Return an error and what it came from: libraries wrap the errors of the hub's client."""
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
-    return chain
-
-
-def is_lost(error: BaseException) -> bool:
-    """Return whether an error is that the hub was not reached. The hub's client lets errors of its
-    HTTP library through, whose module has another name at times.
-    """
-    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    return isinstance(error, lost) or "TransportError" in [k.__name__ for k in type(error).__mro__]
-
-
-def status_of(error: BaseException) -> int:
-    """Return the status of an answer of the hub that is an error; 0 for another error."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    response = getattr(error, "response", None) if isinstance(error, HfHubHTTPError) else None
-    status: int = getattr(response, "status_code", 0)
-    return status
-
-
 def hub_error(name: str, error: Exception) -> DataError | TransientError:
     """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
     chain = causes(error)
     status = next(filter(None, map(status_of, chain)), 0)
-    if status == 429 or status >= 500 or any(map(is_lost, chain)):
+    if status in (408, 429) or status >= 500:
+        return TransientError(
+            f"hub:{name}: the Hugging Face Hub fails to answer ({first_line(error)}). Try again"
+            " later, or read files of your own (`source: moses` or `tsv`)"
+        )
+    if not status and any(map(is_lost, chain)):
         return TransientError(
             f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)}). Go"
             " online, or read files of your own (`source: moses` or `tsv`)"
@@ -139,8 +227,3 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
         " login)"
     )
     return DataError(f"hub:{name}", f"cannot be loaded ({first_line(error)})", remedy=remedy)
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its name where it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

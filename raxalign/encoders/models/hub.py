@@ -6,17 +6,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any
 
-from raxalign.corpora.readers.hub import causes, first_line, is_lost, status_of
-from raxalign.encoders.models.folder import read_config
+from raxalign.corpora.readers.remote import Remote
+from raxalign.corpora.readers.repository import (
+    COMMIT,
+    Repository,
+    causes,
+    first_line,
+    is_gated,
+    is_lost,
+    patiently,
+    status_of,
+)
+from raxalign.encoders.models.folder import looks_like_path, read_config
+from raxalign.encoders.models.sentence_config import FILES
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
 NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _CONFIG = "config.json"
+_LOOK, _LOAD = "look up its files", "load it"
+_SUFFIXES = (".json", ".txt", ".model")
+"""Of configs and tokenizers, in the repository's own folder."""
 
 
 @contextmanager
@@ -91,15 +106,19 @@ def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError
     return None
 
 
-def hub_revision(name: str) -> str:
-    """Return the commit of a hub name's main branch now. Raises as `hub_call`."""
+def hub_revision(
+    name: str, revision: str | None = None, purpose: str = "look up its revision"
+) -> str:
+    """Return the commit that a branch or tag of a hub name is at now (None: its main branch).
+    Arguments and errors as `hub_call`.
+    """
     from huggingface_hub import HfApi
 
-    with hub_call(name, "look up its revision"):
-        revision = HfApi().model_info(name, timeout=20).sha
-    if revision is None:
+    with hub_call(name, purpose, revision):
+        found = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=20)).sha
+    if found is None:
         raise TransientError(f"{name}: the hub gives no revision; try again later")
-    return revision
+    return found
 
 
 def cached_config(name: str, revision: str | None) -> Mapping[str, Any] | None:
@@ -121,4 +140,85 @@ def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
     from huggingface_hub import hf_hub_download
 
     with hub_call(name, purpose, revision):
-        return read_config(Path(hf_hub_download(name, _CONFIG, revision=revision)))
+        found = patiently(lambda: hf_hub_download(name, _CONFIG, revision=revision))
+        return read_config(Path(found))
+
+
+def encoder_sizes(name: str, commit: str, purpose: str = _LOOK) -> Mapping[str, int]:
+    """Return the bytes of the files of a hub name that an encoder is read from, by path: its
+    config, its tokenizer and weights in safetensors, of which one file goes before several. Raises
+    as `hub_call`, and `DataError` where there are no such weights.
+    """
+    with hub_call(name, purpose, commit):
+        sizes = Repository(name, commit, "model").sizes()
+    weights = ["model.safetensors"] if "model.safetensors" in sizes else _weights(sizes)
+    if not weights:
+        remedy = "Name one with safetensors weights, or a folder as ./name"
+        raise DataError(name, "has no *.safetensors on the hub", remedy=remedy)
+    read = {p for p in sizes if any(PurePath(p).match(pattern) for pattern in FILES)}
+    kept = {p for p in sizes if "/" not in p and PurePath(p).suffix in _SUFFIXES}
+    return {path: sizes[path] for path in sizes if path in {*read, *kept, *weights}}
+
+
+@dataclass(frozen=True)
+class HubEncoder(Remote):
+    """An encoder on the hub; `revision` is that of one without a pin."""
+
+    encoder: str
+    revision: str | None
+
+    def size(self, pin: str | None, downloads: Path) -> int:  # noqa: ARG002
+        """Return the bytes of the files that it is read from."""
+        return sum(encoder_sizes(self.encoder, self._commit(pin)).values())
+
+    def bring(self, pin: str | None, downloads: Path) -> int:
+        """Fetch these files into the hub's cache."""
+        encoder_folder(self.encoder, self._commit(pin))
+        return self.size(pin, downloads)
+
+    def gated(self) -> bool:
+        """Return whether the hub asks for a login."""
+        with hub_call(self.encoder, "look up whether it is gated"):
+            return is_gated(self.encoder, "model")
+
+    def _commit(self, pin: str | None) -> str:
+        known = pin or self.revision
+        found = known if known and COMMIT.fullmatch(known) else None
+        return found or hub_revision(self.encoder, known)
+
+
+def encoder_place(name: str, revision: str | None = None) -> Path:
+    """Return the folder of an encoder that is one, or of a hub name (see `encoder_folder`)."""
+    is_folder = looks_like_path(name)
+    return Path(name).expanduser() if is_folder else encoder_folder(name, revision)
+
+
+def _weights(sizes: Mapping[str, int]) -> list[str]:
+    """The parts of weights in several files."""
+    return [
+        path for path in sizes if PurePath(path).match("model-*.safetensors") and "/" not in path
+    ]
+
+
+def encoder_folder(name: str, revision: str | None) -> Path:
+    """Return the folder of the hub's cache with the files of `encoder_sizes`, fetched where they
+    are missing. Nothing is asked of the hub where `revision` is a commit and they are there, nor
+    for a branch that the cache has where the hub is not reached. Raises as these.
+    """
+    commit = revision if revision and COMMIT.fullmatch(revision) else _commit(name, revision)
+    paths = encoder_sizes(name, commit, _LOAD)
+    with hub_call(name, _LOAD, revision):
+        return Repository(name, commit, "model").files(paths)[_CONFIG].parent
+
+
+def _commit(name: str, revision: str | None) -> str:
+    """The commit of a branch or tag now, or else the last one that the hub's cache knows."""
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        return hub_revision(name, revision, _LOAD)
+    except TransientError:
+        place = try_to_load_from_cache(name, _CONFIG, revision=revision)
+        if not isinstance(place, str):
+            raise
+        return Path(place).parent.name

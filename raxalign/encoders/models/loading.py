@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.config.run import BasePrecision
-from raxalign.corpora.readers.hub import first_line
+from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
@@ -20,17 +20,14 @@ from raxalign.encoders.models.folder import (
     read_config,
     weight_shapes,
 )
-from raxalign.encoders.models.hub import hub_call
+from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
-from raxalign.encoders.models.sentence_config import files_of
 from raxalign.encoders.models.translators import KEYS, half_class, is_half
 from raxalign.errors import DataError, DependencyError, RaxalignError
 from raxalign.lazy import torch
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
-
-_WEIGHTS = "model.safetensors"
 
 
 def load_model(
@@ -50,17 +47,18 @@ def load_model(
     """
     from transformers import AutoConfig, AutoTokenizer
 
+    folder = encoder_place(name, revision)
     if looks_like_path(name):
-        name = str(Path(name).expanduser())
-        check_folder(Path(name))
-    options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
-    with _quiet(), _explained(name, revision):
-        config = AutoConfig.from_pretrained(name, **options)
+        name = str(folder)
+        check_folder(folder)
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with _quiet(), _explained(name):
+        config = AutoConfig.from_pretrained(folder, **options)
         held = base != "fp32"
-        exactly = held and holds_both(*Path(name).glob("*.safetensors"))
+        exactly = held and holds_both(*folder.glob("*.safetensors"))
         dtype = torch.bfloat16 if held and not exactly else torch.float32
-        model = _open(name, config, {**options, "dtype": dtype}, attention)
-        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options)
+        model = _open(name, folder, config, {**options, "dtype": dtype}, attention)
+        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
         _check_fit(name, model, tokenizer)
     keep_text_form(config, tokenizer)
     _own_weights(name, model)
@@ -71,25 +69,25 @@ def load_model(
     return model.eval(), tokenizer
 
 
-def _open(name: str, config: Any, options: dict[str, Any], attention: Attention) -> Any:
+def _open(
+    name: str, folder: Path, config: Any, options: dict[str, Any], attention: Attention
+) -> Any:
     """The masked LM, or else the encoder without a head."""
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
 
-    files = [*Path(name).glob("*.safetensors")]
-    if not looks_like_path(name) and (file := files_of(name, options["revision"])(_WEIGHTS)):
-        files = [file]
-    names = frozenset(weight_shapes(*files)) if files else None  # of several on the hub not known
-    if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
+    names = frozenset(weight_shapes(*folder.glob("*.safetensors")))
+    if any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
     if (half := half_class(config)) is not None:
         config.encoder_layerdrop = 0.0  # the states of all blocks are read
-        model, missing = _read(name, half, config, {**options, "key_mapping": KEYS}, attention)
+        options = {**options, "key_mapping": KEYS}
+        model, missing = _read(name, folder, half, config, options, attention)
         _check_whole(name, missing)
         return model
     if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
-        model, missing = _read(name, AutoModelForMaskedLM, config, options, attention)
+        model, missing = _read(name, folder, AutoModelForMaskedLM, config, options, attention)
         _check_whole(name, [w for w in missing if w.startswith(model.base_model_prefix + ".")])
         if not missing:
             return model
@@ -105,7 +103,7 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
             remedy = "Name a masked LM, an encoder without a head, a T5, an M2M-100, NLLB or mBART"
             remedy += ", or a decoder"
             raise DataError(name, fault, remedy=remedy)
-    model, missing = _read(name, opener, config, options, attention)
+    model, missing = _read(name, folder, opener, config, options, attention)
     pooler = {weight for weight in missing if weight.startswith("pooler.")}
     if pooler:  # nothing here reads it, and it would be random
         model.pooler = None
@@ -114,12 +112,17 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
 
 
 def _read(
-    name: str, opener: Any, config: Any, options: dict[str, Any], attention: Attention
+    name: str,
+    folder: Path,
+    opener: Any,
+    config: Any,
+    options: dict[str, Any],
+    attention: Attention,
 ) -> tuple[Any, list[str]]:
     """The model as a class of transformers opens it, and the weights that the folder lacks."""
     made = opener._model_mapping[type(config)] if hasattr(opener, "_model_mapping") else opener
     model, info = opener.from_pretrained(
-        name,
+        folder,
         config=config,
         use_safetensors=True,
         attn_implementation=_implementation(name, made, attention),
@@ -190,14 +193,13 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
 
 
 @contextmanager
-def _explained(name: str, revision: str | None) -> Iterator[None]:
-    """Turn what transformers raises on a bad folder or without a hub into the user's errors."""
+def _explained(name: str) -> Iterator[None]:
+    """Turn what transformers raises on a bad folder into the user's errors."""
     from safetensors import SafetensorError
 
     local = looks_like_path(name)
     try:
-        with nullcontext() if local else hub_call(name, "load it", revision):
-            yield
+        yield
     except RaxalignError:
         raise
     except Exception as error:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from raxalign.encoders.models.folder import looks_like_path
 from raxalign.errors import DataError
 
 SentencePooling = Literal["cls", "mean", "last", "weighted"]
@@ -134,18 +133,11 @@ def write_sentence_config(
         (folder / name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def files_of(name: str, revision: str | None = None) -> Callable[[str], Path | None]:
-    """Return the function from a name to its file in a folder or of a hub name (None: none)."""
+def files_of(folder: Path | str) -> Callable[[str], Path | None]:
+    """Return the function from a name to its file in a folder (None: none)."""
 
     def file(within: str) -> Path | None:
-        if looks_like_path(name):
-            path = Path(name).expanduser() / within
-            return path if path.is_file() else None
-        from transformers.utils import cached_file
-
-        names = ("missing_entries", "connection_errors")
-        quiet = {f"_raise_exceptions_for_{error}": False for error in names}
-        found = cached_file(name, within, revision=revision, **quiet)
-        return None if found is None else Path(found)
+        path = Path(folder) / within
+        return path if path.is_file() else None
 
     return file

@@ -14,6 +14,7 @@ from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.flash import check_flash
+from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import Attention, load_model, save_model
 from raxalign.encoders.models.model_inputs import (
     ModelInputs,
@@ -107,13 +108,14 @@ class TransformerEncoder(Encoder):
         arguments and the errors. Pieces that are not the tokenizer's own are reported wherever text
         is read. With `base` the weights are held in bfloat16, and nothing of the model is trained.
         """
-        encoder = cls(*load_model(str(path_or_name), revision, attention, base), device)
+        name = str(path_or_name)
+        encoder = cls(*load_model(name, revision, attention, base), device)
         encoder.base_precision = base
-        encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        encoder.sentences = read_sentence_config(files_of(encoder_place(name, revision)))
         if encoder.sentences is None and encoder.model.config.architectures == [ALONE]:
             encoder.sentences = SentenceConfig()
         differing = other_pieces(encoder.tokenizer)
-        encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
+        encoder.not_as_trained = {} if differing is None else {name: differing}
         return encoder
 
     def with_model(self, model: Any) -> TransformerEncoder:

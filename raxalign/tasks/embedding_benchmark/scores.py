@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import mteb
 
 from raxalign.arrays import Floats
-from raxalign.corpora.readers.hub import first_line, hub_error
+from raxalign.corpora.readers.hub import hub_error
+from raxalign.corpora.readers.repository import first_line
 from raxalign.errors import TransientError
 from raxalign.lazy import np
 from raxalign.tasks.embedding_benchmark.registry import BITEXT, SIDES

@@ -18,7 +18,7 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
-from raxalign.corpora.readers.hub import load_rows
+from raxalign.corpora.readers.hub import HubRows, load_rows
 from raxalign.tasks.base import Task
 from raxalign.tasks.transfer.few_shot import Averaged, Draws, ShotEpochs, ShotLearningRate, Shots
 from raxalign.tasks.transfer.outcome import Selection
@@ -71,6 +71,12 @@ class HubSet:
         pin = self.revision if re.fullmatch(r"[0-9a-f]{40}", self.revision) else None
         part = f"#{self.part}" if self.part else ""
         return RemoteData(f"hub:{self.dataset}/{self.config}@{self.revision}{part}", pin)
+
+    def remotes(self) -> tuple[HubRows, ...]:
+        """Return its files on the hub; none of a local copy."""
+        if Path(self.dataset).is_dir():
+            return ()
+        return (HubRows(self.source().name, self.dataset, self.config, self.revision),)
 
     def at(self, revision: str | None) -> HubSet:
         """Return the set at a commit, where that is known."""

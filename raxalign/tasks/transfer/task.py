@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
@@ -206,6 +207,11 @@ class TransferTask(Task):
             )
             for found in sets
         }
+
+    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
+        """Return the configurations of the hub's data sets."""
+        sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
+        return [remote for found in sets for remote in found.remotes()]
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
         """Return what decides on the training rows of a language (None: it has none)."""

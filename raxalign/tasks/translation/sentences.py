@@ -11,6 +11,7 @@ from typing import Literal
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.running import Sentence
@@ -73,6 +74,10 @@ class XnliSentences:
         """Return the commits that the hub's data sets are at, by the names of their sources."""
         own, others = (self.task.fetch(code, pivot, Path()) for code in (lang, pivot))
         return {**own, **others}
+
+    def remotes(self, lang: str, pivot: str) -> list[Remote]:
+        """Return the configurations of the hub's data sets."""
+        return [*self.task.remotes(lang, pivot), *self.task.remotes(pivot, pivot)]
 
     def read(self, split: Split, lang: str, inputs: TaskInputs) -> SentencePairs:
         """Read a split of a language and the pivot. Raises `DataError` where a file cannot be read,

@@ -20,6 +20,8 @@ from raxalign.tasks.vectors.pairs import SentencePairs
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from raxalign.corpora.readers.remote import Remote
+
 SetName = Literal["tatoeba", "flores", "ntrex"]
 
 _TATOEBA = """af=afr ar=ara bn=ben bg=bul zh=cmn de=deu el=ell et=est eu=eus fi=fin fr=fra he=heb
@@ -132,6 +134,10 @@ class SentencesOfHub:
             source.name: source.pin or dataset_revision(found.dataset, found.revision)
             for found, source in sources
         }
+
+    def remotes(self, lang: str, pivot: str) -> list[Remote]:
+        """Return the configurations on the hub."""
+        return [r for found in self.hub_sets(lang, pivot).values() for r in found.remotes()]
 
     def read(
         self, lang: str, pivot: str, digests: Mapping[str, str], cache: Path | None

@@ -1,0 +1,29 @@
+"""A file on an HTTP server, as one remote thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from raxalign.corpora.readers.remote import Remote
+
+
+@dataclass(frozen=True)
+class HttpFile(Remote):
+    """The file at a URL; `place` is where it lies among downloads."""
+
+    url: str
+    place: str
+
+    def size(self, pin: str | None, downloads: Path) -> int:  # noqa: ARG002
+        """Return what the server says; 0 where it does not say it."""
+        from raxalign.corpora.readers.download import remote_size
+
+        return remote_size(self.url)
+
+    def bring(self, pin: str | None, downloads: Path) -> int:
+        """Download it, unless it is there; `pin` is its SHA-256."""
+        from raxalign.corpora.readers.download import download
+
+        download(self.url, downloads / self.place, sha256=pin)
+        return (downloads / self.place).stat().st_size

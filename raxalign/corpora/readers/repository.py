@@ -1,0 +1,205 @@
+"""Repositories of the Hugging Face Hub at a commit: which files they have, and the files themselves
+in the hub's cache. What the cache has of a commit is not asked for again.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from raxalign.errors import TransientError
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
+"""The files by which the datasets library knows the configurations of a repository."""
+_BUSY = frozenset({408, 429, 500, 502, 503, 504})
+_CUT = frozenset({"RemoteProtocolError", "ReadError", "TimeoutException"})
+"""Errors of the HTTP library, whose module has another name at times."""
+_LONGEST = 300.0
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository by its name; its files are those of `commit`."""
+
+    name: str
+    commit: str
+    kind: Literal["model", "dataset"]
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of each file by its path. The hub is asked once: the list of a commit is
+        kept in its cache. Raises what the hub's client raises.
+        """
+        from huggingface_hub import get_cached_repo_tree
+        from huggingface_hub.errors import CachedRepoTreeNotFoundError
+
+        def kept() -> dict[str, int]:
+            found = get_cached_repo_tree(self.name, repo_type=self.kind, revision=self.commit)
+            return {file.path: file.size for file in found}
+
+        try:
+            return kept()
+        except CachedRepoTreeNotFoundError:
+            # the client keeps the list of a repository of which it downloads a part
+            self._download(DESCRIPTION)
+            try:
+                return kept()
+            except CachedRepoTreeNotFoundError as unknown:
+                if found := self._of_others():
+                    return found
+                raise TransientError(
+                    f"hub:{self.name}: the hub cannot be reached, and its cache does not say which"
+                    f" files there are at {self.commit[:12]}. Run `raxalign fetch` on the grid"
+                    " where there is a network"
+                ) from unknown
+
+    def files(self, paths: Collection[str]) -> Mapping[str, Path]:
+        """Return where files are in the hub's cache, by their paths; those that it lacks are
+        fetched. A file is there when it is whole. Raises what the hub's client raises.
+        """
+        found = self.held(paths)
+        if missing := [path for path in paths if path not in found]:
+            self._download(missing)
+            found = self.held(paths)
+            if lost := [path for path in missing if path not in found]:
+                raise TransientError(
+                    f"hub:{self.name}: {lost[0]} is not in the hub's cache, and the hub cannot be"
+                    " reached. Run `raxalign fetch` on the grid where there is a network"
+                )
+        return found
+
+    def _of_others(self) -> dict[str, int]:
+        """The files of an encoder that another program has put into the cache: where some are
+        missing, it is refused when it is opened. Of a data set nobody would see that.
+        """
+        config = self.held(["config.json"]) if self.kind == "model" else {}
+        folders = [place.parent for place in config.values()]
+        return {
+            file.relative_to(folder).as_posix(): file.stat().st_size
+            for folder in folders
+            for file in folder.rglob("*")
+            if file.is_file()
+        }
+
+    def _download(self, paths: Iterable[str]) -> None:
+        from huggingface_hub import snapshot_download
+
+        wanted = [glob.escape(path) for path in paths]
+        patiently(
+            lambda: snapshot_download(
+                self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
+            )
+        )
+
+    def held(self, paths: Collection[str]) -> dict[str, Path]:
+        """Return where the hub's cache has files, of those that it has."""
+        from huggingface_hub import try_to_load_from_cache
+
+        places = {
+            path: try_to_load_from_cache(self.name, path, revision=self.commit, repo_type=self.kind)
+            for path in paths
+        }
+        return {path: Path(place) for path, place in places.items() if isinstance(place, str)}
+
+    def outline(self, folder: Path) -> Path:
+        """Return a folder with all paths of the repository, in which only its description has
+        content: enough to see which files a configuration is made of. It is made once.
+        """
+        if folder.is_dir():
+            return folder
+        sizes = self.sizes()
+        described = self.files([path for path in DESCRIPTION if path in sizes])
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+        for path in sizes:
+            place = made / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+            if path in described:
+                shutil.copyfile(described[path], place)
+        try:
+            made.rename(folder)
+        except OSError:
+            shutil.rmtree(made)
+            if not folder.is_dir():  # else another process made it meanwhile
+                raise
+        return folder
+
+
+def is_gated(name: str, kind: str) -> bool:
+    """Return whether the hub gives the files of a repository only to those who have accepted its
+    terms. Raises what the hub's client raises, for a user who has not, too.
+    """
+    from huggingface_hub import HfApi
+
+    found = patiently(lambda: HfApi().repo_info(name, repo_type=kind))
+    gated = bool(getattr(found, "gated", False))
+    if gated:
+        patiently(lambda: HfApi().auth_check(name, repo_type=kind))
+    return gated
+
+
+def patiently(call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
+    """Return what a call to the hub returns. A hub that is busy, that fails, or that cuts the
+    connection is asked again, after the time that it names (``Retry-After``) or 1, 2 and 4 s.
+    """
+    for number in range(1, tries):
+        try:
+            return call()
+        except Exception as error:
+            pause = _pause(error, 2.0 ** (number - 1))
+            if pause is None:
+                raise
+        time.sleep(pause)
+    return call()
+
+
+def _pause(error: BaseException, usual: float) -> float | None:
+    """Return the seconds after which another try may have an answer; None where none will."""
+    for cause in causes(error):
+        if status_of(cause) in _BUSY:
+            asked = getattr(cause, "response").headers.get("Retry-After", "")  # noqa: B009
+            return min(float(asked), _LONGEST) if asked.isdigit() else usual
+        if _CUT & {kind.__name__ for kind in type(cause).__mro__}:
+            return usual
+    return None
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what it came from: libraries wrap the errors of the hub's client."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    return chain
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether an error is that the hub was not reached. The hub's client lets errors of its
+    HTTP library through, whose module has another name at times.
+    """
+    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)
+    return isinstance(error, lost) or "TransportError" in [k.__name__ for k in type(error).__mro__]
+
+
+def status_of(error: BaseException) -> int:
+    """Return the status of an answer of the hub that is an error; 0 for another error."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    response = getattr(error, "response", None) if isinstance(error, HfHubHTTPError) else None
+    status: int = getattr(response, "status_code", 0)
+    return status
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message, or its name where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

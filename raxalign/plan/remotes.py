@@ -1,0 +1,80 @@
+"""What a grid reads from outside: asked about, and fetched before there is no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.config.lock import Lock
+from raxalign.config.sources import RemoteData
+from raxalign.errors import RaxalignError
+from raxalign.plan.estimates.cost import volume
+from raxalign.plan.expansion.encoders import all_encoders, plugin_of
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid
+    from raxalign.corpora.readers.remote import Remote
+
+
+def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
+    """Yield the corpora and tasks of a grid, each with a language that it reads."""
+    for lang in (*grid.languages, *grid.outside):
+        for spec in (grid.corpora[lang], *([grid.text] if grid.text else [])):
+            yield catalog("corpora")[spec.kind](spec.params), lang
+    for task in grid.tasks:
+        plugin = catalog("tasks")[task.kind](task.params)
+        for lang in (*grid.languages, *task.unseen, grid.pivot):
+            yield plugin, lang
+
+
+def pins_of(grid: Grid) -> dict[str, str | None]:
+    """Return all remote names of a grid, each with its pin: that of the file, or of the lock."""
+    lock = Lock.load(grid.path)
+    sources = [s for spec in all_encoders(grid) for s in plugin_of(spec).sources().values()]
+    for plugin, lang in readers(grid):
+        sources += plugin.sources(lang, grid.pivot).values()
+    remote = (source for source in sources if isinstance(source, RemoteData))
+    return {source.name: source.pin or lock.get(source.name) for source in remote}
+
+
+def remotes(grid: Grid) -> Mapping[str, Remote]:
+    """Return what a grid reads from outside, by name."""
+    found = [remote for spec in all_encoders(grid) for remote in plugin_of(spec).remotes()]
+    for plugin, lang in readers(grid):
+        found += plugin.remotes(lang, grid.pivot)
+    return {remote.name: remote for remote in found}
+
+
+def fetched(grid: Grid, downloads: Path) -> Iterator[str]:
+    """Fetch all that a grid reads from outside, unless it is there, and yield a line on each part
+    with its size, then one on all. The lock has all pins. Raises `RaxalignError` for the first part
+    that cannot be had; what was fetched before it stays.
+    """
+    pins, found, total = pins_of(grid), remotes(grid), 0
+    for name, remote in found.items():
+        size = remote.bring(pins.get(name), downloads)
+        total += size
+        yield f"{volume(size):>10}  {name}  {str(pins.get(name))[:12]}"
+    for name in sorted(pins.keys() - found.keys()):
+        told = "is not fetched: it is on this machine, or its own library fetches it"
+        yield f"{'':>10}  {name}  {told}"
+    yield f"{volume(total):>10}  in all"
+
+
+def answers(grid: Grid, downloads: Path) -> Iterator[str]:
+    """Ask about each part that a grid reads from outside, and yield a line for `raxalign doctor`:
+    whether it can be had, how large it is, and whether it is gated.
+    """
+    pins = pins_of(grid)
+    for name, remote in remotes(grid).items():
+        try:
+            size, gated = remote.size(pins.get(name), downloads), remote.gated()
+        except RaxalignError as error:
+            yield f"broken   {name}: {error}"
+            continue
+        pin = pins.get(name)
+        told = f"pinned at {pin[:12]}" if pin else "not pinned yet"
+        terms = "; gated, and you have access" if gated else ""
+        yield f"ok       {name}: {volume(size)}, {told}{terms}"

@@ -1,0 +1,262 @@
+"""Encoders, data sets and corpora of a hub and of OPUS on this machine: what is asked for, what is
+not asked again, and what a user sees of the faults of a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.lock import Lock
+from raxalign.corpora.readers.hub import HubRows, load_rows
+from raxalign.corpora.readers.repository import Repository, patiently
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.transformer import Transformer
+from raxalign.errors import DataError, TransientError
+from raxalign.plan.load import open_grid, resolve, updated
+from raxalign.plan.remotes import answers, fetched, remotes
+from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
+from tests.hub_server import Fault, HubServer, serving
+from tests.single.loopback_hub import use_hub
+
+GRID = f"""
+name: remote
+pivot: en
+encoder: {OLD_BERT}
+languages: {{each: [de]}}
+corpus: {{source: opus, corpus: Europarl, split: {{test: 8, dev: 8}}}}
+pairs: {{aligner: fast_align}}
+sentences: 20
+methods: {{none: {{}}, rotation: {{}}}}
+tasks: {{xnli: {{data: hub, epochs: 1}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[HubServer]:
+    with serving() as server:
+        fill(server, pairs=40, examples=6, layers=2)
+        yield server
+
+
+@pytest.fixture
+def hub(filled: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+    """The server as it was filled, asked with an empty cache. `naps` are what clients wait."""
+    use_hub(filled.url, tmp_path / "cache", monkeypatch)
+    for name in ("hf_api", "file_download", "hf_file_system"):
+        monkeypatch.setattr(f"huggingface_hub.{name}.constants.ENDPOINT", filled.url)
+    monkeypatch.setenv("RAXALIGN_OPUS_URL", f"{filled.url}/opus")
+    monkeypatch.setenv("HF_TOKEN", "")
+    filled.naps = []
+    monkeypatch.setattr("time.sleep", filled.naps.append)
+    filled.faults.clear()
+    filled.taken()
+    return filled
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """What HF_HUB_OFFLINE=1 does, from its call on."""
+    return lambda: monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def commit(hub: HubServer, name: str = XNLI, kind: str = "dataset") -> str:
+    return hub.repos[kind, name].branches["main"]
+
+
+def rows(hub: HubServer, storage: Path, lang: str = "de") -> list[str]:
+    return load_rows(XNLI, lang, "validation", commit(hub), storage)["premise"][:]
+
+
+def encoder(hub: HubServer) -> Transformer:
+    return Transformer(Transformer.Params(name=OLD_BERT, revision=commit(hub, BERT, "model")))
+
+
+def test_a_pinned_configuration_is_asked_for_once_and_another_one_only_for_its_files(hub, tmp_path):
+    first = rows(hub, tmp_path)
+    assert len(first) == 6
+    read = {path.partition("?")[0] for method, path, _ in hub.taken() if method == "GET"}
+    files = {path.split("/resolve/")[1].partition("/")[2] for path in read if "/resolve/" in path}
+    split = "de/{}-00000-of-00001.parquet"
+    assert files == {"README.md", *map(split.format, ("train", "validation", "test"))}
+    assert rows(hub, tmp_path) == first
+    assert hub.taken() == []
+    assert rows(hub, tmp_path, "fr") != first
+    assert all("/tree/" not in path and "README" not in path for _, path, _ in hub.taken())
+
+
+def test_rows_are_made_again_from_the_hubs_cache_alone_and_kept_ones_need_not_even_that(
+    hub, tmp_path, offline, monkeypatch
+):
+    first = rows(hub, tmp_path / "one")
+    hub.taken()
+    offline()
+    assert rows(hub, tmp_path / "two") == first
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "empty"))
+    assert rows(hub, tmp_path / "two") == first
+    with pytest.raises(TransientError, match=r"hub:facebook/xnli.*cannot be reached"):
+        rows(hub, tmp_path / "three")
+    assert hub.taken() == []
+
+
+def test_an_encoder_is_fetched_by_its_old_name_once_without_what_nobody_reads(
+    hub, tmp_path, offline
+):
+    first = encoder(hub).load(EncoderInputs(), "cpu")
+    read = {path for method, path, status in hub.taken() if method == "GET" and status < 300}
+    assert not any("tf_model" in path for path in read)
+    again = encoder(hub).load(EncoderInputs(), "cpu")
+    assert hub.taken() == []
+    offline()
+    words = [["Haus"]]
+    assert again.words(words, "de").vectors_NLH.equal(first.words(words, "de").vectors_NLH)
+    assert encoder(hub).load(EncoderInputs(), "cpu").depth == first.depth == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "waited"),
+    [
+        (Fault("/tree/", 429, headers={"Retry-After": "7"}), 8),
+        (Fault("/tree/", 503), 1),
+        (Fault("de/train", cut=1000, method="GET"), 1),
+    ],
+)
+def test_a_hub_that_is_busy_fails_or_cuts_is_asked_again_after_what_it_names(
+    hub, tmp_path, fault, waited
+):
+    hub.faults.append(fault)
+    assert len(rows(hub, tmp_path)) == 6
+    assert fault.times == 0
+    assert waited in hub.naps
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "told"),
+    [
+        (Fault("/revision/", 429, 99, {"Retry-After": "3"}), TransientError, "fails to answer"),
+        (Fault("/revision/", 500, 99), TransientError, "fails to answer"),
+        (Fault("/revision/", 403, 99), DataError, "cannot be loaded .*403.*need a login"),
+    ],
+)
+def test_a_hub_that_stays_so_is_told_in_one_message(hub, tmp_path, fault, kind, told):
+    hub.faults.append(fault)
+    with pytest.raises(kind, match=told) as caught:
+        load_rows(XNLI, "de", "test", None, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert hub.naps == {429: [3.0, 3.0, 3.0], 500: [1.0, 2.0, 4.0], 403: []}[fault.status]
+
+
+def test_what_arrived_of_a_file_that_is_cut_each_time_is_not_read(hub, tmp_path, offline):
+    fault = Fault("de/train", 500, 99, method="GET")
+    hub.faults.append(fault)
+    with pytest.raises(TransientError, match=r"hub:facebook/xnli/de:validation"):
+        rows(hub, tmp_path)
+    path = "de/train-00000-of-00001.parquet"
+    assert Repository(XNLI, commit(hub), "dataset").held([path]) == {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        with pytest.raises(TransientError, match="cannot be reached"):
+            rows(hub, tmp_path)
+    fault.times = 0
+    assert len(rows(hub, tmp_path)) == 6
+
+
+@pytest.mark.parametrize("field", ["gated", "private"])
+def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, field):
+    remote = HubRows("hub:x", XNLI, "de", "main")
+    repo = hub.repos["dataset", XNLI]
+    monkeypatch.setattr(repo, field, True)
+    with pytest.raises(DataError, match=r"cannot be loaded \(401 .*need a login \(hf auth"):
+        remote.bring(commit(hub), tmp_path)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    assert remote.bring(commit(hub), tmp_path) == remote.size(commit(hub), tmp_path) > 5000
+
+
+def write(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "grid.yaml"
+    path.write_text(GRID, encoding="utf-8")
+    return path
+
+
+def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_path, offline):
+    opened = resolve(open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s")), tmp_path / "d")
+    lines = list(fetched(opened.grid, tmp_path / "d"))
+    names = [f"hub:{OLD_BERT}", "opus:Europarl/v8/de-en"]
+    names += [f"hub:{XNLI}/{lang}@main" for lang in ("de", "en")]
+    assert list(remotes(opened.grid)) == [line.split()[2] for line in lines[:-1]] == names
+    assert lines[-1].endswith("in all")
+    hub.taken()
+    assert list(fetched(opened.grid, tmp_path / "d")) == lines
+    offline()
+    assert list(fetched(opened.grid, tmp_path / "d")) == lines
+    assert hub.taken() == []
+    assert rows(hub, tmp_path / "d")
+
+
+def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_path, monkeypatch):
+    path, downloads = write(tmp_path / "a"), tmp_path / "d"
+    first = resolve(open_grid(path, storage=str(tmp_path / "s")), downloads)
+    repo = hub.repos["dataset", XNLI]
+    monkeypatch.setattr(repo, "branches", dict(repo.branches))
+    old = repo.branches["main"]
+    new = repo.push({**repo.commits[old], "NEWS.md": b"corrected"})
+    again = resolve(open_grid(path, storage=str(tmp_path / "s")), downloads)
+    assert again.plan == first.plan
+    moved, changes = updated(again, downloads)
+    assert changes == tuple(
+        f"hub:{XNLI}/{lang}@main: {old[:12]} -> {new[:12]}" for lang in ("de", "en")
+    )
+    assert Lock.load(path).get(f"hub:{XNLI}/de@main") == new
+    keys = [
+        {key for trial in o.plan.trials for key in trial.evaluations.values()}
+        for o in (first, moved)
+    ]
+    assert not keys[0] & keys[1]
+    assert updated(moved, downloads)[1] == ()
+
+
+def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
+    hub, tmp_path, monkeypatch
+):
+    one = write(tmp_path / "a")
+    first = resolve(open_grid(one, storage=str(tmp_path / "s1")), tmp_path / "d1")
+    two = write(tmp_path / "b")
+    two.with_suffix(".lock").write_bytes(one.with_suffix(".lock").read_bytes())
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache2"))
+    second = resolve(open_grid(two, storage=str(tmp_path / "s2")), tmp_path / "d2")
+    assert second.plan.by_key.keys() == first.plan.by_key.keys()
+    path = "OPUS-Europarl/v8/moses/de-en.txt.zip"
+    monkeypatch.setitem(hub.opus, path, europarl_zip("de", 41))
+    with pytest.raises(DataError, match=r"the SHA-256 is .*, not "):
+        list(fetched(second.grid, tmp_path / "d2"))
+
+
+def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, monkeypatch):
+    opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s"))
+    monkeypatch.setattr(hub.repos["dataset", XNLI], "gated", True)
+    size = len(hub.opus["OPUS-Europarl/v8/moses/de-en.txt.zip"])
+    told = list(answers(opened.grid, tmp_path / "d"))
+    assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
+    assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")
+    assert f"opus:Europarl/v8/de-en: {size / 1000:.1f} kB, not pinned yet" in told[1]
+    assert "need a login" in told[2]
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    assert "gated, and you have access" in list(answers(opened.grid, tmp_path / "d"))[3]
+    fetched_files = [path for _, path, _ in hub.taken() if ".parquet" in path or "/lfs/" in path]
+    assert fetched_files == []
+
+
+def test_another_error_than_the_hubs_is_not_tried_again(monkeypatch) -> None:
+    monkeypatch.setattr("time.sleep", pytest.fail)
+    calls: list[int] = []
+
+    def broken() -> None:
+        calls.append(1)
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        patiently(broken)
+    assert calls == [1]
