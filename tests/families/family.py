@@ -49,7 +49,7 @@ class Family:
         dropped: what the repository's `config.json` does not record.
         model: the class that the weights were saved from, where its name does not follow.
         adapters: the name of each language's adapter, in their order.
-        spoken: the piece of each language that stands beside its texts. The reference is then the
+        spoken: the piece of each language that stands next to its texts. The reference is then the
             encoder of the whole model.
         cased: whether a WordPiece tokenizer keeps capital letters.
     """

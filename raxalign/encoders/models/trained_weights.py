@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -209,21 +209,24 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         tuner = LoraModel(encoder.model, config, _ADAPTER)
-    for parameter in encoder.model.parameters():
-        if parameter.requires_grad:  # PEFT makes them in the type of the weight
-            parameter.data = parameter.data.float()
+    # PEFT makes them in the type of the weights
+    _widen(parameter for parameter in encoder.model.parameters() if parameter.requires_grad)
     try:
         yield
     except BaseException:
         tuner.unload()
         raise
     else:
-        for part in _adapted_parts(encoder.model):  # bfloat16 would round the sum
-            part.weight.data = part.weight.data.float()
+        _widen(part.weight for part in _adapted_parts(encoder.model))  # a sum would be rounded
         tuner.merge_and_unload()
     finally:
         for parameter in trained:
             parameter.requires_grad_(requires_grad=True)
+
+
+def _widen(parameters: Iterable[torch.nn.Parameter]) -> None:
+    for parameter in parameters:
+        parameter.data = parameter.data.float()
 
 
 def target_layers(model: Any, targets: str) -> list[str]:

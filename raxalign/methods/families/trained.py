@@ -85,7 +85,7 @@ class WithTask(BaseParams):
 
 _PAPERS = (
     "with_task=joint gaschi2023",
-    "with_task=alternate liu2025",
+    "with_task=alternate liu2025middle",
     "with_task=project yu2020",
 )
 _WITH_TASK = (

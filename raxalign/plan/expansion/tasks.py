@@ -380,23 +380,14 @@ class TrialInputs:
         prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
             prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
-        params: dict[str, Any] = {
-            "method": dict(self.params),
-            "languages": list(self.languages),
-            "pivot": grid.pivot,
-        }
-        params |= {"seed": self.seed} if self.method.has_chance() or self.task else {}
+        prepared = {**prepared, **(self.task.prepared if self.task else {})}
         draws = self.method.has_dropout() or self.task is not None
-        if self.task is not None:  # the key knows the task, whatever the grid calls it
-            prepared = {**prepared, **self.task.prepared}
-            how = {n: v for n, v in self.params["with_task"].items() if n != "task"}
-            params["method"] = {**self.params, "with_task": how}
         return shared.add(
             Stage(
                 "aligned",
                 self.kind,
                 self.method.VERSION,
-                params,
+                self._params_in_key(grid.pivot),
                 inputs,
                 digests,
                 locations,
@@ -409,6 +400,16 @@ class TrialInputs:
                 task=self.task,
             )
         )
+
+    def _params_in_key(self, pivot: str) -> dict[str, Any]:
+        """Return what the key is made of beside the inputs. It knows the task that is trained with
+        the method by its params, whatever the grid calls it.
+        """
+        method = dict(self.params)
+        if self.task is not None:
+            method["with_task"] = {n: v for n, v in method["with_task"].items() if n != "task"}
+        params = {"method": method, "languages": list(self.languages), "pivot": pivot}
+        return params | ({"seed": self.seed} if self.method.has_chance() or self.task else {})
 
     def _inputs(self, shared: SharedStages) -> dict[str, str]:
         """Add the stages that `align` reads; return their keys by the names of the inputs."""
