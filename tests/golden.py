@@ -85,7 +85,6 @@ LATER_METHODS = """
   leace: {}
   sentence_shift: {}
 """
-ALIGNER_TRAINING = "\n  none: {}\n  awesome_align: {}\n"
 LATER_TASKS = """
   sentence_retrieval: {}
   classification: {preset: sib200, revision: "COMMIT"}
@@ -117,8 +116,7 @@ GRIDS = {
     "eflomal": grid(EACH, aligner="{aligner: eflomal, align_on: largest, one_to_one: false}"),
     "simalign": grid(EACH, aligner="{aligner: simalign, encoder: ./encoder, layer: 1}"),
     "awesome_align": grid(EACH, aligner="{aligner: awesome_align, encoder: ./encoder, layer: 1}"),
-    "aligner training, each": grid(EACH, methods=ALIGNER_TRAINING),
-    "aligner training, together": grid(TOGETHER, methods=ALIGNER_TRAINING),
+    "aligner training": grid(EACH, methods="\n  none: {}\n  awesome_align: {}\n"),
     "links": grid(
         EACH,
         aligner="{aligner: links, path: 'links.{lang}'}",
