@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, final
@@ -208,12 +209,14 @@ class Transformer(EncoderKind):
 
     def check(self) -> list[str]:
         """Return a fault for what is neither a hub name nor an encoder's folder, and for an
-        exported encoder with transforms: a grid starts from its weights alone.
+        exported encoder with transforms: a grid starts from its weights alone. An encoder that was
+        trained and has none is taken.
         """
         if not self._is_folder():
             known = is_hub_name(self.params.name)
             return [] if known else [f"{self.params.name} {NO_NAME}. {NAMES}"]
-        if (self._folder() / "transforms.json").exists():
+        record = self._folder() / "transforms.json"
+        if record.exists() and json.loads(record.read_bytes()).get("transforms", True):
             return [
                 f"{self.params.name} was aligned and has transforms, which a grid would leave out;"
                 " `raxalign evaluate` reads them"

@@ -102,8 +102,8 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
         return super().idle() | idle | (set() if params.so else {"threshold"})
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
-        """Return the sentence pairs of all languages. Raises `RaxalignError` for a single one,
-        of which no other pair can be made.
+        """Return the sentence pairs of all languages. Raises `RaxalignError` for a single pair,
+        which cannot be told from others.
         """
         bitexts = read_bitexts(encoder, folders, inputs.pivot, self.params.max_length)
         if self.params.psi and len(bitexts) < 2:

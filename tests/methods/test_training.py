@@ -37,7 +37,7 @@ LOWERED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("mlm", {"data": "bitext"}, {"rows": 86, **ONE_EACH}),
     ("tlm", {}, {"rows": 43}),
     ("weam", {}, {}),
-    ("awesome_align", {"so": 4}, ONE_EACH),
+    ("awesome_align", {"so": 4}, {"de": {"sentences": 24, "read": 24}}),
     ("ppa", PPA, {"held_back": 1}),
 ]
 

@@ -134,7 +134,7 @@ def test_steps_have_no_epochs_and_methods_act_above_what_is_frozen(kind):
     assert "epochs" not in two
     assert made(kind).acts(4).stream_from == 0
     assert made(kind, freeze="lower").acts(4).stream_from == 3
-    with pytest.raises(RaxalignError, match="leaves layer 2 as it is; it holds every block"):
+    with pytest.raises(RaxalignError, match=r"leaves layer [12] as it is; it holds every block"):
         made(kind, freeze={"blocks": "1-2", "embeddings": True}).acts(2)
 
 

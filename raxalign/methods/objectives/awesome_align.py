@@ -144,7 +144,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
             self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
 
     def host_batch(self, step: Step) -> _Drawn:
-        """Return the masks, the order of sentences and the pairs that are not translations."""
+        """Return the masks, the order of sentences, and the pairs that do not translate."""
         bitexts, options, chance = self.rows, self.options, chance_of(step, MIXING)
         sentences, n = bitexts.sentences, len(step.rows)
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]

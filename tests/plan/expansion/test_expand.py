@@ -339,6 +339,8 @@ def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
     )
     with pytest.raises(RaxalignError, match="raxalign evaluate"):
         expand(load(grid))
+    (tmp_path / "aligned" / "transforms.json").write_text('{"format": 1, "transforms": []}')
+    assert expand(load(grid)).trials, "it was trained, and has none"
 
 
 def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path):
