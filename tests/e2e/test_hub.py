@@ -78,8 +78,8 @@ def test_the_paper_grid_is_fetched_once_and_runs_from_an_empty_storage_to_its_re
 ):
     told = {**hub.environment, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": ""}
     site = OnHub(write_small(tmp_path), tmp_path / "storage", told=told)
-    told_online = site.run("--online", command="doctor").stdout
-    assert f"ok       hub:{XNLI}/de@main: " in told_online
+    assert f"ok       hub:{XNLI}/de@main: " in site.run("--online", command="doctor").stdout
+    assert not any(path.endswith((".parquet", ".safetensors")) for _, path, _ in hub.taken())
     lines = site.run(command="fetch").stdout.splitlines()
     pairs = ["-".join(sorted((lang, "en"))) for lang in LANGS if lang != "en"]
     data = [f"hub:{XNLI}/{lang}@main" for lang in LANGS]
