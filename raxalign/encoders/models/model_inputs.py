@@ -65,8 +65,8 @@ class ModelInputs:
         self.has_positions = "position_ids" in known
         adapters = config.languages if "lang_ids" in known else ()
         self.adapters = _Numbers({name: i for i, name in enumerate(adapters)}, "adapter")
-        spoken = "langs" in known and getattr(config, "use_lang_emb", False) and config.n_langs > 1
-        embedded = getattr(config, "lang2id", None) if spoken else None
+        embeds = "langs" in known and getattr(config, "use_lang_emb", False) and config.n_langs > 1
+        embedded = getattr(config, "lang2id", None) if embeds else None
         self.embedded = _Numbers(embedded or {}, "language embedding")
 
     @property
