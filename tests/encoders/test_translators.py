@@ -98,7 +98,7 @@ def test_sonar_is_such_a_half_alone_and_its_sentences_are_means_over_all_pieces(
     assert present.all()
     reference = M2M100Encoder.from_pretrained(tmp_path).eval()
     for row, vector in zip(encoder.pieces(READ, "de"), found, strict=True):
-        ids = torch.tensor([row.ids])
+        ids = torch.tensor(row.ids[None])
         ids[0, 0] = whole.tokenizer.convert_tokens_to_ids(NLLB_CODES["de"])
         with torch.no_grad():
             mean = reference(input_ids=ids).last_hidden_state[0].mean(0)
