@@ -135,13 +135,8 @@ class Moco(nn.Module):
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
         pairs = [pair for pair in zip(slow, fast, strict=True) if pair[0] is not pair[1]]
-<<<<<<< HEAD
         behind, ahead = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         torch._foreach_lerp_(behind, ahead, 1.0 - self.options["momentum"])
-=======
-        own, other = ([pair[side] for pair in pairs] for side in (0, 1))
-        torch._foreach_lerp_(own, other, 1.0 - self.options["momentum"])
->>>>>>> refs/heads/size
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
