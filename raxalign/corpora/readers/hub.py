@@ -25,9 +25,11 @@ from raxalign.errors import DataError, RaxalignError, TransientError
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
 
+_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
+
 
 def dataset_revision(name: str, revision: str) -> str:
-    """Returns the commit that a branch or tag of a dataset is at; raises `DataError` or
+    """Return the commit that a branch or tag of a dataset is at; raises `DataError` or
     `TransientError`.
     """
     from huggingface_hub import HfApi
@@ -94,6 +96,8 @@ def prepared(
     place = str(cache / "hub") if cache else None
     if Path(name).is_dir():
         builder = _builder(name, config, revision, place)
+    elif (commit := _of_archives(name, revision)) is not None:
+        builder = _builder(name, config, commit, place)
     else:
         repository, outline = _outlined(name, revision, cache)
         builder = _builder(str(outline), config, None, place)
@@ -113,6 +117,8 @@ def configuration_sizes(
     """Return the bytes of the files of a configuration by their paths. Raises as `load_rows`."""
     try:
         repository, outline = _outlined(name, revision, cache)
+        if _of_archives(name, repository.commit) is not None:
+            return repository.sizes()
         sizes, read = repository.sizes(), _builder(str(outline), config, None, str(cache / "hub"))
         return {path: sizes[path] for path in _paths(read, outline)}
     except RaxalignError:
@@ -155,13 +161,28 @@ class HubRows(Remote):
             raise hub_error(self.dataset, error) from error
 
 
+def _at(name: str, revision: str | None) -> Repository:
+    """A repository on the hub at its commit."""
+    known = revision is not None and COMMIT.fullmatch(revision)
+    commit = str(revision) if known else dataset_revision(name, revision or "main")
+    return Repository(name, commit, "dataset")
+
+
+def _of_archives(name: str, revision: str | None) -> str | None:
+    """The commit of a repository with archives, whose content alone tells how they are read, so
+    that the datasets library fetches them; None of any other.
+    """
+    repository = _at(name, revision)
+    archives = any(path.endswith(_ARCHIVES) for path in repository.sizes())
+    return repository.commit if archives else None
+
+
 def _outlined(name: str, revision: str | None, cache: Path | None) -> tuple[Repository, Path]:
     """A repository on the hub at its commit, and its outline."""
     from datasets import config as settings
 
-    known = revision is not None and COMMIT.fullmatch(revision)
-    commit = str(revision) if known else dataset_revision(name, revision or "main")
-    repository = Repository(name, commit, "dataset")
+    repository = _at(name, revision)
+    commit = repository.commit
     folder = cache / "hub" if cache else Path(settings.HF_DATASETS_CACHE)
     return repository, repository.outline(
         (folder / "outlines" / commit / name.replace("/", "--")).resolve()

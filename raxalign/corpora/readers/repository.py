@@ -201,5 +201,5 @@ def status_of(error: BaseException) -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its name where it has none."""
+    """Return the first line of an error's message, or its name where it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
