@@ -31,7 +31,6 @@ LONG = (
     "e2e/test_ray_up.py",
     "e2e/test_groups.py",
     "sweep/test_on_ray.py",
-    "e2e/test_hub.py",
     "e2e/test_grids.py",
     "families/test_methods_and_tasks.py",
     "test_report_demo.py",

@@ -61,7 +61,8 @@ class Fault:
 
 class HubServer(ThreadingHTTPServer):
     """`repos`: (model or dataset, name) -> repository. `moved`: old name -> name now. `opus`: path
-    -> zip file. `requests`: (method, path, status) of each one that was answered.
+    -> zip file. `requests`: (method, path, status) of each one that was answered. `naps`: seconds
+    that clients waited, where a test notes them.
     """
 
     daemon_threads = True
@@ -74,6 +75,7 @@ class HubServer(ThreadingHTTPServer):
         self.opus: dict[str, bytes] = {}
         self.faults: list[Fault] = []
         self.requests: list[tuple[str, str, int]] = []
+        self.naps: list[float] = []
         self.lock = Lock()
 
     @property

@@ -112,7 +112,7 @@ def test_an_encoder_is_fetched_by_its_old_name_once_without_what_nobody_reads(
     offline()
     words = [["Haus"]]
     assert again.words(words, "de").vectors_NLH.equal(first.words(words, "de").vectors_NLH)
-    assert encoder(hub).load(EncoderInputs(), "cpu").depth == first.depth == 2
+    assert encoder(hub).load(EncoderInputs(), "cpu").n_layers == first.n_layers == 2
 
 
 @pytest.mark.parametrize(
