@@ -208,12 +208,9 @@ def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
 
 
 def hold(params: Any, wanted: Any) -> bool:
-    """All options as wanted, or one of those listed; one that is not there counts as false, and as
-    `none`, which a plan leaves out.
-    """
+    """All options as wanted, or one of those listed; one that is not there counts as false."""
     return all(
-        (given(params, option) or ("none" if value == "none" else False))
-        in (value if isinstance(value, tuple) else (value,))
+        (given(params, option) or False) in (value if isinstance(value, tuple) else (value,))
         for option, value in wanted.items()
     )
 
