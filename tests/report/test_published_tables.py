@@ -189,12 +189,10 @@ TRAINED, CONTEXTUAL = "translate-train", "contextual"
 FREE: dict[str, Any] = {"freeze": "none"}
 ALIGN: dict[str, Any] = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
 DURING = {"freeze": "none", "with_task": {"task": "pos", "schedule": "joint"}}
+LOWER = {"freeze": {"blocks": "lower", "embeddings": False}}
 FROZEN = [
-    row(value, **ALIGN | {"params": params}) for value, params in ((0.4, DURING), (0.1, FREE))
-]
-FROZEN += [
-    row(value, **ALIGN | {"params": {"freeze": {"blocks": half, "embeddings": False}}})
-    for value, half in ((0.2, "lower"), (0.3, "upper"))
+    row(value, **ALIGN | {"params": params})
+    for value, params in ((0.4, DURING), (0.1, FREE), (0.2, LOWER), (0.3, {"freeze": "upper"}))
 ]
 MEXA: dict[str, Any] = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
 BY_LAYER = [row(0.9, **MEXA | {"metric": "layer2_cka"})]
