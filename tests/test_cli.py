@@ -96,7 +96,9 @@ def write_result(plan: Plan, number: int, value: float) -> None:
 def test_help_and_version_are_printed_and_wrong_usage_exits_2(run: Callable[..., Done]) -> None:
     done = run("--help")
     listed = re.findall(r"^│ (\w+)", done.out, re.MULTILINE)
-    commands = "grid plan status results report search show diff pairs aer align evaluate export"
+    commands = (
+        "grid plan fetch status results report search show diff pairs aer align evaluate export"
+    )
     assert listed == f"{commands} power init list ui sync doctor gc".split()
     assert run("--version").out.startswith("raxalign ")
     for arguments in (

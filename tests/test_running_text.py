@@ -12,7 +12,7 @@ import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_columns
-from raxalign.encoders.models import pieces, token_means, transformer
+from raxalign.encoders.models import flat_pieces, pieces, token_means, transformer
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.training import masked_lm
 from raxalign.encoders.training.params import ScratchParams
@@ -63,7 +63,7 @@ def heard(monkeypatch):
         found.hear(sentences)
         return bulk_pieces(tokenizer, sentences, *languages)
 
-    for module in (pieces, transformer, token_means, masked_lm, sweep):
+    for module in (pieces, transformer, token_means, flat_pieces, masked_lm, sweep):
         monkeypatch.setattr(module, "bulk_pieces", recording)
     return found
 

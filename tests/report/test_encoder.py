@@ -115,7 +115,7 @@ def test_what_needs_a_masked_lm_head_does_not_take_an_encoder_without_one(
     lines, _ = examine_encoder(str(folder))
     assert field(lines, "masked LM") == "has no head"
     assert field(lines, "methods").endswith(
-        "not code_switching, mlm, ppa, tlm, weam: needs a masked-LM head"
+        "not awesome_align, code_switching, mlm, ppa, tlm, weam: needs a masked-LM head"
     )
     assert field(lines, "tasks").endswith("not token_translation: needs a masked-LM head")
     grid = write_grid(tmp_path, languages="{each: [de]}", methods=("none: {}", "mine: {kind: mlm}"))

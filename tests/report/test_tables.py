@@ -131,7 +131,7 @@ def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown() -> None:
 def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(capsys):
     print_parts(csv_parts([row(0.25), row(0.5)]))
     assert capsys.readouterr().out == as_csv([row(0.25), row(0.5)])
-    assert as_csv([row(0.25)]).endswith(",0.25,,\r\n")
+    assert as_csv([row(0.25)]).endswith(",0.25,,,\r\n")
     assert as_json([]) == "[]"
     assert as_json([row(0.5)]).endswith("}\n]")
 

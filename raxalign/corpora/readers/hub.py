@@ -96,19 +96,25 @@ def prepared(
     place = str(cache / "hub") if cache else None
     if Path(name).is_dir():
         builder = _builder(name, config, revision, place)
-    elif (commit := _of_archives(name, revision)) is not None:
-        builder = _builder(name, config, commit, place)
     else:
         repository, outline = _outlined(name, revision, cache)
-        builder = _builder(str(outline), config, None, place)
-        if not Path(builder.cache_dir).is_dir():
-            found = repository.files(_paths(builder, outline))
-            builder.config.data_files = {
-                split: [str(found[path]) for path in _within(files, outline)]
-                for split, files in builder.config.data_files.items()
-            }
+        if outline is None:
+            builder = _builder(name, config, repository.commit, place)
+        else:
+            builder = _builder(str(outline), config, None, place)
+            if not Path(builder.cache_dir).is_dir():
+                _take_files(builder, repository, outline)
     builder.download_and_prepare()
     return builder
+
+
+def _take_files(builder: DatasetBuilder, repository: Repository, outline: Path) -> None:
+    """Let a builder read a repository's files in the place of those of its outline."""
+    found = repository.files(_paths(builder, outline))
+    builder.config.data_files = {
+        split: [str(found[path]) for path in _within(files, outline)]
+        for split, files in builder.config.data_files.items()
+    }
 
 
 def configuration_sizes(
@@ -117,7 +123,7 @@ def configuration_sizes(
     """Return the bytes of the files of a configuration by their paths. Raises as `load_rows`."""
     try:
         repository, outline = _outlined(name, revision, cache)
-        if _of_archives(name, repository.commit) is not None:
+        if outline is None:
             return repository.sizes()
         sizes, read = repository.sizes(), _builder(str(outline), config, None, str(cache / "hub"))
         return {path: sizes[path] for path in _paths(read, outline)}
@@ -161,32 +167,22 @@ class HubRows(Remote):
             raise hub_error(self.dataset, error) from error
 
 
-def _at(name: str, revision: str | None) -> Repository:
-    """A repository on the hub at its commit."""
-    known = revision is not None and COMMIT.fullmatch(revision)
-    commit = str(revision) if known else dataset_revision(name, revision or "main")
-    return Repository(name, commit, "dataset")
-
-
-def _of_archives(name: str, revision: str | None) -> str | None:
-    """The commit of a repository with archives, whose content alone tells how they are read, so
-    that the datasets library fetches them; None of any other.
+def _outlined(
+    name: str, revision: str | None, cache: Path | None
+) -> tuple[Repository, Path | None]:
+    """A repository on the hub at its commit, and its outline; None where it has archives, which
+    can only be read by their content.
     """
-    repository = _at(name, revision)
-    archives = any(path.endswith(_ARCHIVES) for path in repository.sizes())
-    return repository.commit if archives else None
-
-
-def _outlined(name: str, revision: str | None, cache: Path | None) -> tuple[Repository, Path]:
-    """A repository on the hub at its commit, and its outline."""
     from datasets import config as settings
 
-    repository = _at(name, revision)
-    commit = repository.commit
+    known = revision is not None and COMMIT.fullmatch(revision)
+    commit = str(revision) if known else dataset_revision(name, revision or "main")
+    repository = Repository(name, commit, "dataset")
     folder = cache / "hub" if cache else Path(settings.HF_DATASETS_CACHE)
-    return repository, repository.outline(
-        (folder / "outlines" / commit / name.replace("/", "--")).resolve()
-    )
+    outline = (folder / "outlines" / commit / name.replace("/", "--")).resolve()
+    if not outline.is_dir() and any(path.endswith(_ARCHIVES) for path in repository.sizes()):
+        return repository, None
+    return repository, repository.outline(outline)
 
 
 def _paths(builder: DatasetBuilder, outline: Path) -> list[str]:

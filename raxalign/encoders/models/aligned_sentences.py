@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file, save_file
-
-from raxalign.lazy import torch
 
 try:
     from sentence_transformers.base.modules import Transformer

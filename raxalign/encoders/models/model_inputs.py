@@ -49,6 +49,14 @@ def first_position(base: Any) -> int:
     return 0 if padding is None else int(padding) + 1
 
 
+def states_dtype(model: Any) -> torch.dtype:
+    """Return the type of a model's states outside of autocast: that of its weights, but for those
+    that are held in bfloat16, whose states are float32.
+    """
+    own: torch.dtype = next(model.parameters()).dtype
+    return torch.float32 if own == torch.bfloat16 else own
+
+
 class ModelInputs:
     """The inputs of a model's base by name, of a batch. `spoken` are the pieces for languages that
     its tokenizer has.
@@ -97,7 +105,7 @@ class ModelInputs:
 
     def _both_ways(self, mask_BT: torch.Tensor) -> torch.Tensor:
         """The mask (B, 1, T, T) in the place of the causal one, sliding windows included."""
-        dtype, width = torch.float32, mask_BT.shape[1]
+        dtype, width = states_dtype(self.model), mask_BT.shape[1]
         hidden_B1TT = (mask_BT == 0)[:, None, None, :].expand(-1, 1, width, -1)
         added_B1TT = torch.zeros(hidden_B1TT.shape, dtype=dtype, device=mask_BT.device)
         return added_B1TT.masked_fill(hidden_B1TT, torch.finfo(dtype).min)

@@ -28,7 +28,7 @@ from raxalign.encoders.models.flash import (
     inputs_of,
     install,
 )
-from raxalign.encoders.models.model_inputs import first_position
+from raxalign.encoders.models.model_inputs import first_position, states_dtype
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
@@ -179,7 +179,7 @@ def _packed_states(
     if by_runs:
         seen = inputs_of(SentenceRuns.of(packed.sentences_BT, device))
     else:
-        seen = {"attention_mask": _mask(on_device(packed.sentences_BT, device))}
+        seen = {"attention_mask": _mask(base, on_device(packed.sentences_BT, device))}
     inputs = {"input_ids": on_device(packed.ids_BT, device), **seen}
     if encoder.inputs.has_positions:
         inputs["position_ids"] = on_device(packed.positions_BT, device) + first_position(base)
@@ -198,11 +198,11 @@ def _packed_states(
     return [states[layer] for layer in layers]
 
 
-def _mask(sentences_BT: torch.Tensor) -> torch.Tensor:
+def _mask(base: torch.nn.Module, sentences_BT: torch.Tensor) -> torch.Tensor:
     """The mask (B, 1, T, T) that is added to the scores of pairs of pieces."""
     kind = sentences_BT.device.type
     rounds = torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if rounds else torch.float32
+    dtype = torch.get_autocast_dtype(kind) if rounds else states_dtype(base)
     same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
     return torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[
         :, None
