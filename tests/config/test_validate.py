@@ -156,7 +156,7 @@ LOOP |= {"with_task"}
         ("methods", "rotation", {"max_pieces", "swap", "toward_identity"}),
         ("methods", "strong_contrastive", {"lora", "negatives", *LOOP}),
         ("corpora", "moses", {"pretokenized", "codes"}),
-        ("tasks", "dictionary_retrieval", {"swap"}),
+        ("tasks", "dictionary_retrieval", {"swap", "temperature"}),
     ],
 )
 def test_these_options_came_later(folder: str, kind: str, names: set[str]) -> None:
