@@ -30,6 +30,7 @@ LONG = (
     "e2e/test_s3.py",
     "e2e/test_ray_up.py",
     "e2e/test_groups.py",
+    "e2e/test_hub.py",
     "sweep/test_on_ray.py",
     "e2e/test_grids.py",
     "families/test_methods_and_tasks.py",
