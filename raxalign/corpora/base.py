@@ -137,7 +137,7 @@ class Corpus(ABC):
         return {}
 
     def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return what `read` reads from outside, to be fetched before there is no network."""
+        """Return what `read` reads from outside, so that it can be fetched ahead."""
         return ()
 
 

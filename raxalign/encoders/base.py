@@ -93,7 +93,7 @@ class EncoderKind(ABC):
         return {}
 
     def remotes(self) -> Iterable[Remote]:
-        """Return what is read from outside, to be fetched before there is no network."""
+        """Return what is read from outside, so that it can be fetched ahead."""
         return ()
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""What a grid reads from outside: asked about, and fetched before there is no network."""
+"""What a grid reads from outside: asked about, and fetched ahead of a run."""
 
 from __future__ import annotations
 
