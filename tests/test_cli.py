@@ -447,7 +447,9 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
     done = run("pairs --out pairs --export-links links.txt", data, links)
     assert (done.code, done.out) == (0, "pairs\n")
     assert "40 sentence pairs" in done.err
-    assert len((tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()) == 40
+    # Sentences 20 to 59 of the corpus: the last 60 are held out.
+    written = (tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()
+    assert [bool(line) for line in written] == [False] * 20 + [True] * 40
     given = "--encoder encoder --device cpu --pairs de=pairs -o center=true --out out"
     done = run("align rotation", given)
     assert (done.code, done.out) == (0, "out\n")

@@ -65,7 +65,8 @@ def pairs(
         one_to_one: Keep only links of words that have no other link.
         overlap: Drop repeated sentence pairs, and those that share a side with a held-out line, or
             keep them, as links made by hand need it (`aer`).
-        export_links: Also write the links to this file, as i-j (Pharaoh).
+        export_links: Also write the links to this file, as i-j (Pharaoh), one line per line of the
+            corpus.
     """
     from raxalign.catalog import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs

@@ -132,15 +132,20 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
 
 
 def export_pharaoh(folder: Path, path: Path) -> int:
-    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), one line per sentence
-    pair; returns the number of lines.
+    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), line by line of the
+    corpus up to the last that is in the dataset; lines that are not are blank. Returns the number
+    of lines.
 
-    ``aligner: links`` reads the file for a corpus of exactly these sentences in this order, with
-    these words: files of the words joined by blanks, read with ``pretokenized: true``.
+    ``aligner: links`` reads the file for the same corpus where blanks divide its words
+    (``pretokenized: true``), and `raxalign aer` beside links made by hand.
     """
-    links = links_of(read_pairs(folder))
-    write_links(path, links)
-    return len(links)
+    table = read_pairs(folder)
+    ids, links = table.column("id").to_numpy(), links_of(table)
+    rows = np.full(int(ids.max(initial=-1)) + 1, len(links))
+    rows[ids] = np.arange(len(links))
+    with_a_blank = Links(np.append(links.offsets, links.offsets[-1]), links.src, links.tgt)
+    write_links(path, with_a_blank.take(rows))
+    return len(rows)
 
 
 def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: AlignerInputs) -> Links:

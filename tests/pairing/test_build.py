@@ -98,8 +98,9 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
     words = {"id": 10, "src": ["Das", "Haus"], "tgt": ["the", "house"]}
     links = {"src_links": [0, 1], "tgt_links": [0, 1]}
     assert loaded[0] == {**words, **links, **dict.fromkeys(full_schema().names[5:])}
-    assert export_pharaoh(data, tmp_path / "links") == 4
-    assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
+    assert export_pharaoh(data, tmp_path / "links") == 14
+    written = (tmp_path / "links").read_text(encoding="ascii")
+    assert written == "\n" * 10 + "0-0 1-1\n\n1-1\n\n"
     build_training(bitext, recipe(one_to_one=False), workplace, tmp_path / "all")
     assert [links for _, links in rows(tmp_path / "all" / "data")] == [set(row) for row in GOLD]
 
