@@ -179,11 +179,11 @@ class SharedStages:
 
         Raises `RaxalignError` where the grid has no dev part.
         """
-        split = self.grid.corpus.split
-        if split != "files" and split.dev < 1:
+        if not has_dev(self.grid, lang):
             raise RaxalignError(
-                f"{self.grid.path}: `selection: dev` needs a dev part, and `split.dev` is"
-                f" {split.dev}; raise it, or leave `selection` out"
+                f"{self.grid.path}: `selection: dev` needs the dev part of the corpus, which"
+                f" {lang} has not; raise `split.dev` of the corpus, or name its `dev` file, or"
+                " leave `selection` out"
             )
         if not links:
             return self.heldout_bitext(lang)

@@ -110,33 +110,41 @@ def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(t
     }
 
 
-@pytest.mark.parametrize(
-    ("corpus", "there"),
-    [
-        ("split: {test: 30, dev: 30}", True),
-        ("split: {test: 30, dev: 0}", False),
-        ("path: {train: a.tsv, dev: d.tsv, test: b.tsv}\n  split: files", True),
-        ("path: {train: a.tsv, test: b.tsv}\n  split: files", False),
-    ],
-)
-def test_a_measure_with_a_bank_of_queries_is_refused_where_the_corpus_has_no_dev_part(
-    tmp_path, corpus, there
-):
+CORPORA = [
+    ("split: {test: 30, dev: 30}", True),
+    ("split: {test: 30, dev: 0}", False),
+    ("path: {train: a.tsv, dev: d.tsv, test: b.tsv}\n  split: files", True),
+    ("path: {train: a.tsv, test: b.tsv}\n  split: files", False),
+]
+"""Lines of `corpus:`, and whether there is a dev part."""
+
+
+def grid_of_corpus(tmp_path, corpus, **parts):
+    """Write a grid of German with these lines of `corpus:`."""
     for name in "abd":
         (tmp_path / f"{name}.tsv").write_text("en\tde\nhouse\tHaus\n", encoding="utf-8")
-    tasks = ("sentence_retrieval:", "  measure: nnn", "plain: {kind: sentence_retrieval}")
-    path = write_grid(tmp_path, languages="{each: [de]}", tasks=tasks)
+    path = write_grid(tmp_path, languages="{each: [de]}", **parts)
     text = path.read_text(encoding="utf-8").replace("split: {test: 30, dev: 30}", corpus)
     if "path:" in corpus:
         text = text.replace("source: phrasebook\n  size: 400", "source: tsv")
     path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("corpus", "there"), CORPORA)
+def test_a_measure_with_a_bank_of_queries_is_refused_where_the_corpus_has_no_dev_part(
+    tmp_path, corpus, there
+):
+    tasks = ("sentence_retrieval:", "  measure: nnn", "plain: {kind: sentence_retrieval}")
+    path = grid_of_corpus(tmp_path, corpus, tasks=tasks)
     if there:
         assert expand(load(path)).trials
         return
     with pytest.raises(GridError) as told:
         expand(load(path))
     (fault,) = told.value.faults
-    assert text.splitlines()[fault.line - 1].strip() == "measure: nnn"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[fault.line - 1].strip() == "measure: nnn"
     assert fault.problem == "measure: nnn needs the dev part of the corpus, which de has not"
     assert fault.remedy.startswith("raise `split.dev` of the corpus, or name its `dev` file")
 
@@ -507,12 +515,11 @@ def test_dev_pairs_are_those_of_the_run_over_the_trials_own_sentences(tmp_path):
     assert sizes == {100, 200}
 
 
-def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_path):
-    path = write_grid(tmp_path, methods=("finetune: {selection: dev}",))
-    text = path.read_text(encoding="utf-8")
-    assert "dev: 30" in text
-    path.write_text(text.replace("dev: 30", "dev: 0"), encoding="utf-8")
-    with pytest.raises(RaxalignError, match=r"`selection: dev` needs a dev part, and `split\.dev`"):
+@pytest.mark.parametrize("corpus", [corpus for corpus, there in CORPORA if not there])
+def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_path, corpus):
+    path = grid_of_corpus(tmp_path, corpus, methods=("finetune: {selection: dev}",))
+    told = r"needs the dev part of the corpus, which de has not; raise `split\.dev`"
+    with pytest.raises(RaxalignError, match=told):
         expand(load(path))
 
 
