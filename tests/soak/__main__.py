@@ -32,7 +32,7 @@ from tests.e2e.runs import Site, kill_all, session, tracked
 from tests.grids import write_grid
 from tests.soak import verdict
 
-HANG_SECONDS = 300.0
+HANG_SECONDS = 300.0  # without a line on the screen
 GONE_SECONDS = 60.0  # within which what a dead driver started must be dead too
 RAYS_OWN = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 """Ray's agents, which end by themselves about 64 seconds after their raylet (Ray 2.60, also without
@@ -146,11 +146,13 @@ def _disturb(
         if name in ("driver", "machine"):
             process.wait()
             return None
-    try:
-        return process.wait(timeout=HANG_SECONDS)
-    except subprocess.TimeoutExpired:
-        found.other.append(f"hung for {HANG_SECONDS:.0f} s after {dict(found.blows)}")
-        return None
+    log, silent = place.folder / f"stderr-{found.starts}", 0.0
+    while silent < HANG_SECONDS:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=5.0)
+        silent = time.time() - log.stat().st_mtime
+    found.other.append(f"printed nothing for {HANG_SECONDS:.0f} s after {dict(found.blows)}")
+    return None
 
 
 def _driver(process: subprocess.Popen[str], dice: random.Random) -> bool:
