@@ -23,7 +23,7 @@ from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.plan.remotes import readers
+from raxalign.plan.remotes import readers, renew
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
@@ -233,6 +233,7 @@ def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
     return this with a line on each entry that is another one now. Raises as `resolve`.
     """
     lock, changes = Lock.load(opened.grid.path), list[str]()
+    renew(opened.grid, downloads)
     for found in _fetched(opened.grid, downloads):
         for name, revision in found.items():
             before = lock.get(name)

@@ -32,11 +32,25 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
 def pins_of(grid: Grid) -> dict[str, str | None]:
     """Return all remote names of a grid, each with its pin: that of the file, or of the lock."""
     lock = Lock.load(grid.path)
+    return {name: pin or lock.get(name) for name, pin in _named(grid).items()}
+
+
+def _named(grid: Grid) -> dict[str, str | None]:
+    """All remote names, each with the pin that the file has."""
     sources = [s for spec in all_encoders(grid) for s in plugin_of(spec).sources().values()]
     for plugin, lang in readers(grid):
         sources += plugin.sources(lang, grid.pivot).values()
-    remote = (source for source in sources if isinstance(source, RemoteData))
-    return {source.name: source.pin or lock.get(source.name) for source in remote}
+    return {source.name: source.pin for source in sources if isinstance(source, RemoteData)}
+
+
+def renew(grid: Grid, downloads: Path) -> None:
+    """Ask anew for downloads that the file does not pin; a file that has changed on its server is
+    fetched, and the old one is kept for other grids' locks. Raises as `fetched`.
+    """
+    pins = _named(grid)
+    for name, remote in remotes(grid).items():
+        if pins.get(name) is None:
+            remote.renew(downloads)
 
 
 def remotes(grid: Grid) -> Mapping[str, Remote]:

@@ -4,12 +4,15 @@ not asked again, and what a user sees of the faults of a server.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from raxalign.config.lock import Lock
+from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers.hub import HubRows, load_rows
 from raxalign.corpora.readers.repository import Repository, patiently
 from raxalign.encoders.base import EncoderInputs
@@ -19,7 +22,6 @@ from raxalign.plan.load import open_grid, resolve, updated
 from raxalign.plan.remotes import answers, fetched, remotes
 from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
 from tests.hub_server import Fault, HubServer, serving
-from tests.single.loopback_hub import use_hub
 
 GRID = f"""
 name: remote
@@ -44,11 +46,7 @@ def filled() -> Iterator[HubServer]:
 @pytest.fixture
 def hub(filled: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
     """The server as it was filled, asked with an empty cache. `naps` are what clients wait."""
-    use_hub(filled.url, tmp_path / "cache", monkeypatch)
-    for name in ("hf_api", "file_download", "hf_file_system"):
-        monkeypatch.setattr(f"huggingface_hub.{name}.constants.ENDPOINT", filled.url)
-    monkeypatch.setenv("RAXALIGN_OPUS_URL", f"{filled.url}/opus")
-    monkeypatch.setenv("HF_TOKEN", "")
+    filled.ask(tmp_path / "cache", monkeypatch)
     filled.naps = []
     monkeypatch.setattr("time.sleep", filled.naps.append)
     filled.faults.clear()
@@ -220,6 +218,43 @@ def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_
     assert updated(moved, downloads)[1] == ()
 
 
+CORPUS = Opus(Opus.Params(corpus="Europarl"))
+ZIP = "OPUS-Europarl/v8/moses/de-en.txt.zip"
+
+
+@pytest.mark.parametrize(("pairs", "changed"), [(41, 0.0), (40, 1e10), (41, None)])
+def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks_keep_the_old_one(
+    hub, tmp_path, monkeypatch, pairs, changed
+):
+    """Of another size, of the same one but changed since, and of a server that tells no dates."""
+    one, two, downloads = write(tmp_path / "a"), write(tmp_path / "b"), tmp_path / "d"
+    first = resolve(open_grid(one, storage=str(tmp_path / "s")), downloads)
+    two.with_suffix(".lock").write_bytes(one.with_suffix(".lock").read_bytes())
+    old = Lock.load(one).get("opus:Europarl/v8/de-en")
+    zipped = europarl_zip("de", pairs)
+    zipped = zipped.replace(b"README", b"readme") if pairs == 40 else zipped
+    monkeypatch.setitem(hub.opus, ZIP, zipped)
+    monkeypatch.setattr(hub, "changed", changed)
+    assert resolve(open_grid(one, storage=str(tmp_path / "s")), downloads).plan == first.plan
+    moved, changes = updated(first, downloads)
+    new = hashlib.sha256(zipped).hexdigest()
+    assert changes == (f"opus:Europarl/v8/de-en: {old[:12]} -> {new[:12]}",)
+    assert not moved.plan.by_key.keys() & first.plan.by_key.keys()
+    hub.taken()
+    inputs = [CorpusInputs({}, downloads, {"Europarl": pin}) for pin in (old, new)]
+    assert [len(list(CORPUS.read("de", "en", given))) for given in inputs] == [40, pairs]
+    other = open_grid(two, storage=str(tmp_path / "s")).grid
+    assert list(fetched(other, downloads))[1].split()[-1] == old[:12]
+    assert not any(path.startswith("/opus/") for _, path, _ in hub.taken())
+
+
+def test_a_corpus_that_has_not_changed_is_not_fetched_again_when_the_lock_is_updated(hub, tmp_path):
+    opened = resolve(open_grid(write(tmp_path), storage=str(tmp_path / "s")), tmp_path / "d")
+    hub.taken()
+    assert updated(opened, tmp_path / "d")[1] == ()
+    assert [method for method, path, _ in hub.taken() if path.startswith("/opus/")] == ["HEAD"]
+
+
 def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
     hub, tmp_path, monkeypatch
 ):
@@ -230,8 +265,7 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache2"))
     second = resolve(open_grid(two, storage=str(tmp_path / "s2")), tmp_path / "d2")
     assert second.plan.by_key.keys() == first.plan.by_key.keys()
-    path = "OPUS-Europarl/v8/moses/de-en.txt.zip"
-    monkeypatch.setitem(hub.opus, path, europarl_zip("de", 41))
+    monkeypatch.setitem(hub.opus, ZIP, europarl_zip("de", 41))
     with pytest.raises(DataError, match=r"the SHA-256 is .*, not "):
         list(fetched(second.grid, tmp_path / "d2"))
 
@@ -239,7 +273,7 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
 def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, monkeypatch):
     opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s"))
     monkeypatch.setattr(hub.repos["dataset", XNLI], "gated", True)
-    size = len(hub.opus["OPUS-Europarl/v8/moses/de-en.txt.zip"])
+    size = len(hub.opus[ZIP])
     told = list(answers(opened.grid, tmp_path / "d"))
     assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
     assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")
@@ -260,5 +294,5 @@ def test_another_error_than_the_hubs_is_not_tried_again(monkeypatch) -> None:
         raise ValueError("a bug")
 
     with pytest.raises(ValueError, match="a bug"):
-        patiently(broken)
+        patiently(XNLI, broken)
     assert calls == [1]

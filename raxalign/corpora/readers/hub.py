@@ -35,7 +35,7 @@ def dataset_revision(name: str, revision: str) -> str:
     from huggingface_hub import HfApi
 
     try:
-        return str(patiently(lambda: HfApi().dataset_info(name, revision=revision)).sha)
+        return str(patiently(name, lambda: HfApi().dataset_info(name, revision=revision)).sha)
     except Exception as error:
         raise hub_error(name, error) from error
 

@@ -26,6 +26,9 @@ class Remote(ABC):
         number of bytes.
         """
 
+    def renew(self, downloads: Path) -> None:  # noqa: B027 (a commit is looked up, not kept)
+        """Let what is there of it without a pin be what it is now."""
+
     def gated(self) -> bool:
         """Ask whether only those get it who have logged in and accepted its terms."""
         return False

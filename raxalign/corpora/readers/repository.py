@@ -8,12 +8,12 @@ import glob
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from raxalign.corpora.readers.waits import retry_after, wait
 from raxalign.errors import TransientError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -22,7 +22,6 @@ DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _CUT = frozenset({"RemoteProtocolError", "ReadError", "TimeoutException"})
 """Errors of the HTTP library, whose module has another name at times."""
-_LONGEST = 300.0
 _Answer = TypeVar("_Answer")
 
 
@@ -94,9 +93,10 @@ class Repository:
 
         wanted = [glob.escape(path) for path in paths]
         patiently(
+            self.name,
             lambda: snapshot_download(
                 self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
-            )
+            ),
         )
 
     def held(self, paths: Collection[str]) -> dict[str, Path]:
@@ -140,37 +140,38 @@ def is_gated(name: str, kind: str) -> bool:
     """
     from huggingface_hub import HfApi
 
-    found = patiently(lambda: HfApi().repo_info(name, repo_type=kind))
+    found = patiently(name, lambda: HfApi().repo_info(name, repo_type=kind))
     gated = bool(getattr(found, "gated", False))
     if gated:
-        patiently(lambda: HfApi().auth_check(name, repo_type=kind))
+        patiently(name, lambda: HfApi().auth_check(name, repo_type=kind))
     return gated
 
 
-def patiently(call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
-    """Return what a call to the hub returns. A hub that is busy, that fails, or that cuts the
-    connection is asked again, after the time that it names (``Retry-After``) or 1, 2 and 4 s.
+def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
+    """Return what a call to the hub about a repository returns. A hub that is busy, that fails, or
+    that cuts the connection is asked again, after the time that it names (``Retry-After``) or 1, 2
+    and 4 s; each wait is reported on stderr.
     """
     for number in range(1, tries):
         try:
             return call()
         except Exception as error:
-            pause = _pause(error, 2.0 ** (number - 1))
-            if pause is None:
+            problem, pause = _problem(error, 2.0 ** (number - 1))
+            if not problem:
                 raise
-        time.sleep(pause)
+        wait(pause, f"hub:{name}", problem, f"try {number + 1} of {tries}")
     return call()
 
 
-def _pause(error: BaseException, usual: float) -> float | None:
-    """Return the seconds after which another try may have an answer; None where none will."""
+def _problem(error: BaseException, usual: float) -> tuple[str, float]:
+    """Return what another try may mend, and after how many seconds; "" where none will."""
     for cause in causes(error):
-        if status_of(cause) in _BUSY:
+        if (status := status_of(cause)) in _BUSY:
             asked = getattr(cause, "response").headers.get("Retry-After", "")  # noqa: B009
-            return min(float(asked), _LONGEST) if asked.isdigit() else usual
+            return f"the hub answers {status}", retry_after(asked, usual)
         if _CUT & {kind.__name__ for kind in type(cause).__mro__}:
-            return usual
-    return None
+            return f"the connection to the hub was cut ({first_line(cause)})", usual
+    return "", usual
 
 
 def causes(error: BaseException) -> list[BaseException]:

@@ -115,7 +115,7 @@ def hub_revision(
     from huggingface_hub import HfApi
 
     with hub_call(name, purpose, revision):
-        found = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=20)).sha
+        found = patiently(name, lambda: HfApi().model_info(name, revision=revision, timeout=20)).sha
     if found is None:
         raise TransientError(f"{name}: the hub gives no revision; try again later")
     return found
@@ -140,7 +140,7 @@ def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
     from huggingface_hub import hf_hub_download
 
     with hub_call(name, purpose, revision):
-        found = patiently(lambda: hf_hub_download(name, _CONFIG, revision=revision))
+        found = patiently(name, lambda: hf_hub_download(name, _CONFIG, revision=revision))
         return read_config(Path(found))
 
 
