@@ -140,12 +140,18 @@ def test_a_hub_that_is_busy_fails_or_cuts_is_asked_again_after_what_it_names(
         (Fault("/revision/", 403, 99), DataError, "cannot be loaded .*403.*need a login"),
     ],
 )
-def test_a_hub_that_stays_so_is_told_in_one_message(hub, tmp_path, fault, kind, told):
+def test_a_hub_that_stays_so_is_told_in_one_message_and_each_wait_for_it_in_a_line(
+    hub, tmp_path, capsys, fault, kind, told
+):
     hub.faults.append(fault)
     with pytest.raises(kind, match=told) as caught:
         load_rows(XNLI, "de", "test", None, tmp_path)
     assert "\n" not in str(caught.value)
     assert hub.naps == {429: [3.0, 3.0, 3.0], 500: [1.0, 2.0, 4.0], 403: []}[fault.status]
+    assert capsys.readouterr().err.splitlines() == [
+        f"hub:{XNLI}: the hub answers {fault.status}; asked again in {nap:g} s (try {number} of 4)"
+        for number, nap in enumerate(hub.naps, 2)
+    ]
 
 
 def test_what_arrived_of_a_file_that_is_cut_each_time_is_not_read(hub, tmp_path, offline):
@@ -239,7 +245,8 @@ def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks
     moved, changes = updated(first, downloads)
     new = hashlib.sha256(zipped).hexdigest()
     assert changes == (f"opus:Europarl/v8/de-en: {old[:12]} -> {new[:12]}",)
-    assert not moved.plan.by_key.keys() & first.plan.by_key.keys()
+    same = moved.plan.by_key.keys() & first.plan.by_key.keys()
+    assert {moved.plan.by_key[key].method for key in same} == {"none"}  # which reads no pairs
     hub.taken()
     inputs = [CorpusInputs({}, downloads, {"Europarl": pin}) for pin in (old, new)]
     assert [len(list(CORPUS.read("de", "en", given))) for given in inputs] == [40, pairs]
