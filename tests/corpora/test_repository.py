@@ -137,7 +137,7 @@ def test_a_hub_that_is_busy_fails_or_cuts_is_asked_again_after_what_it_names(
     [
         (Fault("/revision/", 429, 99, {"Retry-After": "3"}), TransientError, "fails to answer"),
         (Fault("/revision/", 500, 99), TransientError, "fails to answer"),
-        (Fault("/revision/", 403, 99), DataError, "cannot be loaded .*403.*need a login"),
+        (Fault("/revision/", 403, 99), DataError, r"refuses access \(403\)\. Log in .*HF_TOKEN"),
     ],
 )
 def test_a_hub_that_stays_so_is_told_in_one_message_and_each_wait_for_it_in_a_line(
@@ -152,6 +152,17 @@ def test_a_hub_that_stays_so_is_told_in_one_message_and_each_wait_for_it_in_a_li
         f"hub:{XNLI}: the hub answers {fault.status}; asked again in {nap:g} s (try {number} of 4)"
         for number, nap in enumerate(hub.naps, 2)
     ]
+
+
+def test_what_the_client_itself_asks_for_again_is_not_asked_for_24_times(hub, tmp_path):
+    hub.faults.append(Fault("/tree/", 429, 99, {"Retry-After": "7"}))
+    with pytest.raises(TransientError, match=r"fails to answer \(429\)"):
+        rows(hub, tmp_path)
+    assert len([path for _, path, _ in hub.taken() if "/tree/" in path]) == 6
+    hub.faults[:] = [Fault("de/train", cut=1000, times=99, method="GET")]
+    with pytest.raises(TransientError, match=r"the connection .* was cut \(peer closed .*later"):
+        rows(hub, tmp_path)
+    assert 99 - hub.faults[0].times == 6
 
 
 def test_what_arrived_of_a_file_that_is_cut_each_time_is_not_read(hub, tmp_path, offline):
@@ -169,12 +180,18 @@ def test_what_arrived_of_a_file_that_is_cut_each_time_is_not_read(hub, tmp_path,
     assert len(rows(hub, tmp_path)) == 6
 
 
-@pytest.mark.parametrize("field", ["gated", "private"])
-def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, field):
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("gated", r"is a gated data set.* Accept its terms .* then log in with `hf auth login`"),
+        ("private", r"the hub has no such data set\. .*Is it private\? Then log in"),
+    ],
+)
+def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, field, told):
     remote = HubRows("hub:x", XNLI, "de", "main")
     repo = hub.repos["dataset", XNLI]
     monkeypatch.setattr(repo, field, True)
-    with pytest.raises(DataError, match=r"cannot be loaded \(401 .*need a login \(hf auth"):
+    with pytest.raises(DataError, match=told):
         remote.bring(commit(hub), tmp_path)
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert remote.bring(commit(hub), tmp_path) == remote.size(commit(hub), tmp_path) > 5000
@@ -285,7 +302,7 @@ def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, mo
     assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
     assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")
     assert f"opus:Europarl/v8/de-en: {size / 1000:.1f} kB, not pinned yet" in told[1]
-    assert "need a login" in told[2]
+    assert "is a gated data set" in told[2]
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert "gated, and you have access" in list(answers(opened.grid, tmp_path / "d"))[3]
     fetched_files = [path for _, path, _ in hub.taken() if ".parquet" in path or "/lfs/" in path]

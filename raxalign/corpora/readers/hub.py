@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
+    ACCEPT,
     COMMIT,
+    LOG_IN,
     Repository,
     causes,
     first_line,
+    is_cut,
     is_gated,
     is_lost,
     patiently,
@@ -229,18 +232,42 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
     chain = causes(error)
     status = next(filter(None, map(status_of, chain)), 0)
+    own = "read files of your own (`source: moses` or `tsv`)"
     if status in (408, 429) or status >= 500:
-        return TransientError(
-            f"hub:{name}: the Hugging Face Hub fails to answer ({first_line(error)}). Try again"
-            " later, or read files of your own (`source: moses` or `tsv`)"
-        )
+        told = f"the Hugging Face Hub fails to answer ({status}). Try again later"
+        return TransientError(f"hub:{name}: {told}, or {own}")
+    if not status and (cut := next(filter(is_cut, chain), None)):
+        told = f"the connection to the Hugging Face Hub was cut ({first_line(cut)})"
+        return TransientError(f"hub:{name}: {told}. Try again later, or {own}")
     if not status and any(map(is_lost, chain)):
-        return TransientError(
-            f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)}). Go"
-            " online, or read files of your own (`source: moses` or `tsv`)"
-        )
-    remedy = (
-        "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth"
-        " login)"
+        told = f"the Hugging Face Hub cannot be reached ({first_line(error)})"
+        return TransientError(f"hub:{name}: {told}. Go online, or {own}")
+    problem, remedy = next(filter(None, map(_refusal, chain)), ("", ""))
+    if not problem:
+        problem = f"cannot be loaded ({first_line(error)})"
+        remedy = "Check `dataset`, `config`, `split` and `revision`"
+    return DataError(f"hub:{name}", problem, remedy=remedy)
+
+
+def _refusal(error: BaseException) -> tuple[str, str] | None:
+    """What the hub does not have or does not give, and what to do; None for another error."""
+    from huggingface_hub import errors
+
+    known = (
+        (errors.GatedRepoError, "is a gated data set, to which the hub refuses access", ACCEPT),
+        (
+            errors.RepositoryNotFoundError,
+            "the hub has no such data set",
+            f"Check `dataset`. Is it private? Then {LOG_IN}",
+        ),
+        (
+            errors.RevisionNotFoundError,
+            "the hub has no such revision of it",
+            "Name a branch, tag or commit of it as `revision`, or leave that out",
+        ),
     )
-    return DataError(f"hub:{name}", f"cannot be loaded ({first_line(error)})", remedy=remedy)
+    if (status := status_of(error)) in (401, 403):
+        refused = f"the hub refuses access ({status})"
+        known += ((errors.HfHubHTTPError, refused, LOG_IN[0].upper() + LOG_IN[1:]),)
+    found = ((told, remedy) for kind, told, remedy in known if isinstance(error, kind))
+    return next(found, None)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from raxalign.corpora.readers.waits import retry_after, wait
 from raxalign.errors import TransientError
@@ -22,6 +22,8 @@ DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _CUT = frozenset({"RemoteProtocolError", "ReadError", "TimeoutException"})
 """Errors of the HTTP library, whose module has another name at times."""
+LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
+ACCEPT = f"Accept its terms on its page of the hub, then {LOG_IN}"
 _Answer = TypeVar("_Answer")
 
 
@@ -150,7 +152,8 @@ def is_gated(name: str, kind: str) -> bool:
 def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
     """Return what a call to the hub about a repository returns. A hub that is busy, that fails, or
     that cuts the connection is asked again, after the time that it names (``Retry-After``) or 1, 2
-    and 4 s; each wait is reported on stderr.
+    and 4 s; each wait is reported on stderr. What the hub's client has itself asked for five times
+    more, with a warning for each, is not asked for again.
     """
     for number in range(1, tries):
         try:
@@ -166,12 +169,32 @@ def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Ans
 def _problem(error: BaseException, usual: float) -> tuple[str, float]:
     """Return what another try may mend, and after how many seconds; "" where none will."""
     for cause in causes(error):
+        response: Any = getattr(cause, "response", None)
         if (status := status_of(cause)) in _BUSY:
-            asked = getattr(cause, "response").headers.get("Retry-After", "")  # noqa: B009
-            return f"the hub answers {status}", retry_after(asked, usual)
-        if _CUT & {kind.__name__ for kind in type(cause).__mro__}:
-            return f"the connection to the hub was cut ({first_line(cause)})", usual
+            told, request = f"the hub answers {status}", response.request
+            usual = retry_after(response.headers.get("Retry-After", ""), usual)
+        elif is_cut(cause):
+            told = f"the connection to the hub was cut ({first_line(cause)})"
+            request = getattr(cause, "request")  # noqa: B009
+        else:
+            continue
+        return "" if _was_asked_again(request, status) else told, usual
     return "", usual
+
+
+def _was_asked_again(request: Any, status: int) -> bool:
+    """Whether the hub's client asks again by itself: for lists of files, for what a file is, and
+    for its content where that is cut off or the hub is busy.
+    """
+    path = str(request.url.path)
+    if "/api/" in path:
+        return "/tree/" in path
+    return request.method == "HEAD" or status < 500
+
+
+def is_cut(error: BaseException) -> bool:
+    """Return whether an error is that the connection to the hub was cut, or that it was silent."""
+    return bool(_CUT & {kind.__name__ for kind in type(error).__mro__})
 
 
 def causes(error: BaseException) -> list[BaseException]:
