@@ -10,9 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from datasets import ClassLabel, Dataset, Features, Sequence, Value
+from typing import TYPE_CHECKING, Any
 
 from raxalign.config.grid import Grid
 from raxalign.corpora.phrases import rows
@@ -24,6 +22,9 @@ from tests.families.catalogue import FAMILIES, build
 from tests.families.family import DECODER
 from tests.hub_material import LABELS, bert_files, europarl_zip
 from tests.hub_server import HubServer
+
+if TYPE_CHECKING:
+    from datasets import Features
 
 PAIRS = 160
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
@@ -55,7 +56,7 @@ GATED = {
     *(name for name in ENCODERS if name.startswith(("meta-llama/", "google/"))),
     "openlanguagedata/flores_plus",
 }
-_Rows = tuple[list[dict[str, Any]], Features | None]
+_Rows = tuple[list[dict[str, Any]], "Features | None"]
 
 
 def fill_for(server: HubServer, grids: Iterable[Grid]) -> None:
@@ -73,6 +74,8 @@ def fill_for(server: HubServer, grids: Iterable[Grid]) -> None:
     for (name, branch), found in configs.items():
         repo = server.repo(name, "dataset")
         repo.gated = name in GATED
+        if "main" not in repo.branches:  # where there is what was converted
+            repo.push({"README.md": b"---\nlicense: other\n---\n"})
         repo.push(_data_set(name, list(found), converted=branch == CONVERTED), branch)
 
 
@@ -84,7 +87,8 @@ def _put_encoder(server: HubServer, name: str) -> None:
         return
     with tempfile.TemporaryDirectory() as made:
         folder = build(ENCODERS[name], Path(made) / "encoder")
-        server.repo(name).push({path.name: path.read_bytes() for path in folder.iterdir()})
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        server.repo(name).push({**files, "README.md": name.encode()})  # a commit of its own
     server.repo(name).gated = name in GATED
 
 
@@ -96,10 +100,12 @@ def _zip(corpus: str, file: str) -> bytes:
 
 def _data_set(name: str, configs: Iterable[str | None], *, converted: bool) -> Mapping[str, bytes]:
     """The files of a data set: described in a README, or as the hub converts them."""
+    from datasets import Dataset
+
     found, described = dict[str, bytes](), list[str]()
     for config in configs:
         label = config or "default"
-        described.append(f"- config_name: {label}\n  data_files:\n")
+        described.append(f'- config_name: "{label}"\n  data_files:\n')
         for split, (table, features) in _splits(name, label):
             out = io.BytesIO()
             Dataset.from_list(table, features).to_parquet(out)
@@ -123,6 +129,8 @@ def _spoken(config: str) -> str:
 
 
 def _xnli(config: str, part: str) -> _Rows:
+    from datasets import ClassLabel, Features, Value
+
     features = Features(
         {
             "premise": Value("string"),
@@ -141,6 +149,8 @@ def _tagged(kind: str, column: str) -> Callable[[str, str], _Rows]:
     """Words with the names of their tags, as numbers."""
 
     def made(config: str, part: str) -> _Rows:
+        from datasets import ClassLabel, Features, Sequence, Value
+
         found = list(rows.tagged(kind, 12, _spoken(config), part))
         names = sorted({tag for _, tags in found for tag in tags})
         tags = Sequence(ClassLabel(names=names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,12 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
             yield catalog("corpora")[spec.kind](spec.params), lang
     for task in grid.tasks:
         plugin = catalog("tasks")[task.kind](task.params)
-        for lang in (*grid.languages, *task.unseen, grid.pivot):
+        chosen = [lang for lang in grid.languages if lang in (task.languages or grid.languages)]
+        trained: Sequence[str] = ()
+        if task.unseen and plugin.training() is not None:
+            # where it is evaluated in these alone, it may be trained on those that are aligned
+            trained = plugin.training_languages(grid.languages, grid.pivot)
+        for lang in dict.fromkeys((*chosen, *task.unseen, grid.pivot, *trained)):
             yield plugin, lang
 
 

@@ -219,6 +219,27 @@ def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_pa
     assert rows(hub, tmp_path / "d")
 
 
+@pytest.mark.parametrize(
+    ("options", "read"),
+    [
+        ("", "bg de en"),
+        (", languages: [de]", "de en"),
+        (", languages: [de, fr]", "de en fr"),
+        (", languages: [fr]", "en fr"),
+        (", languages: [fr], setting: translate-train", "bg de en fr"),
+    ],
+)
+def test_of_a_task_with_languages_of_its_own_these_alone_are_fetched(tmp_path, options, read):
+    path = write(tmp_path)
+    text = GRID.replace("{each: [de]}", "{each: [bg, de]}").replace(
+        "epochs: 1", f"epochs: 1{options}"
+    )
+    path.write_text(text, encoding="utf-8")
+    found = remotes(open_grid(path, storage=str(tmp_path / "s")).grid)
+    names = {f"hub:{OLD_BERT}", *(f"opus:Europarl/v8/{pair}" for pair in ("bg-en", "de-en"))}
+    assert found.keys() == names | {f"hub:{XNLI}/{lang}@main" for lang in read.split()}
+
+
 def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_path, monkeypatch):
     path, downloads = write(tmp_path / "a"), tmp_path / "d"
     first = resolve(open_grid(path, storage=str(tmp_path / "s")), downloads)
