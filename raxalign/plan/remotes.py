@@ -25,7 +25,7 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
             yield catalog("corpora")[spec.kind](spec.params), lang
     for task in grid.tasks:
         plugin = catalog("tasks")[task.kind](task.params)
-        chosen = [lang for lang in grid.languages if lang in (task.languages or grid.languages)]
+        chosen = grid.languages if task.languages is None else task.languages
         trained: Sequence[str] = ()
         if task.unseen and plugin.training() is not None:
             # where it is evaluated in these alone, it may be trained on those that are aligned

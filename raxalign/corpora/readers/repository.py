@@ -20,7 +20,8 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
 """The files by which the datasets library knows the configurations of a repository."""
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
-_CUT = frozenset({"RemoteProtocolError", "ReadError", "TimeoutException"})
+_CUT = frozenset({"RemoteProtocolError", "ReadError"})
+_SILENT = frozenset({"TimeoutException"})
 """Errors of the HTTP library, whose module has another name at times."""
 LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 ACCEPT = f"Accept its terms on its page of the hub, then {LOG_IN}"
@@ -173,8 +174,8 @@ def _problem(error: BaseException, usual: float) -> tuple[str, float]:
         if (status := status_of(cause)) in _BUSY:
             told, request = f"the hub answers {status}", response.request
             usual = retry_after(response.headers.get("Retry-After", ""), usual)
-        elif is_cut(cause):
-            told = f"the connection to the hub was cut ({first_line(cause)})"
+        elif _is_one_of(_CUT | _SILENT, cause):
+            told = f"the connection to the hub was cut or timed out ({first_line(cause)})"
             request = getattr(cause, "request")  # noqa: B009
         else:
             continue
@@ -193,8 +194,12 @@ def _was_asked_again(request: Any, status: int) -> bool:
 
 
 def is_cut(error: BaseException) -> bool:
-    """Return whether an error is that the connection to the hub was cut, or that it was silent."""
-    return bool(_CUT & {kind.__name__ for kind in type(error).__mro__})
+    """Return whether an error is that a connection to the hub was cut."""
+    return _is_one_of(_CUT, error)
+
+
+def _is_one_of(names: Collection[str], error: BaseException) -> bool:
+    return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -212,7 +217,7 @@ def is_lost(error: BaseException) -> bool:
     from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 
     lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    return isinstance(error, lost) or "TransportError" in [k.__name__ for k in type(error).__mro__]
+    return isinstance(error, lost) or _is_one_of(("TransportError",), error)
 
 
 def status_of(error: BaseException) -> int:
