@@ -25,11 +25,15 @@ def in_turn(cases: Iterable[T], turn: int) -> list[T]:
 
 
 def one_of_each(plan: Plan, *, whole: bool = False) -> Plan:
-    """Return a trial of each method on each encoder, with all of its tasks where these are wanted
-    whole, else with so many in turn that each task is evaluated.
+    """Return a trial of each method on each encoder, and one of each task that none of these has,
+    with all of their tasks where these are wanted whole, else with so many in turn that each task
+    is evaluated.
     """
-    first = {(trial.method, trial.encoder): trial for trial in reversed(plan.trials)}
-    trials = [trial for trial in first.values() if trial.evaluations]
+    evaluated = [trial for trial in reversed(plan.trials) if trial.evaluations]
+    first = {(trial.method, trial.encoder): trial for trial in evaluated}
+    there = {task for trial in first.values() for task in trial.evaluations}
+    others = {t: trial for trial in evaluated for t in trial.evaluations if t not in there}
+    trials = [*first.values(), *{trial.key: trial for trial in others.values()}.values()]
     if whole:
         return plan.only(trials)
     tasks = list(dict.fromkeys(task for trial in trials for task in trial.evaluations))

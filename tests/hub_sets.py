@@ -63,7 +63,7 @@ def fill_for(server: HubServer, grids: Iterable[Grid]) -> None:
     """Put what some grids read on a server, but for corpora and encoders that are there."""
     server.moved |= MOVED
     configs: dict[tuple[str, str], dict[str | None, None]] = {}
-    for remote in (remote for grid in grids for remote in remotes(grid).values()):
+    for remote in (remote for grid in grids for remote in remotes(grid)):
         if isinstance(remote, HubEncoder):
             _put_encoder(server, MOVED.get(remote.encoder, remote.encoder))
         elif isinstance(remote, HubRows):
@@ -151,8 +151,9 @@ def _tagged(kind: str, column: str) -> Callable[[str, str], _Rows]:
     def made(config: str, part: str) -> _Rows:
         from datasets import ClassLabel, Features, Sequence, Value
 
-        found = list(rows.tagged(kind, 12, _spoken(config), part))
-        names = sorted({tag for _, tags in found for tag in tags})
+        splits = {p: list(rows.tagged(kind, 12, _spoken(config), p)) for p in PARTS.values()}
+        found = splits[part]
+        names = sorted({tag for split in splits.values() for _, tags in split for tag in tags})
         tags = Sequence(ClassLabel(names=names))
         features = Features({"tokens": Sequence(Value("string")), column: tags})
         return [{"tokens": list(words), column: list(tags)} for words, tags in found], features

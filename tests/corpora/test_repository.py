@@ -209,7 +209,8 @@ def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_pa
     lines = list(fetched(opened.grid, tmp_path / "d"))
     names = [f"hub:{OLD_BERT}", "opus:Europarl/v8/de-en"]
     names += [f"hub:{XNLI}/{lang}@main" for lang in ("de", "en")]
-    assert list(remotes(opened.grid)) == [line.split()[2] for line in lines[:-1]] == names
+    found = [str(remote) for remote in remotes(opened.grid)]
+    assert found == [line.split()[2] for line in lines[:-1]] == names
     assert lines[-1].endswith("in all")
     hub.taken()
     assert list(fetched(opened.grid, tmp_path / "d")) == lines
@@ -217,6 +218,18 @@ def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_pa
     assert list(fetched(opened.grid, tmp_path / "d")) == lines
     assert hub.taken() == []
     assert rows(hub, tmp_path / "d")
+
+
+def test_each_configuration_of_a_corpus_of_the_hub_is_fetched_though_one_pin_is_for_all(tmp_path):
+    path = write(tmp_path)
+    corpus = "{source: hub, dataset: a/b, config: '{pivot}-{lang}', split: {test: 8, dev: 8}}"
+    told = "{source: opus, corpus: Europarl, split: {test: 8, dev: 8}}"
+    text = GRID.replace("{each: [de]}", "{each: [de, fr]}").replace(told, corpus)
+    path.write_text(text, encoding="utf-8")
+    found = remotes(open_grid(path, storage=str(tmp_path / "s")).grid)
+    assert {(str(remote), remote.name) for remote in found if "a/b" in remote.name} == {
+        (f"hub:a/b/en-{lang}@main", "hub:a/b@main") for lang in ("de", "fr")
+    }
 
 
 @pytest.mark.parametrize(
@@ -235,9 +248,9 @@ def test_of_a_task_with_languages_of_its_own_these_alone_are_fetched(tmp_path, o
         "epochs: 1", f"epochs: 1{options}"
     )
     path.write_text(text, encoding="utf-8")
-    found = remotes(open_grid(path, storage=str(tmp_path / "s")).grid)
+    found = {remote.name for remote in remotes(open_grid(path, storage=str(tmp_path / "s")).grid)}
     names = {f"hub:{OLD_BERT}", *(f"opus:Europarl/v8/{pair}" for pair in ("bg-en", "de-en"))}
-    assert found.keys() == names | {f"hub:{XNLI}/{lang}@main" for lang in read.split()}
+    assert found == names | {f"hub:{XNLI}/{lang}@main" for lang in read.split()}
 
 
 def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_path, monkeypatch):

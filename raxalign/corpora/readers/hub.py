@@ -146,6 +146,11 @@ class HubRows(Remote):
     config: str | None
     revision: str
 
+    def __str__(self) -> str:
+        """Return its name with the configuration, which the name of a corpus lacks."""
+        named = self.config is None or f"/{self.config}@" in self.name
+        return self.name if named else f"hub:{self.dataset}/{self.config}@{self.revision}"
+
     def size(self, pin: str | None, downloads: Path) -> int:
         """Return the bytes of its files."""
         commit = pin or self.revision
@@ -253,7 +258,7 @@ def _refusal(error: BaseException) -> tuple[str, str] | None:
     """What the hub does not have or does not give, and what to do; None for another error."""
     from huggingface_hub import errors
 
-    known = (
+    known: tuple[tuple[type[Exception], str, str], ...] = (
         (errors.GatedRepoError, "is a gated data set, to which the hub refuses access", ACCEPT),
         (
             errors.RepositoryNotFoundError,

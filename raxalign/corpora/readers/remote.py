@@ -16,6 +16,10 @@ class Remote(ABC):
 
     name: str
 
+    def __str__(self) -> str:
+        """Return what messages call it."""
+        return self.name
+
     @abstractmethod
     def size(self, pin: str | None, downloads: Path) -> int:
         """Ask for its number of bytes; no more is fetched than what describes it."""
