@@ -25,9 +25,8 @@ def in_turn(cases: Iterable[T], turn: int) -> list[T]:
 
 
 def one_of_each(plan: Plan, *, whole: bool = False) -> Plan:
-    """Return a trial of each method on each encoder, and one of each task that none of these has,
-    with all of their tasks where these are wanted whole, else with so many in turn that each task
-    is evaluated.
+    """Return a trial of each method on each encoder, and one of each task that none of these has:
+    with all of their tasks if `whole`, else with so many in turn that each task is evaluated.
     """
     evaluated = [trial for trial in reversed(plan.trials) if trial.evaluations]
     first = {(trial.method, trial.encoder): trial for trial in evaluated}
