@@ -54,6 +54,7 @@ def test_a_grid_of_a_paper_is_planned_and_fetched_from_the_hub_and_then_runs_wit
     told = site.look("fetch")
     assert {line.split()[2] for line in told.splitlines()[:-1]} == names
     hub.taken()
+    assert f"{name}: " in site.look("plan")
     plan = site.plan
     assert plan.unresolved == ()
     part = run_part(site, plan)
