@@ -98,13 +98,15 @@ def _config(config: str) -> str:
     return f"- config_name: {config}\n  data_files:\n{files}"
 
 
-def europarl_zip(lang: str, pairs: int) -> bytes:
-    """Both sides and a licence, as OPUS packs them."""
+def europarl_zip(lang: str, pairs: int, corpus: str = "Europarl") -> bytes:
+    """Both sides and a licence, as OPUS packs them. A language that the phrasebook lacks is written
+    in Spanish.
+    """
     pair, out = "-".join(sorted((lang, "en"))), io.BytesIO()
-    found = list(rows.sentences((lang, "en"), pairs))
+    found = list(rows.sentences((lang if lang in LANGS else "es", "en"), pairs))
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("README", "Europarl v8\n")
+        archive.writestr("README", f"{corpus}\n")
         for side, code in enumerate((lang, "en")):
             text = "".join(f"{rows.detokenized(row[side].words)}\n" for row in found)
-            archive.writestr(zipfile.ZipInfo(f"Europarl.{pair}.{code}"), text)
+            archive.writestr(zipfile.ZipInfo(f"{corpus}.{pair}.{code}"), text)
     return out.getvalue()

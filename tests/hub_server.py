@@ -6,13 +6,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from tests.single.loopback_hub import use_hub
 
 LARGE = 100_000  # bytes from which a file is an object of git-lfs, which lies elsewhere
 _COMPANY = {"": "model", "datasets": "dataset"}
@@ -61,8 +68,9 @@ class Fault:
 
 class HubServer(ThreadingHTTPServer):
     """`repos`: (model or dataset, name) -> repository. `moved`: old name -> name now. `opus`: path
-    -> zip file. `requests`: (method, path, status) of each one that was answered. `naps`: seconds
-    that clients waited, where a test notes them.
+    -> zip file, and `changed` when they were (None: the server does not say it). `requests`:
+    (method, path, status) of each one that was answered. `naps`: seconds that clients waited,
+    where a test notes them.
     """
 
     daemon_threads = True
@@ -73,6 +81,7 @@ class HubServer(ThreadingHTTPServer):
         self.repos: dict[tuple[str, str], Repo] = {}
         self.moved: dict[str, str] = {}
         self.opus: dict[str, bytes] = {}
+        self.changed: float | None = time.time()
         self.faults: list[Fault] = []
         self.requests: list[tuple[str, str, int]] = []
         self.naps: list[float] = []
@@ -86,6 +95,14 @@ class HubServer(ThreadingHTTPServer):
     def environment(self) -> dict[str, str]:
         """What sends the clients of a process here."""
         return {"HF_ENDPOINT": self.url, "RAXALIGN_OPUS_URL": f"{self.url}/opus"}
+
+    def ask(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have the clients of this process ask here, without a token, with a cache of their own."""
+        use_hub(self.url, cache, monkeypatch)
+        for name in ("hf_api", "file_download", "hf_file_system"):
+            monkeypatch.setattr(f"huggingface_hub.{name}.constants.ENDPOINT", self.url)
+        monkeypatch.setenv("RAXALIGN_OPUS_URL", f"{self.url}/opus")
+        monkeypatch.setenv("HF_TOKEN", "")
 
     def repo(self, name: str, kind: str = "model") -> Repo:
         """Return the repository of a name, made where there is none."""
@@ -138,7 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and fault.status:
             return self._json({"error": "of a test"}, fault.status, fault.headers)
         self.cut = fault.cut if fault else None
-        parts, query = unquote(split.path).strip("/").split("/"), parse_qs(split.query)
+        parts = [unquote(part) for part in split.path.strip("/").split("/")]
+        query = parse_qs(split.query)
         query |= parse_qs(body.decode()) if self.command == "POST" else {}
         try:
             self._route(parts, query)
@@ -152,7 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
         if parts == ["api", "agent-harnesses"]:  # what the client asks for its own statistics
             self._json({"standardEnvVars": [], "harnesses": {}})
         elif parts[0] == "opus":
-            self._file(self.server.opus.get("/".join(parts[1:])))
+            changed = self.server.changed
+            dated = {} if changed is None else {"Last-Modified": formatdate(changed, usegmt=True)}
+            self._file(self.server.opus.get("/".join(parts[1:])), dated)
         elif parts[0] == "lfs":
             self._file(next((c for c in self._contents() if _sha256(c) == parts[1]), None))
         elif parts[0] == "api" and parts[1] in ("models", "datasets"):

@@ -5,7 +5,6 @@ phrasebook, without Ray.
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from raxalign.report.published.matching import differing, given
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
-from tests.every import EVERY
+from tests.every import EVERY, one_of_each
 
 GRIDS = Path(__file__).parents[1] / "grids"
 # evaluations that a grid names although its method changes nothing that the task reads
@@ -334,36 +333,13 @@ def test_every_method_is_in_a_shipped_grid() -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_small_copy_runs_every_method_and_task(name: str, tmp_path: Path) -> None:
     grid = load(small_copy(GRIDS / f"{name}.yaml", tmp_path))
-    plan, root = some_of(expand(grid)), str(tmp_path / "storage")
+    plan, root = one_of_each(expand(grid), whole=EVERY), str(tmp_path / "storage")
     workshop = Workshop(plan, Storage(root), Runtime())
     for trial in workshop.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(plan, workshop.ledger)
     assert {row["method"] for row in found} == {spec.name for spec in grid.methods}
     assert {row["task"] for row in found} == {spec.name for spec in grid.tasks}
-
-
-def some_of(plan: Plan) -> Plan:
-    """A trial of each method on each encoder, with all tasks under RAXALIGN_TEST_ALL, else with so
-    many in turn that each task is evaluated.
-    """
-    first = {(trial.method, trial.encoder): trial for trial in reversed(plan.trials)}
-    trials = [trial for trial in first.values() if trial.evaluations]
-    if EVERY:
-        return plan.only(trials)
-    tasks = list(dict.fromkeys(task for trial in trials for task in trial.evaluations))
-    chosen: dict[str, dict[str, str]] = {trial.key: {} for trial in trials}
-    for number in range(max(len(trials), len(tasks))):
-        task = tasks[number % len(tasks)]
-        able = [trial for trial in trials if task in trial.evaluations]
-        trial = min(able, key=lambda trial: len(chosen[trial.key]))
-        chosen[trial.key][task] = trial.evaluations[task]
-    for trial in trials:
-        if not chosen[trial.key]:
-            chosen[trial.key] = dict(list(trial.evaluations.items())[:1])
-    return replace(
-        plan, trials=tuple(replace(trial, evaluations=chosen[trial.key]) for trial in trials)
-    )
 
 
 def small_copy(path: Path, folder: Path) -> Path:

@@ -62,10 +62,11 @@ def grid(
         keep: Trained weights that stay once their evaluations are done: all, of each cell the run
             that is best on dev, or none (default: run.keep).
         dry_run: Show the plan and stop.
-        update_lock: Look up anew what branches of the hub are at, and pin that.
+        update_lock: Look up anew what branches of the hub are at and whether downloaded corpora
+            have changed, and pin that.
     """
     from raxalign.api import run
-    from raxalign.plan.load import choose, open_grid, reopened, updated
+    from raxalign.plan.load import choose, open_grid, reopened
 
     if confirm is not None and (only or shard or limit):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
@@ -77,9 +78,7 @@ def grid(
         _print_plan(shown, choose(shown.plan, only=only, shard=shard, limit=limit)[0])
         return
     if update_lock:
-        opened, changes = updated(opened, opened.storage.local / "downloads")
-        for change in changes or ("nothing has moved",):
-            tell(f"lock: {change}")
+        opened = _updated(opened)
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
     _tell_answer(reopened(opened) if opened.plan.studies else opened)  # with what was suggested
     _tell_end(finished, file)
@@ -88,6 +87,16 @@ def grid(
         finished = run(again, tell=tell)
         _tell_answer(again)
         _tell_end(finished, file, f" --confirm {confirm}")
+
+
+def _updated(opened: Opened) -> Opened:
+    """Pin anew what has moved, and report it."""
+    from raxalign.plan.load import updated
+
+    found, changes = updated(opened, opened.storage.local / "downloads")
+    for change in changes or ("nothing has moved",):
+        tell(f"lock: {change}")
+    return found
 
 
 def _tell_answer(opened: Opened) -> None:
@@ -190,16 +199,21 @@ def _tell_doubts(plan_: Plan) -> None:
         tell(f"warning: {doubt}")
 
 
-def fetch(file: GridFile, storage: Storage = None) -> None:
+def fetch(file: GridFile, storage: Storage = None, update_lock: bool = False) -> None:
     """Fetch all that a grid reads from outside (encoders, data sets, corpora), pin it in the lock,
     and show how large it is. The grid then runs without a network (HF_HUB_OFFLINE=1).
 
     Corpora and rows of data sets lie in the storage, files of the hub in the hub's cache (HF_HOME).
+
+    Options:
+        update_lock: As in `raxalign grid`.
     """
     from raxalign.plan.load import open_grid, resolve
     from raxalign.plan.remotes import fetched
 
     opened = open_grid(file, storage=storage)
+    if update_lock:
+        opened = _updated(opened)
     downloads = opened.storage.local / "downloads"
     for line in fetched(resolve(opened, downloads).grid, downloads):
         print_out(line)

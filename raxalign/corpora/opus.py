@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
-from raxalign.corpora.readers.download import download
+from raxalign.corpora.readers.download import download, place_of
 from raxalign.corpora.readers.http_file import HttpFile
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.corpora.readers.remote import Remote
@@ -182,7 +182,7 @@ class Opus(Corpus):
         """The place of a zip file (downloaded, unless `base_url` is a folder) and its SHA-256."""
         remote, place = self._source(name, pair)
         if remote.startswith(_HTTP):
-            local = downloads / place
+            local = place_of(downloads / place, sha256)
             return local, download(remote, local, sha256=sha256)
         path = Path(remote)
         if not path.is_file():

@@ -23,7 +23,7 @@ from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.plan.remotes import readers
+from raxalign.plan.remotes import readers, renew
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
@@ -233,6 +233,7 @@ def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
     return this with a line on each entry that is another one now. Raises as `resolve`.
     """
     lock, changes = Lock.load(opened.grid.path), list[str]()
+    renew(opened.grid, downloads)
     for found in _fetched(opened.grid, downloads):
         for name, revision in found.items():
             before = lock.get(name)
@@ -250,9 +251,9 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
     """
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
-        for known, fetch in ((kind.depth, kind.fetch_depth), (kind.has_head, kind.fetch_head)):
-            if known(lock.get) is not None:
-                continue
+        facts = ((kind.depth, kind.fetch_depth), (kind.has_head, kind.fetch_head))
+        # both are asked first: what the one fetches shows the other, on this machine alone
+        for fetch in [fetch for known, fetch in facts if known(lock.get) is None]:
             try:
                 found = fetch(lock.get)
             except TransientError:  # no result depends on it; `Plan.remarks` reports it as unknown

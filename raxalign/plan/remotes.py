@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,26 +25,45 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
             yield catalog("corpora")[spec.kind](spec.params), lang
     for task in grid.tasks:
         plugin = catalog("tasks")[task.kind](task.params)
-        for lang in (*grid.languages, *task.unseen, grid.pivot):
+        chosen = grid.languages if task.languages is None else task.languages
+        trained: Sequence[str] = ()
+        if task.unseen and plugin.training() is not None:
+            # where it is evaluated in these alone, it may be trained on those that are aligned
+            trained = plugin.training_languages(grid.languages, grid.pivot)
+        for lang in dict.fromkeys((*chosen, *task.unseen, grid.pivot, *trained)):
             yield plugin, lang
 
 
 def pins_of(grid: Grid) -> dict[str, str | None]:
     """Return all remote names of a grid, each with its pin: that of the file, or of the lock."""
     lock = Lock.load(grid.path)
+    return {name: pin or lock.get(name) for name, pin in _named(grid).items()}
+
+
+def _named(grid: Grid) -> dict[str, str | None]:
+    """All remote names, each with the pin that the file has."""
     sources = [s for spec in all_encoders(grid) for s in plugin_of(spec).sources().values()]
     for plugin, lang in readers(grid):
         sources += plugin.sources(lang, grid.pivot).values()
-    remote = (source for source in sources if isinstance(source, RemoteData))
-    return {source.name: source.pin or lock.get(source.name) for source in remote}
+    return {source.name: source.pin for source in sources if isinstance(source, RemoteData)}
 
 
-def remotes(grid: Grid) -> Mapping[str, Remote]:
-    """Return what a grid reads from outside, by name."""
+def renew(grid: Grid, downloads: Path) -> None:
+    """Ask anew for downloads that the file does not pin; a file that has changed on its server is
+    fetched, and the old one is kept for other grids' locks. Raises as `fetched`.
+    """
+    pins = _named(grid)
+    for remote in remotes(grid):
+        if pins.get(remote.name) is None:
+            remote.renew(downloads)
+
+
+def remotes(grid: Grid) -> tuple[Remote, ...]:
+    """Return what a grid reads from outside, each part once; several may have one pin."""
     found = [remote for spec in all_encoders(grid) for remote in plugin_of(spec).remotes()]
     for plugin, lang in readers(grid):
         found += plugin.remotes(lang, grid.pivot)
-    return {remote.name: remote for remote in found}
+    return tuple(dict.fromkeys(found))
 
 
 def fetched(grid: Grid, downloads: Path) -> Iterator[str]:
@@ -53,11 +72,12 @@ def fetched(grid: Grid, downloads: Path) -> Iterator[str]:
     that cannot be had; what was fetched before it stays.
     """
     pins, found, total = pins_of(grid), remotes(grid), 0
-    for name, remote in found.items():
-        size = remote.bring(pins.get(name), downloads)
+    for remote in found:
+        pin = pins.get(remote.name)
+        size = remote.bring(pin, downloads)
         total += size
-        yield f"{volume(size):>10}  {name}  {str(pins.get(name))[:12]}"
-    for name in sorted(pins.keys() - found.keys()):
+        yield f"{volume(size):>10}  {remote}  {str(pin)[:12]}"
+    for name in sorted(pins.keys() - {remote.name for remote in found}):
         told = "is not fetched: it is on this machine, or its own library fetches it"
         yield f"{'':>10}  {name}  {told}"
     yield f"{volume(total):>10}  in all"
@@ -68,13 +88,13 @@ def answers(grid: Grid, downloads: Path) -> Iterator[str]:
     whether it can be had, how large it is, and whether it is gated.
     """
     pins = pins_of(grid)
-    for name, remote in remotes(grid).items():
+    for remote in remotes(grid):
+        pin = pins.get(remote.name)
         try:
-            size, gated = remote.size(pins.get(name), downloads), remote.gated()
+            size, gated = remote.size(pin, downloads), remote.gated()
         except RaxalignError as error:
-            yield f"broken   {name}: {error}"
+            yield f"broken   {remote}: {error}"
             continue
-        pin = pins.get(name)
         told = f"pinned at {pin[:12]}" if pin else "not pinned yet"
         terms = "; gated, and you have access" if gated else ""
-        yield f"ok       {name}: {volume(size)}, {told}{terms}"
+        yield f"ok       {remote}: {volume(size)}, {told}{terms}"

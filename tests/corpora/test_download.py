@@ -91,9 +91,15 @@ def test_what_does_not_exist_is_told_with_its_url(server, tmp_path):
     assert len(server.requests) == 1
 
 
-def test_failures_are_tried_again_and_lasting_ones_are_transient_errors(server, url, tmp_path):
+def test_failures_are_tried_again_and_lasting_ones_are_transient_errors(
+    server, url, tmp_path, capsys
+):
     server.statuses = [503, 429]
     assert download(url, tmp_path / "passing.zip", pause=0) == SHA256
+    assert capsys.readouterr().err.splitlines() == [
+        f"{url}: the server answers {problem}; asked again in 0 s (try {number} of 5)"
+        for number, problem in ((2, "503 Service Unavailable"), (3, "429 Too Many Requests"))
+    ]
     server.statuses = [503] * 9
     with pytest.raises(TransientError, match=r"503.*3 tries.*run again"):
         download(url, tmp_path / "file.zip", attempts=3, pause=0)

@@ -4,12 +4,15 @@ not asked again, and what a user sees of the faults of a server.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from raxalign.config.lock import Lock
+from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers.hub import HubRows, load_rows
 from raxalign.corpora.readers.repository import Repository, patiently
 from raxalign.encoders.base import EncoderInputs
@@ -19,7 +22,6 @@ from raxalign.plan.load import open_grid, resolve, updated
 from raxalign.plan.remotes import answers, fetched, remotes
 from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
 from tests.hub_server import Fault, HubServer, serving
-from tests.single.loopback_hub import use_hub
 
 GRID = f"""
 name: remote
@@ -44,11 +46,7 @@ def filled() -> Iterator[HubServer]:
 @pytest.fixture
 def hub(filled: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
     """The server as it was filled, asked with an empty cache. `naps` are what clients wait."""
-    use_hub(filled.url, tmp_path / "cache", monkeypatch)
-    for name in ("hf_api", "file_download", "hf_file_system"):
-        monkeypatch.setattr(f"huggingface_hub.{name}.constants.ENDPOINT", filled.url)
-    monkeypatch.setenv("RAXALIGN_OPUS_URL", f"{filled.url}/opus")
-    monkeypatch.setenv("HF_TOKEN", "")
+    filled.ask(tmp_path / "cache", monkeypatch)
     filled.naps = []
     monkeypatch.setattr("time.sleep", filled.naps.append)
     filled.faults.clear()
@@ -139,15 +137,32 @@ def test_a_hub_that_is_busy_fails_or_cuts_is_asked_again_after_what_it_names(
     [
         (Fault("/revision/", 429, 99, {"Retry-After": "3"}), TransientError, "fails to answer"),
         (Fault("/revision/", 500, 99), TransientError, "fails to answer"),
-        (Fault("/revision/", 403, 99), DataError, "cannot be loaded .*403.*need a login"),
+        (Fault("/revision/", 403, 99), DataError, r"refuses access \(403\)\. Log in .*HF_TOKEN"),
     ],
 )
-def test_a_hub_that_stays_so_is_told_in_one_message(hub, tmp_path, fault, kind, told):
+def test_a_hub_that_stays_so_is_told_in_one_message_and_each_wait_for_it_in_a_line(
+    hub, tmp_path, capsys, fault, kind, told
+):
     hub.faults.append(fault)
     with pytest.raises(kind, match=told) as caught:
         load_rows(XNLI, "de", "test", None, tmp_path)
     assert "\n" not in str(caught.value)
     assert hub.naps == {429: [3.0, 3.0, 3.0], 500: [1.0, 2.0, 4.0], 403: []}[fault.status]
+    assert capsys.readouterr().err.splitlines() == [
+        f"hub:{XNLI}: the hub answers {fault.status}; asked again in {nap:g} s (try {number} of 4)"
+        for number, nap in enumerate(hub.naps, 2)
+    ]
+
+
+def test_what_the_client_itself_asks_for_again_is_not_asked_for_24_times(hub, tmp_path):
+    hub.faults.append(Fault("/tree/", 429, 99, {"Retry-After": "7"}))
+    with pytest.raises(TransientError, match=r"fails to answer \(429\)"):
+        rows(hub, tmp_path)
+    assert len([path for _, path, _ in hub.taken() if "/tree/" in path]) == 6
+    hub.faults[:] = [Fault("de/train", cut=1000, times=99, method="GET")]
+    with pytest.raises(TransientError, match=r"the connection .* was cut \(peer closed .*later"):
+        rows(hub, tmp_path)
+    assert 99 - hub.faults[0].times == 6
 
 
 def test_what_arrived_of_a_file_that_is_cut_each_time_is_not_read(hub, tmp_path, offline):
@@ -165,12 +180,18 @@ def test_what_arrived_of_a_file_that_is_cut_each_time_is_not_read(hub, tmp_path,
     assert len(rows(hub, tmp_path)) == 6
 
 
-@pytest.mark.parametrize("field", ["gated", "private"])
-def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, field):
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("gated", r"is a gated data set.* Accept its terms .* then log in with `hf auth login`"),
+        ("private", r"the hub has no such data set\. .*Is it private\? Then log in"),
+    ],
+)
+def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, field, told):
     remote = HubRows("hub:x", XNLI, "de", "main")
     repo = hub.repos["dataset", XNLI]
     monkeypatch.setattr(repo, field, True)
-    with pytest.raises(DataError, match=r"cannot be loaded \(401 .*need a login \(hf auth"):
+    with pytest.raises(DataError, match=told):
         remote.bring(commit(hub), tmp_path)
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert remote.bring(commit(hub), tmp_path) == remote.size(commit(hub), tmp_path) > 5000
@@ -188,7 +209,8 @@ def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_pa
     lines = list(fetched(opened.grid, tmp_path / "d"))
     names = [f"hub:{OLD_BERT}", "opus:Europarl/v8/de-en"]
     names += [f"hub:{XNLI}/{lang}@main" for lang in ("de", "en")]
-    assert list(remotes(opened.grid)) == [line.split()[2] for line in lines[:-1]] == names
+    found = [str(remote) for remote in remotes(opened.grid)]
+    assert found == [line.split()[2] for line in lines[:-1]] == names
     assert lines[-1].endswith("in all")
     hub.taken()
     assert list(fetched(opened.grid, tmp_path / "d")) == lines
@@ -196,6 +218,39 @@ def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_pa
     assert list(fetched(opened.grid, tmp_path / "d")) == lines
     assert hub.taken() == []
     assert rows(hub, tmp_path / "d")
+
+
+def test_each_configuration_of_a_corpus_of_the_hub_is_fetched_though_one_pin_is_for_all(tmp_path):
+    path = write(tmp_path)
+    corpus = "{source: hub, dataset: a/b, config: '{pivot}-{lang}', split: {test: 8, dev: 8}}"
+    told = "{source: opus, corpus: Europarl, split: {test: 8, dev: 8}}"
+    text = GRID.replace("{each: [de]}", "{each: [de, fr]}").replace(told, corpus)
+    path.write_text(text, encoding="utf-8")
+    found = remotes(open_grid(path, storage=str(tmp_path / "s")).grid)
+    assert {(str(remote), remote.name) for remote in found if "a/b" in remote.name} == {
+        (f"hub:a/b/en-{lang}@main", "hub:a/b@main") for lang in ("de", "fr")
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "read"),
+    [
+        ("", "bg de en"),
+        (", languages: [de]", "de en"),
+        (", languages: [de, fr]", "de en fr"),
+        (", languages: [fr]", "en fr"),
+        (", languages: [fr], setting: translate-train", "bg de en fr"),
+    ],
+)
+def test_of_a_task_with_languages_of_its_own_these_alone_are_fetched(tmp_path, options, read):
+    path = write(tmp_path)
+    text = GRID.replace("{each: [de]}", "{each: [bg, de]}").replace(
+        "epochs: 1", f"epochs: 1{options}"
+    )
+    path.write_text(text, encoding="utf-8")
+    found = {remote.name for remote in remotes(open_grid(path, storage=str(tmp_path / "s")).grid)}
+    names = {f"hub:{OLD_BERT}", *(f"opus:Europarl/v8/{pair}" for pair in ("bg-en", "de-en"))}
+    assert found == names | {f"hub:{XNLI}/{lang}@main" for lang in read.split()}
 
 
 def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_path, monkeypatch):
@@ -220,6 +275,44 @@ def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_
     assert updated(moved, downloads)[1] == ()
 
 
+CORPUS = Opus(Opus.Params(corpus="Europarl"))
+ZIP = "OPUS-Europarl/v8/moses/de-en.txt.zip"
+
+
+@pytest.mark.parametrize(("pairs", "changed"), [(41, 0.0), (40, 1e10), (41, None)])
+def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks_keep_the_old_one(
+    hub, tmp_path, monkeypatch, pairs, changed
+):
+    """Of another size, of the same one but changed since, and of a server that tells no dates."""
+    one, two, downloads = write(tmp_path / "a"), write(tmp_path / "b"), tmp_path / "d"
+    first = resolve(open_grid(one, storage=str(tmp_path / "s")), downloads)
+    two.with_suffix(".lock").write_bytes(one.with_suffix(".lock").read_bytes())
+    old = Lock.load(one).get("opus:Europarl/v8/de-en")
+    zipped = europarl_zip("de", pairs)
+    zipped = zipped.replace(b"README", b"readme") if pairs == 40 else zipped
+    monkeypatch.setitem(hub.opus, ZIP, zipped)
+    monkeypatch.setattr(hub, "changed", changed)
+    assert resolve(open_grid(one, storage=str(tmp_path / "s")), downloads).plan == first.plan
+    moved, changes = updated(first, downloads)
+    new = hashlib.sha256(zipped).hexdigest()
+    assert changes == (f"opus:Europarl/v8/de-en: {old[:12]} -> {new[:12]}",)
+    same = moved.plan.by_key.keys() & first.plan.by_key.keys()
+    assert {moved.plan.by_key[key].method for key in same} == {"none"}  # which reads no pairs
+    hub.taken()
+    inputs = [CorpusInputs({}, downloads, {"Europarl": pin}) for pin in (old, new)]
+    assert [len(list(CORPUS.read("de", "en", given))) for given in inputs] == [40, pairs]
+    other = open_grid(two, storage=str(tmp_path / "s")).grid
+    assert list(fetched(other, downloads))[1].split()[-1] == old[:12]
+    assert not any(path.startswith("/opus/") for _, path, _ in hub.taken())
+
+
+def test_a_corpus_that_has_not_changed_is_not_fetched_again_when_the_lock_is_updated(hub, tmp_path):
+    opened = resolve(open_grid(write(tmp_path), storage=str(tmp_path / "s")), tmp_path / "d")
+    hub.taken()
+    assert updated(opened, tmp_path / "d")[1] == ()
+    assert [method for method, path, _ in hub.taken() if path.startswith("/opus/")] == ["HEAD"]
+
+
 def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
     hub, tmp_path, monkeypatch
 ):
@@ -230,8 +323,7 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache2"))
     second = resolve(open_grid(two, storage=str(tmp_path / "s2")), tmp_path / "d2")
     assert second.plan.by_key.keys() == first.plan.by_key.keys()
-    path = "OPUS-Europarl/v8/moses/de-en.txt.zip"
-    monkeypatch.setitem(hub.opus, path, europarl_zip("de", 41))
+    monkeypatch.setitem(hub.opus, ZIP, europarl_zip("de", 41))
     with pytest.raises(DataError, match=r"the SHA-256 is .*, not "):
         list(fetched(second.grid, tmp_path / "d2"))
 
@@ -239,12 +331,12 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
 def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, monkeypatch):
     opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s"))
     monkeypatch.setattr(hub.repos["dataset", XNLI], "gated", True)
-    size = len(hub.opus["OPUS-Europarl/v8/moses/de-en.txt.zip"])
+    size = len(hub.opus[ZIP])
     told = list(answers(opened.grid, tmp_path / "d"))
     assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
     assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")
     assert f"opus:Europarl/v8/de-en: {size / 1000:.1f} kB, not pinned yet" in told[1]
-    assert "need a login" in told[2]
+    assert "is a gated data set" in told[2]
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert "gated, and you have access" in list(answers(opened.grid, tmp_path / "d"))[3]
     fetched_files = [path for _, path, _ in hub.taken() if ".parquet" in path or "/lfs/" in path]
@@ -260,5 +352,5 @@ def test_another_error_than_the_hubs_is_not_tried_again(monkeypatch) -> None:
         raise ValueError("a bug")
 
     with pytest.raises(ValueError, match="a bug"):
-        patiently(broken)
+        patiently(XNLI, broken)
     assert calls == [1]

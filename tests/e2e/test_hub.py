@@ -1,5 +1,6 @@
 """The large grid, made small: its encoder, XNLI and Europarl come over HTTP from a hub and an OPUS
-on this machine, once; then all of its methods run without a network.
+on this machine, once; then all of its methods run without a network. A grid on two machines gives
+equal values where its lock is the same.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.e2e.runs import Site
-from tests.hub_material import LANGS, OLD_BERT, XNLI, fill
+from raxalign.plan.load import open_grid, resolve, updated
+from tests.e2e.runs import Site, undisturbed
+from tests.hub_material import BERT, LANGS, OLD_BERT, XNLI, bert_files, fill, xnli_files
 from tests.hub_server import HubServer, serving
 
 pytestmark = pytest.mark.slow
@@ -99,3 +101,60 @@ def test_the_paper_grid_is_fetched_once_and_runs_from_an_empty_storage_to_its_re
     page = site.report("report.md")
     assert all(text in page for text in ("distillation", "leace", "xnli", "retrieval"))
     assert hub.taken() == []
+
+
+OF_TWO_MACHINES = f"""
+name: two-machines
+pivot: en
+encoder: {OLD_BERT}
+languages: {{together: [de]}}
+corpus: {{source: opus, corpus: Europarl, split: {{test: 30, dev: 30}}}}
+pairs: {{aligner: fast_align}}
+sentences: 60
+seeds: [0, 1]
+methods: {{none: {{}}, finetune: {{lambda: 1}}}}
+tasks: {{retrieval: {{}}, xnli: {{data: hub, epochs: 1}}}}
+run: {{threads: 1, max_failures: 0}}
+"""
+
+
+def machine(hub: HubServer, folder: Path, monkeypatch: pytest.MonkeyPatch, lock: bytes) -> Site:
+    """The grid on another storage, with a hub's cache of its own and some lock."""
+    folder.mkdir()
+    hub.ask(folder / "cache", monkeypatch)
+    grid = folder / "grid.yaml"
+    grid.write_text(OF_TWO_MACHINES, encoding="utf-8")
+    grid.with_suffix(".lock").write_bytes(lock)
+    return Site(grid, folder / "storage")
+
+
+def results(site: Site) -> tuple[dict[str, object], dict[str, bytes]]:
+    """All values of the grid, and the weights that its methods made."""
+    resolve(open_grid(site.grid, storage=site.root), site.storage / "downloads")
+    undisturbed(site)
+    names = ("method", "seed", "task", "lang", "metric", "split")
+    values = {" ".join(str(row[name]) for name in names): row["value"] for row in site.results()}
+    made = (site.storage / "artifacts" / "aligned").glob("*/*/**/*.safetensors")
+    return values, {str(path.relative_to(site.storage)): path.read_bytes() for path in made}
+
+
+def test_a_second_machine_with_the_lock_gets_equal_values_after_all_branches_moved(
+    hub, tmp_path, monkeypatch
+):
+    one = machine(hub, tmp_path / "one", monkeypatch, b"{}")
+    first = results(one)
+    assert first[0]
+    assert first[1]
+    hub.repo(XNLI, "dataset").push(xnli_files(10))
+    hub.repo(BERT).push({**bert_files(2), "README.md": b"moved"})
+    lock = one.grid.with_suffix(".lock")
+    two = machine(hub, tmp_path / "two", monkeypatch, lock.read_bytes())
+    assert results(two) == first
+    assert two.grid.with_suffix(".lock").read_bytes() == lock.read_bytes()
+    opened = open_grid(two.grid, storage=two.root)
+    _, changes = updated(opened, two.storage / "downloads")
+    names = (f"hub:{OLD_BERT}", f"hub:{XNLI}/de@main", f"hub:{XNLI}/en@main")
+    assert [change.partition(": ")[0] for change in changes] == list(names)
+    third = results(two)
+    assert third[0].keys() == first[0].keys()
+    assert third[0] != first[0]

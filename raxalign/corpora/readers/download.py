@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import glob
-import time
 from collections.abc import Mapping
+from email.utils import mktime_tz, parsedate_tz
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,18 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
+from raxalign.corpora.readers.waits import retry_after, wait
 from raxalign.errors import DataError, StorageError, TransientError
 from raxalign.store.key import file_digest
 from raxalign.store.lock import turn
 
 _BLOCK = 1 << 18
 _TIMEOUT = 60.0
-_LONGEST = 300.0
 _CHECK = "Check the corpus, version and languages"
+_OTHER = (
+    "The file has changed (`raxalign grid --update-lock` takes the new one), or the pin is of"
+    " another file"
+)
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that another try may mend
 
 
@@ -89,7 +93,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
     """Fetch until the file is whole; return whether any of it was resumed."""
     resumed, failures = part.size > 0, 0
     while True:
-        before, wait = part.size, pause * 2**failures
+        before, seconds = part.size, pause * 2**failures
         try:
             if _fetch_rest(url, part):
                 return resumed
@@ -99,7 +103,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
             if error.code not in _AGAIN:
                 raise DataError(url, problem, remedy=_CHECK) from error
             asked = error.headers.get("Retry-After", "")
-            wait = min(float(asked), _LONGEST) if asked.isdigit() else wait
+            seconds = retry_after(asked, seconds)
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error) or type(error).__name__
         grown = part.size > before
@@ -109,7 +113,7 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
                 f"{url}: {problem} ({attempts} tries). What has arrived is kept; run again to go on"
             )
         if not grown:
-            time.sleep(wait)
+            wait(seconds, url, problem, f"try {failures + 1} of {attempts}")
 
 
 def _fetch_rest(url: str, part: _Part) -> bool:
@@ -142,14 +146,54 @@ def _fetch_rest(url: str, part: _Part) -> bool:
     return total is None or part.size == total
 
 
+def renew(url: str, target: Path) -> None:
+    """Fetch a file that is there again, where the server may have another one now: one of another
+    size, or changed since. The old one stays beside it, for what is pinned to it (see `place_of`).
+    Raises as `download`.
+    """
+    if not target.is_file():
+        return
+    size, changed = _described(url)
+    there = target.stat()
+    if size == there.st_size and changed is not None and changed <= there.st_mtime:
+        return
+    fresh = target.with_name(f"new.{target.name}")
+    with turn(target.with_name(f"renewal.{target.name}.lock")):
+        fresh.unlink(missing_ok=True)  # of a process that was killed
+        new = download(url, fresh)
+        with turn(target.with_name(target.name + ".lock")):
+            old = file_digest(target)
+            if new != old:
+                target.replace(_aside(target, old))
+                fresh.replace(target)
+        fresh.unlink(missing_ok=True)
+
+
+def place_of(target: Path, sha256: str | None) -> Path:
+    """Return where the file with a digest is: at `target`, or beside it since that was renewed."""
+    old = _aside(target, sha256)
+    return old if old.is_file() else target
+
+
+def _aside(target: Path, sha256: str | None) -> Path:
+    return target.with_name(f"{target.name}.{sha256}")
+
+
 def remote_size(url: str) -> int:
     """Ask for the bytes of a file; 0 where the server does not say. Raises `DataError` where there
     is no such file, and `TransientError` where the server does not answer.
     """
+    return _described(url)[0]
+
+
+def _described(url: str) -> tuple[int, float | None]:
+    """The bytes of a file (0 where the server does not say), and when it was changed."""
     request = Request(url, method="HEAD", headers={"User-Agent": "raxalign"})  # noqa: S310
     try:
         with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
-            return int(response.headers.get("Content-Length") or 0)
+            date = parsedate_tz(response.headers.get("Last-Modified"))
+            length = int(response.headers.get("Content-Length") or 0)
+            return length, mktime_tz(date) if date else None
     except HTTPError as error:
         problem = f"the server answers {error.code} {error.reason}"
         if error.code in _AGAIN:
@@ -174,5 +218,5 @@ def _checked(path: Path, what: str, sha256: str | None) -> str:
     found = file_digest(path)
     if sha256 not in (None, found):
         problem = f"the SHA-256 is {found}, not {sha256}"
-        raise DataError(what, problem, remedy="The file has changed, or the pin is of another file")
+        raise DataError(what, problem, remedy=_OTHER)
     return found

@@ -23,7 +23,14 @@ class HttpFile(Remote):
 
     def bring(self, pin: str | None, downloads: Path) -> int:
         """Download it, unless it is there; `pin` is its SHA-256."""
-        from raxalign.corpora.readers.download import download
+        from raxalign.corpora.readers.download import download, place_of
 
-        download(self.url, downloads / self.place, sha256=pin)
-        return (downloads / self.place).stat().st_size
+        target = place_of(downloads / self.place, pin)
+        download(self.url, target, sha256=pin)
+        return target.stat().st_size
+
+    def renew(self, downloads: Path) -> None:
+        """Download it again where the server may have another one now; the old one is kept."""
+        from raxalign.corpora.readers.download import renew
+
+        renew(self.url, downloads / self.place)

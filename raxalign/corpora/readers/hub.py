@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
+    ACCEPT,
     COMMIT,
+    LOG_IN,
     Repository,
     causes,
     first_line,
+    is_cut,
     is_gated,
     is_lost,
     patiently,
@@ -35,7 +38,7 @@ def dataset_revision(name: str, revision: str) -> str:
     from huggingface_hub import HfApi
 
     try:
-        return str(patiently(lambda: HfApi().dataset_info(name, revision=revision)).sha)
+        return str(patiently(name, lambda: HfApi().dataset_info(name, revision=revision)).sha)
     except Exception as error:
         raise hub_error(name, error) from error
 
@@ -143,6 +146,11 @@ class HubRows(Remote):
     config: str | None
     revision: str
 
+    def __str__(self) -> str:
+        """Return its name with the configuration, which the name of a corpus lacks."""
+        named = self.config is None or f"/{self.config}@" in self.name
+        return self.name if named else f"hub:{self.dataset}/{self.config}@{self.revision}"
+
     def size(self, pin: str | None, downloads: Path) -> int:
         """Return the bytes of its files."""
         commit = pin or self.revision
@@ -229,18 +237,42 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
     chain = causes(error)
     status = next(filter(None, map(status_of, chain)), 0)
+    own = "read files of your own (`source: moses` or `tsv`)"
     if status in (408, 429) or status >= 500:
-        return TransientError(
-            f"hub:{name}: the Hugging Face Hub fails to answer ({first_line(error)}). Try again"
-            " later, or read files of your own (`source: moses` or `tsv`)"
-        )
+        told = f"the Hugging Face Hub fails to answer ({status}). Try again later"
+        return TransientError(f"hub:{name}: {told}, or {own}")
+    if not status and (cut := next(filter(is_cut, chain), None)):
+        told = f"the connection to the Hugging Face Hub was cut ({first_line(cut)})"
+        return TransientError(f"hub:{name}: {told}. Try again later, or {own}")
     if not status and any(map(is_lost, chain)):
-        return TransientError(
-            f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)}). Go"
-            " online, or read files of your own (`source: moses` or `tsv`)"
-        )
-    remedy = (
-        "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth"
-        " login)"
+        told = f"the Hugging Face Hub cannot be reached ({first_line(error)})"
+        return TransientError(f"hub:{name}: {told}. Go online, or {own}")
+    problem, remedy = next(filter(None, map(_refusal, chain)), ("", ""))
+    if not problem:
+        problem = f"cannot be loaded ({first_line(error)})"
+        remedy = "Check `dataset`, `config`, `split` and `revision`"
+    return DataError(f"hub:{name}", problem, remedy=remedy)
+
+
+def _refusal(error: BaseException) -> tuple[str, str] | None:
+    """What the hub does not have or does not give, and what to do; None for another error."""
+    from huggingface_hub import errors
+
+    known: tuple[tuple[type[Exception], str, str], ...] = (
+        (errors.GatedRepoError, "is a gated data set, to which the hub refuses access", ACCEPT),
+        (
+            errors.RepositoryNotFoundError,
+            "the hub has no such data set",
+            f"Check `dataset`. Is it private? Then {LOG_IN}",
+        ),
+        (
+            errors.RevisionNotFoundError,
+            "the hub has no such revision of it",
+            "Name a branch, tag or commit of it as `revision`, or leave that out",
+        ),
     )
-    return DataError(f"hub:{name}", f"cannot be loaded ({first_line(error)})", remedy=remedy)
+    if (status := status_of(error)) in (401, 403):
+        refused = f"the hub refuses access ({status})"
+        known += ((errors.HfHubHTTPError, refused, LOG_IN[0].upper() + LOG_IN[1:]),)
+    found = ((told, remedy) for kind, told, remedy in known if isinstance(error, kind))
+    return next(found, None)

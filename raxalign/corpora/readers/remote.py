@@ -16,6 +16,10 @@ class Remote(ABC):
 
     name: str
 
+    def __str__(self) -> str:
+        """Return what messages call it."""
+        return self.name
+
     @abstractmethod
     def size(self, pin: str | None, downloads: Path) -> int:
         """Ask for its number of bytes; no more is fetched than what describes it."""
@@ -25,6 +29,9 @@ class Remote(ABC):
         """Fetch all of it, unless it is there, so that it is read without a network; return its
         number of bytes.
         """
+
+    def renew(self, downloads: Path) -> None:  # noqa: B027 (a commit is looked up, not kept)
+        """Let what is there of it without a pin be what it is now."""
 
     def gated(self) -> bool:
         """Ask whether only those get it who have logged in and accepted its terms."""

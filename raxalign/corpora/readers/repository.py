@@ -8,21 +8,23 @@ import glob
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+from raxalign.corpora.readers.waits import retry_after, wait
 from raxalign.errors import TransientError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
 """The files by which the datasets library knows the configurations of a repository."""
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
-_CUT = frozenset({"RemoteProtocolError", "ReadError", "TimeoutException"})
+_CUT = frozenset({"RemoteProtocolError", "ReadError"})
+_SILENT = frozenset({"TimeoutException"})
 """Errors of the HTTP library, whose module has another name at times."""
-_LONGEST = 300.0
+LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
+ACCEPT = f"Accept its terms on its page of the hub, then {LOG_IN}"
 _Answer = TypeVar("_Answer")
 
 
@@ -94,9 +96,10 @@ class Repository:
 
         wanted = [glob.escape(path) for path in paths]
         patiently(
+            self.name,
             lambda: snapshot_download(
                 self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
-            )
+            ),
         )
 
     def held(self, paths: Collection[str]) -> dict[str, Path]:
@@ -140,37 +143,63 @@ def is_gated(name: str, kind: str) -> bool:
     """
     from huggingface_hub import HfApi
 
-    found = patiently(lambda: HfApi().repo_info(name, repo_type=kind))
+    found = patiently(name, lambda: HfApi().repo_info(name, repo_type=kind))
     gated = bool(getattr(found, "gated", False))
     if gated:
-        patiently(lambda: HfApi().auth_check(name, repo_type=kind))
+        patiently(name, lambda: HfApi().auth_check(name, repo_type=kind))
     return gated
 
 
-def patiently(call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
-    """Return what a call to the hub returns. A hub that is busy, that fails, or that cuts the
-    connection is asked again, after the time that it names (``Retry-After``) or 1, 2 and 4 s.
+def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
+    """Return what a call to the hub about a repository returns. A hub that is busy, that fails, or
+    that cuts the connection is asked again, after the time that it names (``Retry-After``) or 1, 2
+    and 4 s; each wait is reported on stderr. What the hub's client has itself asked for five times
+    more, with a warning for each, is not asked for again.
     """
     for number in range(1, tries):
         try:
             return call()
         except Exception as error:
-            pause = _pause(error, 2.0 ** (number - 1))
-            if pause is None:
+            problem, pause = _problem(error, 2.0 ** (number - 1))
+            if not problem:
                 raise
-        time.sleep(pause)
+        wait(pause, f"hub:{name}", problem, f"try {number + 1} of {tries}")
     return call()
 
 
-def _pause(error: BaseException, usual: float) -> float | None:
-    """Return the seconds after which another try may have an answer; None where none will."""
+def _problem(error: BaseException, usual: float) -> tuple[str, float]:
+    """Return what another try may mend, and after how many seconds; "" where none will."""
     for cause in causes(error):
-        if status_of(cause) in _BUSY:
-            asked = getattr(cause, "response").headers.get("Retry-After", "")  # noqa: B009
-            return min(float(asked), _LONGEST) if asked.isdigit() else usual
-        if _CUT & {kind.__name__ for kind in type(cause).__mro__}:
-            return usual
-    return None
+        response: Any = getattr(cause, "response", None)
+        if (status := status_of(cause)) in _BUSY:
+            told, request = f"the hub answers {status}", response.request
+            usual = retry_after(response.headers.get("Retry-After", ""), usual)
+        elif _is_one_of(_CUT | _SILENT, cause):
+            told = f"the connection to the hub was cut or timed out ({first_line(cause)})"
+            request = getattr(cause, "request")  # noqa: B009
+        else:
+            continue
+        return "" if _was_asked_again(request, status) else told, usual
+    return "", usual
+
+
+def _was_asked_again(request: Any, status: int) -> bool:
+    """Whether the hub's client asks again by itself: for lists of files, for what a file is, and
+    for its content where that is cut off or the hub is busy.
+    """
+    path = str(request.url.path)
+    if "/api/" in path:
+        return "/tree/" in path
+    return request.method == "HEAD" or status < 500
+
+
+def is_cut(error: BaseException) -> bool:
+    """Return whether an error is that a connection to the hub was cut."""
+    return _is_one_of(_CUT, error)
+
+
+def _is_one_of(names: Collection[str], error: BaseException) -> bool:
+    return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -188,7 +217,7 @@ def is_lost(error: BaseException) -> bool:
     from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 
     lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    return isinstance(error, lost) or "TransportError" in [k.__name__ for k in type(error).__mro__]
+    return isinstance(error, lost) or _is_one_of(("TransportError",), error)
 
 
 def status_of(error: BaseException) -> int:

@@ -12,10 +12,13 @@ from typing import Any
 
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
+    ACCEPT,
     COMMIT,
+    LOG_IN,
     Repository,
     causes,
     first_line,
+    is_cut,
     is_gated,
     is_lost,
     patiently,
@@ -27,7 +30,6 @@ from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
 NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
-_LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _CONFIG = "config.json"
 _LOOK, _LOAD = "look up its files", "load it"
 _SUFFIXES = (".json", ".txt", ".model")
@@ -65,12 +67,12 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
         (
             hub.GatedRepoError,
             "is a gated encoder, to which the hub refuses access",
-            f"Accept its terms on its page of the hub, then {_LOG_IN}",
+            ACCEPT,
         ),
         (
             hub.RepositoryNotFoundError,
             "the hub has no such encoder",
-            f"Is it a folder? Then write ./name. Is it private? Then {_LOG_IN}",
+            f"Is it a folder? Then write ./name. Is it private? Then {LOG_IN}",
         ),
         (
             hub.RevisionNotFoundError,
@@ -85,13 +87,18 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
     ]
     if (status := status_of(error)) in (401, 403):
         refused = f"the hub refuses access ({status})"
-        known.append((hub.HfHubHTTPError, refused, _LOG_IN.capitalize()))
+        known.append((hub.HfHubHTTPError, refused, LOG_IN[0].upper() + LOG_IN[1:]))
     found = (DataError(name, fault, remedy=do) for k, fault, do in known if isinstance(error, k))
     return next(found, None)
 
 
 def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:
     """The error for a hub that is not reached, or that fails."""
+    if is_cut(error):
+        return TransientError(
+            f"{name}: the connection to the hub was cut ({first_line(error)}), asked to {purpose}."
+            " Try again later, or name a folder"
+        )
     if is_lost(error):
         return TransientError(
             f"{name}: the hub cannot be reached to {purpose} ({first_line(error)}). Go online, give"
@@ -115,7 +122,7 @@ def hub_revision(
     from huggingface_hub import HfApi
 
     with hub_call(name, purpose, revision):
-        found = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=20)).sha
+        found = patiently(name, lambda: HfApi().model_info(name, revision=revision, timeout=20)).sha
     if found is None:
         raise TransientError(f"{name}: the hub gives no revision; try again later")
     return found
@@ -140,7 +147,7 @@ def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
     from huggingface_hub import hf_hub_download
 
     with hub_call(name, purpose, revision):
-        found = patiently(lambda: hf_hub_download(name, _CONFIG, revision=revision))
+        found = patiently(name, lambda: hf_hub_download(name, _CONFIG, revision=revision))
         return read_config(Path(found))
 
 

@@ -119,7 +119,8 @@ def _sides(
 def _paired(plan: Plan, trial: Trial, base: Sequence[Trial], task: str) -> bool:
     """Check whether both share their task's training, seed by seed."""
     keys = [trial.evaluations[task]]
-    keys += [other.evaluations[task] for other in base if other.seed == trial.seed]
+    same = [o for o in base if (o.seed, o.languages) == (trial.seed, trial.languages)]
+    keys += [other.evaluations[task] for other in same]
     trained = [plan.stages[key].inputs.get("trained") for key in keys]
     return len(trained) > 1 and trained[0] is not None and trained[0] == trained[1]
 

@@ -64,6 +64,19 @@ def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path
     assert len(found) == 8
 
 
+def test_a_task_that_one_language_alone_has_is_compared_in_that_language(tmp_path: Path) -> None:
+    own = "xnli: {languages: [de], setting: zero-shot, data: phrasebook}"
+    parts = {**GRID, "languages": "{each: [de, fr]}", "tasks": ("retrieval: {}", own)}
+    opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "storage"))
+    found = {(one.name.split()[0], one.task): one.chance for one in planned_sides(opened.plan)}
+    assert found == {
+        ("rotation", "retrieval"): (False, False),
+        ("finetune", "retrieval"): (True, False),
+        ("rotation", "xnli"): (True,),
+        ("finetune", "xnli"): (True, True),
+    }
+
+
 def test_more_seeds_see_smaller_differences(two_runs: Opened, tmp_path: Path) -> None:
     few = planned(two_runs)
     path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
