@@ -24,9 +24,9 @@ _MEASURES = {
 _CAPTION = (
     "For all weights that the task and the method both train, for the embeddings and for each"
     " block. Lines are means over the trainings of a row (seeds, languages), and areas reach from"
-    " the lowest to the highest of them. The option `weight` is in the method's gradient. Near the"
-    " minimum of the sum the two gradients cancel, so that their cosine goes to -1 whatever they"
-    " are: it says most early in a training."
+    " the lowest to the highest of them. The method's gradient is that of its loss times weight."
+    " Near the minimum of the sum the two gradients cancel, so that their cosine nears −1 whatever"
+    " they are: it says most early in a training."
 )
 _Curves = dict[str, dict[str, dict[int, list[float]]]]
 """Measure -> part of the encoder (`all`, `embeddings`, `block-1`) -> step -> the values of all
