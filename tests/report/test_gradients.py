@@ -36,8 +36,8 @@ def panels(monkeypatch: pytest.MonkeyPatch) -> list[Panel]:
 
 
 def shown(folder: Path, blocks: int, seeds: str = "[0, 1]") -> Any:
-    """The section of a grid whose joint trials measured the values 0.1 × seed + 0.01 × step, of the
-    norms 1 more, in so many blocks.
+    """The section of a grid whose joint trials measured the cosine 0.1 × seed + 0.01 × step, and
+    norms of 1 more, in each of some blocks.
     """
     grid = {"languages": "{together: [de]}", "sentences": "100", "seeds": seeds, "more": ""}
     opened, ledger = made_up(folder, **grid, methods=METHODS, tasks=("xnli: {data: phrasebook}",))
