@@ -56,6 +56,7 @@ RUNS = (
     Run("finetune", "--steps 15", 65),
     Run("training", "--steps 6", 70),
     Run("tasks", "--rows 96 --batch 8", 85),
+    Run("joint", "--steps 8 --batch 16", 30),
     Run("translation", "--sentences 100", 25),
     Run("layers", "--sentences 200", 30),
     Run("steps", "--steps 4 --batch 16", 30),

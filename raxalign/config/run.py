@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import absolute
@@ -79,6 +79,15 @@ class RunConfig(BaseParams):
         if uri is not None and (problem := _unknown_tracking(uri)):
             raise ValueError(problem)
         return uri
+
+    @model_validator(mode="after")
+    def _computes_on_cards(self) -> Self:
+        if self.precision == "tf32" and self.gpus_per_worker == 0:
+            raise ValueError(
+                "precision: tf32 requires cards, and `gpus_per_worker: 0` gives the workers none",
+                "write fp32 or bf16, or give each worker a card",
+            )
+        return self
 
 
 def effective(

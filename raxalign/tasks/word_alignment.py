@@ -20,6 +20,7 @@ from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import share
+from raxalign.pairing.aligners.awesome_align import Extraction, linked
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
 from raxalign.running import Spacing, spaced_out
@@ -118,8 +119,8 @@ class WordAlignment(VectorTask):
     the error rate. `avg` has the means over language pairs.
 
     Reference: Och & Ney (2003) for the scores; Jalili Sabet et al. (2020, SimAlign) for
-    `intersection`; Dou & Neubig (2021, awesome-align) for `softmax`, which they read from word
-    pieces at layer 8 and this task from words.
+    `intersection`; Dou & Neubig (2021, awesome-align) for `softmax` and `entmax`, which they read
+    from word pieces at layer 8 and this task from words; Peters et al. (2019) for entmax.
     """
 
     VERSION = 2
@@ -127,6 +128,8 @@ class WordAlignment(VectorTask):
         "och2003",
         "extraction=intersection jalilisabet2020",
         "extraction=softmax dou2021",
+        "extraction=entmax dou2021",
+        "extraction=entmax peters2019",
         "measure=csls conneau2018csls",
         "measure=sinkhorn cuturi2013",
     )
@@ -165,16 +168,16 @@ class WordAlignment(VectorTask):
         """Whether text and links have the pivot's side first."""
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
-        extraction: Literal["intersection", "softmax"] = "intersection"
+        extraction: Literal["intersection", "softmax", "entmax"] = "intersection"
         """Which words are linked: those that are each other's nearest (`intersection`), or those
-        whose dot product has a share above `threshold` among the words of either sentence
-        (`softmax`).
+        whose dot product has a share above `threshold` among the words of either sentence, by
+        `softmax` or by the sparse `entmax` with α = 1.5, which gives most words none.
         """
         measure: Annotated[Measure, LATER] = Field("cosine", description=frame.WORD_MEASURE)
         k: Annotated[int, LATER] = Field(10, ge=1, description=frame.NEIGHBORS)
         temperature: frame.Temperature = TEMPERATURE
         threshold: float = Field(0.001, ge=0, lt=1)
-        """Smallest share of `softmax` in both directions."""
+        """Share of `softmax` or `entmax` that linked words exceed in both directions."""
         spacing: Annotated[Spacing, LATER] = "language"
         """What divides the words of the gold text in the text that the encoder reads: what their
         language writes, which is nothing in Chinese or Japanese (`language`), or `blanks`, so that
@@ -290,24 +293,23 @@ class WordAlignment(VectorTask):
         found = []
         for row in range(len(gold.src)):
             (s, s_at), (t, t_at) = (_vectors(side, row) for side in (src, tgt))
-            linked = (
+            pairs = (
                 nearest(s, t)
                 if params.extraction == "intersection"
-                else softmax_links(s, t, params.threshold)
+                else probable_links(s, t, params.extraction, params.threshold)
             )
-            found.append([(s_at[i], t_at[j]) for i, j in linked])
+            found.append([(s_at[i], t_at[j]) for i, j in pairs])
         return Links.of(found), int((~src.present_N).sum() + (~tgt.present_N).sum())
 
 
-def softmax_links(
-    src_SH: torch.Tensor, tgt_TH: torch.Tensor, threshold: float
+def probable_links(
+    src_SH: torch.Tensor, tgt_TH: torch.Tensor, extraction: Extraction, threshold: float
 ) -> list[tuple[int, int]]:
-    """Return the words whose product has a share above `threshold` in both softmaxes."""
+    """Return the words whose product has a share above `threshold` in both directions."""
     if not len(src_SH) or not len(tgt_TH):
         return []
-    product_ST = src_SH @ tgt_TH.T
-    kept = (product_ST.softmax(1) > threshold) & (product_ST.softmax(0) > threshold)
-    return [(int(i), int(j)) for i, j in kept.nonzero().tolist()]
+    (kept_ST,) = linked((src_SH @ tgt_TH.T)[None], extraction, threshold)
+    return [(int(i), int(j)) for i, j in kept_ST.nonzero().tolist()]
 
 
 def _vectors(side: WordVectors, row: int) -> tuple[torch.Tensor, list[int]]:

@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from raxalign.store.spool import Spool
+from raxalign.store.storage import Storage
 from tests.e2e.runs import Site, ray_workers, undisturbed, wait_for
 from tests.grids import write_grid
 
@@ -38,18 +40,27 @@ class Holding(retrieval.Retrieval):
 '''
 
 
+def curves(site):
+    """The losses and the gradients of both parts, by name and step."""
+    (trial,) = site.plan.trials
+    points = Spool(Storage(site.root), trial.key).read()
+    return {(name, step): value for name, value, step, _ in points if name.startswith("xnli/")}
+
+
 def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_one_worker(tmp_path):
-    """Two workers train, so that on two cores their driver must not take the place of one; one
-    worker evaluates, and no more than its own core is held then.
+    """Two workers train a method and a task in one, so that on two cores their driver must not take
+    the place of one; one worker evaluates, and no more than its own core is held then.
     """
+    sizes = "data: phrasebook, phrasebook: {train: 100, dev: 6, test: 6}, batch_size: 2, epochs: 6"
+    joint = "with_task: {task: xnli, gradients: 25}"
     (tmp_path / "holding.py").write_text(HOLDING)
     grid = write_grid(
         tmp_path,
         languages="{each: [de]}",
         size=300,
         sentences="[100]",
-        methods=("finetune: {lambda: 1.0, batch_size: 2, epochs: 6}",),
-        tasks=("holding: {}",),
+        methods=(f"finetune: {{lambda: 1.0, batch_size: 2, {joint}}}",),
+        tasks=("holding: {}", f"xnli: {{{sizes}}}"),
         more="plugins: [holding.py]\n",
         run="workers: 2, checkpoint_minutes: 0.01",
     )
@@ -72,4 +83,7 @@ def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_o
     for row, other in zip(site.results(), alone.results(), strict=True):
         assert {**row, "value": None} == {**other, "value": None}
         assert row["value"] == pytest.approx(other["value"], abs=1e-3), "another order of sums"
+    assert len([name for name, _ in curves(alone) if name == "xnli/loss"]) == 100
+    assert len([name for name, _ in curves(alone) if name == "xnli/gradient_cosine/all"]) == 12
+    assert curves(site) == pytest.approx(curves(alone), rel=1e-5, abs=1e-5)
     site.check_tracking()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.plan.trial import Trial
 from raxalign.store._filesystem import Files
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
@@ -24,7 +25,12 @@ from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
 
-METHODS = ("none: {}", "finetune: {lambda: 1.0, batch_size: 1, epochs: 6}")
+METHODS = (
+    "none: {}",
+    "finetune: {lambda: 1.0, batch_size: 1, with_task: {task: xnli, gradients: 50}}",
+)
+SIZES = "data: phrasebook, phrasebook: {train: 100, dev: 6, test: 6}, batch_size: 1, epochs: 6"
+TASKS = ("retrieval: {}", f"xnli: {{{SIZES}}}")
 
 
 class Remote(Site):
@@ -44,9 +50,14 @@ def site(aws, tmp_path, monkeypatch) -> Remote:
     for name, value in {**SETTINGS, "AWS_ENDPOINT_URL": aws}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
-    languages = "{each: [de]}"
-    grid = write_grid(tmp_path, size=300, sentences="[100]", languages=languages, methods=METHODS)
+    sizes = {"size": 300, "sentences": "[100]", "languages": "{each: [de]}"}
+    grid = write_grid(tmp_path, **sizes, methods=METHODS, tasks=TASKS)
     return Remote(grid, tmp_path / tmp_path.name)
+
+
+def joint_trial(site: Site) -> Trial:
+    """The trial of a method and a task in one training."""
+    return next(trial for trial in site.plan.trials if trial.joint)
 
 
 def reported(files: Files, names: Iterable[str]) -> list[int]:
@@ -62,13 +73,22 @@ def reported(files: Files, names: Iterable[str]) -> list[int]:
 def test_a_lost_machine_is_gone_on_from_elsewhere_and_every_command_reads_the_bucket(
     aws, site, tmp_path, monkeypatch
 ):
+    """The training is one of a method and a task."""
     expected = undisturbed(Site(site.grid, tmp_path / "local"))
-    files = files_of(site.root)
+    files, trained = files_of(site.root), joint_trial(site)
+
+    def curves() -> set[str]:
+        return {name for name in files.names("spool") if name.startswith(trained.key)}
+
+    def checkpoints() -> list[str]:
+        kept = files.names("checkpoints")
+        return [n for n in kept if n.startswith(trained.aligned) and "/index.json" in n]
+
     with site.running() as process:
-        wait_for(lambda: any("/index.json" in name for name in files.names("checkpoints")), process)
+        wait_for(checkpoints, process)
         kill_all(process)
     shutil.rmtree(tmp_path / "cache")
-    before = set(files.names("spool"))
+    before = curves()
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another machine"))
     proxy = Proxy(aws)
     # every tenth request is refused, and of every 25th the answer is lost
@@ -81,7 +101,7 @@ def test_a_lost_machine_is_gone_on_from_elsewhere_and_every_command_reads_the_bu
     assert "Traceback" not in done.stderr
     assert len(proxy.requests) > 100
     assert site.results() == expected.results()
-    later = [name for name in files.names("spool") if name not in before]
+    later = curves() - before
     steps, first_report = reported(files, later), min(reported(files, before), default=1)
     assert min(steps) > first_report, "the training went on from its checkpoint"
     assert files.names("checkpoints") == {}
@@ -102,13 +122,15 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     }.items():
         done = site.run(command=command)
         assert said in done.stdout + done.stderr, command
-    assert "</html>" in site.report("report.html")
+    page = site.report("report.html")
+    assert "</html>" in page
+    assert 'aria-labelledby="caption-gradients"' in page, "the curves are read from the bucket"
     assert Copy(Storage(site.root), folder / "fourth").fetch()
     found = tracked(f"sqlite:///{folder}/fourth/mlflow.db", "small")
     kinds = Counter(str(dict(run["tags"])["raxalign.kind"]) for run in found)
     assert (kinds["grid"], kinds["trial"]) == (1, 2)
     assert {run["status"] for run in found} == {"FINISHED"}
-    trained = next(trial for trial in site.plan.trials if trial.kind == "finetune")
+    trained = joint_trial(site)
     export = [sys.executable, "-m", "raxalign", "export", trained.key, str(folder / "exported")]
     subprocess.run([*export, "--storage", site.root], check=True, env=site.environment({}))
     assert list((folder / "exported").glob("*.safetensors"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.gold import count_links, read_gold
 from raxalign.pairing.pharaoh import read_links
-from raxalign.tasks.word_alignment import GoldPairs, WordAlignment, softmax_links
+from raxalign.tasks.word_alignment import GoldPairs, WordAlignment, probable_links
 from tests.tasks.outcomes import evaluated, static, values
 from tests.tiny import tiny_bert
 
@@ -94,10 +95,49 @@ def test_softmax_links_words_with_a_share_above_the_threshold_in_both_directions
         torch.tensor([[math.log(9), 0.0], [0.0, 0.0]]),
         torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
     )
-    assert softmax_links(src, tgt, 0.4) == [(0, 0), (1, 1)]
-    assert softmax_links(src, tgt, 0.6) == [(0, 0)]
-    assert softmax_links(src, tgt, 0.05) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert softmax_links(src, tgt[:0], 0.0) == []
+    found = {limit: probable_links(src, tgt, "softmax", limit) for limit in (0.05, 0.4, 0.6)}
+    assert found[0.4] == [(0, 0), (1, 1)]
+    assert found[0.6] == [(0, 0)]
+    assert found[0.05] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert probable_links(src, tgt[:0], "softmax", 0.0) == []
+
+
+def entmax_by_bisection(scores):
+    """Peters et al. (2019), eq. 11 with α = 1.5: max(0, z / 2 - τ)² of a row, whose sum is 1."""
+    low, high = scores.max() / 2 - 1, scores.max() / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        total = (np.maximum(scores / 2 - middle, 0) ** 2).sum()
+        low, high = (middle, high) if total > 1 else (low, middle)
+    return np.maximum(scores / 2 - low, 0) ** 2
+
+
+def test_entmax_links_words_with_a_share_by_the_printed_formula_and_leaves_most_without_any():
+    chance = np.random.default_rng(5)
+    src, tgt = chance.normal(size=(7, 4)) * 2, chance.normal(size=(9, 4)) * 2
+    product = src @ tgt.T
+    of_tgt = np.array([entmax_by_bisection(row) for row in product])
+    of_src = np.array([entmax_by_bisection(column) for column in product.T]).T
+    both = [torch.from_numpy(side) for side in (src, tgt)]
+    for threshold in (0.0, 0.001, 0.3):
+        there = np.argwhere((of_tgt > threshold) & (of_src > threshold)).tolist()
+        assert probable_links(*both, "entmax", threshold) == [tuple(pair) for pair in there]
+        assert there
+    assert len(probable_links(*both, "softmax", 0.0)) == product.size
+    assert len(probable_links(*both, "entmax", 0.0)) < product.size / 4
+
+
+def test_without_a_threshold_softmax_links_all_words_and_entmax_those_with_a_share(tmp_path):
+    """The products of a with B, A and C are .1, 1 and -1: halved and without the τ of the first
+    two, -.395, the last one is negative. So it is for c, whose τ is -.354, and not for b, whose
+    products are 1, .1 and 0.
+    """
+    found = {
+        extraction: run(tmp_path, extraction=extraction, threshold=0).predictions["links"]
+        for extraction in ("softmax", "entmax")
+    }
+    assert found["softmax"].to_pylist() == ["0-0 0-1 0-2 1-0 1-1 1-2 2-0 2-1 2-2", "0-0"]
+    assert found["entmax"].to_pylist() == ["0-0 0-1 1-0 1-1 1-2 2-0 2-1", "0-0"]
 
 
 def test_the_sides_may_be_swapped_and_counted_from_one(tmp_path):

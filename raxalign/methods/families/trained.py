@@ -224,7 +224,8 @@ class TrainedMethod(Method, Generic[RowsT]):
         option = "lora" if self.params.freeze == "none" else "freeze"
         held = option if written is None else f"layers {written!r}: {option}"
         if lowest > n_layers:
-            raise RaxalignError(f"{held} leaves layer {below} as it is; it holds every block")
+            told = f"{held} leaves layer {below} as it is; it holds every block, so that nothing is"
+            raise RaxalignError(f"{told} left to train: free some of them")
         raise RaxalignError(f"{held} leaves layer {below} as it is; choose layers from {lowest} on")
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:

@@ -299,9 +299,8 @@ class Work:
             return size if math.isfinite(size) else None
         found = self._footprint(stage)
         if found is None or stage.kind != "aligned" or has_weights:
-            models = 2 if stage.task is not None else 1  # that of the task has the encoder too
             each = _FLOAT if stage.base_precision == "fp32" else _HELD
-            return None if found is None else models * found.parameters * each
+            return None if found is None else found.parameters * each
         languages: Any = stage.params["languages"]
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 

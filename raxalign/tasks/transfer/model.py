@@ -19,6 +19,9 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 
+_OF_ENCODER = "model."
+"""How the names of an encoder's weights begin in a model of a task."""
+
 
 class TaskModel(nn.Module):
     """A module of which training changes the parameters that require a gradient."""
@@ -33,18 +36,25 @@ class TaskModel(nn.Module):
         others = {name: p for name, p in self.named_parameters() if not p.requires_grad}
         return {name: p.detach().cpu().clone() for name, p in others.items()}
 
-    def save(self, file: Path) -> None:
-        """Write the trained tensors (safetensors)."""
+    def save(self, file: Path, *, with_encoder: bool = True) -> None:
+        """Write the trained tensors (safetensors), or only those that are not the encoder's."""
         from safetensors.torch import save_file
 
-        save_file(self.trained(), file)
+        tensors = self.trained()
+        if not with_encoder:
+            tensors = {n: tensor for n, tensor in tensors.items() if not n.startswith(_OF_ENCODER)}
+        save_file(tensors, file)
 
     def load(self, file: Path) -> None:
-        """Take the tensors that `save` wrote; the rest is that of the encoder at hand."""
+        """Take the tensors that `save` wrote; the rest is that of the encoder at hand, which a file
+        without an encoder was trained with.
+        """
         from safetensors.torch import load_file
 
         tensors = load_file(file)
         parameters = {name: p for name, p in self.named_parameters() if p.requires_grad}
+        if not any(name.startswith(_OF_ENCODER) for name in tensors):
+            parameters = {n: p for n, p in parameters.items() if not n.startswith(_OF_ENCODER)}
         wrong = [
             name
             for name in sorted(tensors.keys() | parameters.keys())

@@ -259,10 +259,12 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
             self.averaged = {epoch * steps: run.file(epoch, "averaged") for epoch in epochs}
 
     def save_last(self, file: Path) -> Path:
-        """Write the last weights, or the mean of those that were kept; return the file."""
+        """Write the last weights, or the mean of those that were kept; return the file. What a
+        companion has trained of the encoder is not among them, since it is the companion's too.
+        """
         if self.averaged:
             return mean_of_weights([*self.averaged.values()], file)
-        self.model.save(file)
+        self.model.save(file, with_encoder=self.companion is None)
         return file
 
     def save(self, file: Path) -> None:
@@ -273,7 +275,7 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
     def save_at_end(self, files: Iterable[Path]) -> None:
         """Write the weights that a companion left: those of the one choice that it permits."""
         for file in files if self.companion is not None else ():
-            self.model.save(file)
+            self.save_last(file)
 
     def watched(self, watch: Watch) -> Mapping[str, float]:
         """Score the development sets that a watch asks for."""

@@ -148,7 +148,7 @@ WRONG = [
     (
         "finetune: {with_task: {task: xnli}, freeze: {blocks: 1-2, embeddings: true}}",
         "line 15: methods.finetune.layers: layers 'last': freeze leaves layer 2 as it is; it holds"
-        " every block",
+        " every block, so that nothing is left to train: free some of them",
     ),
     (
         "rotation: {with_task: {task: xnli}}",
