@@ -100,6 +100,11 @@ def effective(
     environ = environ or {}
     if workers is not None and workers < 1:
         raise RaxalignError(f"--workers {workers}: a trial needs at least 1 worker")
+    if workers == 1 and run.shard_weights:
+        raise RaxalignError(
+            "--workers 1: with run.shard_weights the workers of a trial divide its weights: give 2"
+            " or more"
+        )
     if keep is not None and keep not in get_args(Keep):
         raise RaxalignError(f"--keep {keep}: write {', '.join(get_args(Keep))}")
     changes = {

@@ -19,7 +19,6 @@ from raxalign.config.grid import Grid, load
 from raxalign.config.lock import Lock
 from raxalign.config.run import RunConfig, effective
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
-from raxalign.plan.checks.sharding import sharding_faults
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
@@ -154,8 +153,6 @@ def open_grid(
             keep=keep,
             environ=os.environ,
         )
-        if faults := [*sharding_faults(grid, run)]:
-            raise GridError(grid.path, faults)
         return Opened(grid, run, _expand(grid, Storage(run.storage), allow_missing=allow_missing))
 
 

@@ -38,7 +38,10 @@ class Holding(retrieval.Retrieval):
 '''
 
 
-def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_one_worker(tmp_path):
+@pytest.mark.parametrize("weights", ["", ", shard_weights: true"], ids=["whole", "divided"])
+def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_one_worker(
+    weights, tmp_path
+):
     """Two workers train, so that on two cores their driver must not take the place of one; one
     worker evaluates, and no more than its own core is held then.
     """
@@ -51,7 +54,7 @@ def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_o
         methods=("finetune: {lambda: 1.0, batch_size: 2, epochs: 6}",),
         tasks=("holding: {}",),
         more="plugins: [holding.py]\n",
-        run="workers: 2, checkpoint_minutes: 0.01",
+        run=f"workers: 2, checkpoint_minutes: 0.01{weights}",
     )
     alone = undisturbed(Site(grid, tmp_path / "alone"))
     site = alone.copy(tmp_path)

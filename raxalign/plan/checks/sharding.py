@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import Grid
-from raxalign.config.run import RunConfig
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault
 from raxalign.plan.expansion.encoders import DEEP
@@ -14,16 +13,17 @@ from raxalign.plan.expansion.encoders import DEEP
 _OFF = "leave run.shard_weights at false"
 
 
-def sharding_faults(grid: Grid, run: RunConfig) -> Iterator[Fault]:
+def sharding_faults(grid: Grid) -> Iterator[Fault]:
     """Yield why a grid cannot be run so: a single worker, blocks that are compiled, and the methods
-    and tasks whose training needs all weights at once. `run` has what flags changed.
+    and tasks whose training needs all weights at once.
     """
+    run = grid.run
     if not run.shard_weights:
         return
     line, key = line_of(grid.text_of_file, "run", "shard_weights"), "run.shard_weights"
     if run.workers == 1:
         told = "the workers of a trial divide its weights, and it has one"
-        yield Fault(line, key, told, f"set run.workers (or --workers) to 2 or more, or {_OFF}")
+        yield Fault(line, key, told, f"set run.workers to 2 or more, or {_OFF}")
     if run.compile:
         told = "a block that run.compile compiles has all of its weights"
         yield Fault(line, key, told, f"leave run.compile at false, or {_OFF}")
