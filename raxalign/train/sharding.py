@@ -67,9 +67,8 @@ class _Place:
 
 
 class Sharded:
-    """The module of an objective, and encoders that are read beside it, in parts. `parameters` are
-    this worker's parts of those that are trained, in the order of the module's, and `blocks` what a
-    backward pass can run again.
+    """The module of an objective, and encoders that are read beside it, in parts: the parameters of
+    these are this worker's parts from now on. `blocks` is what a backward pass can run again.
     """
 
     def __init__(self, objective: Objective, runtime: Runtime) -> None:
@@ -94,14 +93,18 @@ class Sharded:
             made.set_force_sum_reduction_for_comms(enable=True)
             inside |= set(part.parameters())
         self._places = [replace(at, shard=getattr(at.module, at.name)) for at in places]
-        self.parameters = [p for p in objective.module.parameters() if p.requires_grad]
         self._put_shards()
 
     def run(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Return a loss. What it reads of the weights is whole meanwhile, and for its backward
         pass. Every worker calls it, and then the backward pass, equally often.
         """
-        loss: torch.Tensor = self._whole(compute)
+        before = torch.is_autocast_cache_enabled()
+        torch.set_autocast_cache_enabled(False)  # it would keep all blocks in bfloat16, whole
+        try:
+            loss: torch.Tensor = self._whole(compute)
+        finally:
+            torch.set_autocast_cache_enabled(before)
         return loss
 
     def passes(self, step: Step) -> list[tuple[Step, np.ndarray, bool]]:

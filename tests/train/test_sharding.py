@@ -49,7 +49,9 @@ class Divided(Stacked):
         for part in self.parts:
             part[2].p = 0.0  # what is dropped depends on the worker
         self.encoder = SimpleNamespace(model=self.parts, blocks=lambda: tuple(self.parts))
-        self.module["idle"] = torch.nn.Linear(3, 3)
+        self.module["idle"] = torch.nn.Linear(3, 3)  # no loss has a gradient for it
+        for parameter in self.module["idle"].parameters():
+            torch.nn.init.ones_(parameter)
 
     def device_loss(self, step: Step, part: Any) -> torch.Tensor:
         states, targets = map(torch.from_numpy, part)
