@@ -47,6 +47,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
     """
 
     VERSION = 1
+    shards = True
     name = "code_switching"
     reads = "text"
     predicts = True

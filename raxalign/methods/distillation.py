@@ -51,6 +51,7 @@ class Distillation(TrainedMethod["Lessons"]):
     """
 
     VERSION = 1
+    shards = True
     name = "distillation"
     reads = "bitext"
     reference = "Reimers & Gurevych 2020"
@@ -180,6 +181,8 @@ class Distill(Objective):
     batch.
     """
 
+    shards = True
+
     def __init__(
         self,
         encoder: TransformerEncoder,
@@ -210,6 +213,10 @@ class Distill(Objective):
     def on(self, lessons: Lessons) -> Distill:
         """Return the same objective over other sentence pairs; it shares the module."""
         return Distill(self.encoder, lessons, self.layers, self.pooling)
+
+    def encoders(self) -> tuple[TransformerEncoder, ...]:
+        """Return the encoder, and the teacher where it reads batch by batch."""
+        return (self.encoder,) if self.cached else (self.encoder, self.teacher.encoder)
 
     def taught(self, rows: np.ndarray) -> torch.Tensor:
         """Return the teacher's vectors of some rows, (N, H)."""

@@ -74,6 +74,7 @@ class Finetune(TrainedMethod[Bitexts]):
     """
 
     VERSION = 1
+    shards = True
     name = "finetune"
     reads = "links"
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
@@ -253,6 +254,8 @@ class Alignment(HostSided[_Weights, _Read]):
     all corpora; the frozen twin reads the side that is held, without gradients.
     """
 
+    shards = True
+
     def __init__(
         self,
         encoder: TransformerEncoder,
@@ -284,6 +287,10 @@ class Alignment(HostSided[_Weights, _Read]):
         self.moving_P, self.held_P = sides if self.to_pivot else sides[::-1]
         before = offsets_of(sentences.count_W[:] > 0)[sentences.word_offsets]
         self.n_items = (np.diff(bitexts.links.offsets), np.diff(before)[self.held_P])
+
+    def encoders(self) -> tuple[TransformerEncoder, ...]:
+        """Return the encoder and its frozen twin."""
+        return self.encoder, self.frozen
 
     def host_batch(self, step: Step) -> _Weights:
         """Return the weights of every row's pairs and words, from the counts of the batch."""

@@ -44,6 +44,7 @@ class Tlm(MaskedLMMethod[Bitexts]):
     """
 
     VERSION = 1
+    shards = True
     name = "tlm"
     reads = "bitext"
     predicts = True

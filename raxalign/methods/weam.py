@@ -46,6 +46,7 @@ class Weam(TrainedMethod[Bitexts]):
     """
 
     VERSION = 1
+    shards = True
     name = "weam"
     reads = "links"
     predicts = True

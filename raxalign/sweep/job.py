@@ -31,7 +31,8 @@ class Job:
     `cache_gib` limits the copies of an object store on each machine; `sign` is a file that shows a
     machine that it has the driver's storage (empty: not asked). With `auto_gpus` the `gpus` are
     still to be chosen, by what the cluster has (see `raxalign.sweep.gpu_shares`). A checkpoint is
-    written every `checkpoint_minutes`. `activation_checkpointing` says how trainings save memory.
+    written every `checkpoint_minutes`. `activation_checkpointing` says how trainings save memory,
+    and `shard_weights` whether the workers of one divide its weights.
     """
 
     storage: Storage
@@ -47,6 +48,7 @@ class Job:
     auto_gpus: bool = False
     checkpoint_minutes: float = 10.0
     activation_checkpointing: Checkpointing = "auto"
+    shard_weights: bool = False
 
 
 def write_plan(plan: Plan, storage: Storage) -> str:
@@ -121,6 +123,7 @@ def open_workshop(
         threads=job.threads,
         checkpoint_seconds=60 * job.checkpoint_minutes,
         checkpointing=job.activation_checkpointing,
+        shard_weights=job.shard_weights,
     )
     if report is not None:
         runtime = replace(runtime, report=report)

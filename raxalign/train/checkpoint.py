@@ -31,7 +31,7 @@ from raxalign.store.alive import maker_name, process_of
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
-from raxalign.train.group import share_state, share_value
+from raxalign.train.group import agree, gathered, placed, share_state, share_value
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -82,16 +82,19 @@ def module_state(module: nn.Module) -> Tensors:
     }
 
 
-def copied(tensors: Tensors) -> Tensors:
-    """Return copies on the CPU."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
+    """Return copies on the CPU, whole. Where workers divide the tensors all of them call it, also
+    those that keep nothing.
+    """
+    whole = ((name, gathered(tensor.detach())) for name, tensor in tensors.items())
+    return {name: tensor.to("cpu", copy=True) for name, tensor in whole if kept}
 
 
 def restore_module(module: nn.Module, tensors: Tensors) -> None:
     """Put a module's state back, in place; every parameter and buffer must be there."""
     with torch.no_grad():
         for name, tensor in module_state(module).items():
-            tensor.copy_(tensors[name])
+            tensor.copy_(placed(tensors[name], tensor))
 
 
 def training_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
@@ -119,6 +122,10 @@ def restore_training(module: nn.Module, optimizer: torch.optim.Optimizer, tensor
             number, _, name = name.partition(".")
             state.setdefault(int(number), {})[name] = tensor
     restore_module(module, own)
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, entry in state.items():
+        for name, tensor in entry.items():
+            entry[name] = placed(tensor, trained[number])
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
@@ -281,8 +288,13 @@ class Saver:
 
     def due(self, step: int) -> bool:
         """Return whether this worker saves after a step. By the clock nothing is due while the
-        checkpoint before is being written, so that no step waits for it.
+        checkpoint before is being written, so that no step waits for it. Workers that divide the
+        weights all save when the first one does.
         """
+        due = self._is_due(step)
+        return agree(due) if self.runtime.shards else due
+
+    def _is_due(self, step: int) -> bool:
         if self.folder is None or self.runtime.rank != 0:
             return False
         if self.runtime.checkpoint_every is not None:
@@ -294,10 +306,13 @@ class Saver:
         """Begin a checkpoint, on the first worker. One of a given step, and one that must be there
         `now`, is waited for. Raises what writing the one before raised.
         """
-        if self.folder is None or self.runtime.rank != 0:
+        first = self.runtime.rank == 0
+        if self.folder is None or not (first or self.runtime.shards):
             return
         self.wait()
-        tensors = copied(training_state(self.module, self.optimizer))
+        tensors = copied(training_state(self.module, self.optimizer), kept=first)
+        if not first:
+            return
         checkpoint = Checkpoint(progress.record(self.fingerprint), tensors, progress.best)
         self._written = self._thread.submit(self._write, self.folder, progress.step, checkpoint)
         self._saved_at = time.monotonic()
@@ -332,7 +347,7 @@ class Saver:
         shared: Any = (found.record, found.tensors) if found else None
         if self.runtime.world_size > 1:
             shared = share_value(shared)
-            if shared is None:
+            if shared is None and not self.runtime.shards:
                 share_state(module_state(self.module).values())
         if shared is None:
             return None

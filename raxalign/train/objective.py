@@ -99,7 +99,9 @@ class Objective(ABC):
     of it. Losses before step `comparable_from` (0-based) lack parts that later ones have, as a
     contrast with a queue that is not yet full. `loss_unit` is the weight of a regulariser, which
     begins at 0, where that is more than 1: a loss is not taken for exploding below a multiple of
-    it.
+    it. With `shards` its weights may be divided among workers (`raxalign.train.sharding`): each
+    micro-batch that `reads` runs the same blocks equally often, and gives gradients to the same
+    weights; nothing else reads weights during a step, nor changes them.
     """
 
     module: nn.Module
@@ -108,6 +110,7 @@ class Objective(ABC):
     rows: Any = None
     comparable_from: int = 0
     loss_unit: float = 1.0
+    shards: bool = False
 
     def on(self, rows: Any) -> Self:
         """Return the same objective over other rows; it shares the module."""
@@ -144,6 +147,16 @@ class Objective(ABC):
         compute need not be kept. A second run of such a part changes nothing.
         """
         return () if self.encoder is None else self.encoder.blocks()
+
+    def encoders(self) -> Sequence[Any]:
+        """Return the encoders that the loss runs: that of the module, and those beside it."""
+        return () if self.encoder is None else (self.encoder,)
+
+    def reads(self, step: Step, positions: np.ndarray) -> bool:  # noqa: ARG002
+        """Return whether the loss of some rows reads the encoder, in a step that has begun. Rows of
+        which nothing is counted may be left out.
+        """
+        return True
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """Before the micro-batches: for what needs the whole global batch. It may be called again

@@ -87,3 +87,22 @@ def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_o
     assert len([name for name, _ in curves(alone) if name == "xnli/gradient_cosine/all"]) == 12
     assert curves(site) == pytest.approx(curves(alone), rel=1e-5, abs=1e-5)
     site.check_tracking()
+
+
+def test_workers_that_divide_the_weights_train_what_one_worker_trains(tmp_path):
+    grid = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=300,
+        sentences="[100]",
+        methods=("finetune: {lambda: 1.0, batch_size: 2, epochs: 1}",),
+        tasks=("retrieval: {}",),
+        run="workers: 2, shard_weights: true",
+    )
+    alone = undisturbed(Site(grid, tmp_path / "alone"))
+    site = alone.copy(tmp_path)
+    site.forget("finetune")
+    assert "1 done, 0 failed" in site.run().stderr
+    for row, other in zip(site.results(), alone.results(), strict=True):
+        assert {**row, "value": None} == {**other, "value": None}
+        assert row["value"] == pytest.approx(other["value"], abs=1e-3), "another order of sums"

@@ -95,7 +95,7 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[F
         yield from _faults(grid, "pairs", faults)
 
 
-_DEEP = 10_000
+DEEP = 10_000
 """A number of blocks with which a task can be asked whether it trains the encoder, whatever layers
 it names.
 """
@@ -118,7 +118,7 @@ def held_faults(grid: Grid) -> Iterator[Fault]:
             yield Fault(line, key, told.format(spec.name), remedy)
     for asked in grid.tasks:
         task = catalog("tasks")[asked.kind](asked.params)
-        if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+        if "transformer" in task.accepts and task.training() and task.reads(DEEP).tunes:
             line, key = asked.line_of(""), f"tasks.{asked.name}"
             remedy = "take it out, or leave run.base_precision at fp32"
             yield Fault(line, key, told.format(asked.name), remedy)

@@ -266,6 +266,11 @@ class TransferTask(Task):
             return told, "write `selection: pivot-dev` or `last`"
         return None
 
+    def not_sharded(self) -> str | None:
+        """Return why the weights cannot be divided: those of several epochs are kept at once."""
+        average = self.params.average
+        return f"`average: {average}` keeps weights as the training goes on" if average else None
+
     def evaluate(
         self,
         aligned: AlignedEncoder,

@@ -222,6 +222,7 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
     ) -> None:
         self.model, self.batches, self.dev, self.companion = model, batches, dev, companion
         self.module: nn.Module = model
+        self.shards = isinstance(model, FineTuned) and companion is None
         self.steps = 0
         self.averaged: Mapping[int, Path] = {}
         """Where the weights after a number of steps go that are averaged at the end."""
@@ -229,6 +230,10 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
     def blocks(self) -> Sequence[nn.Module]:
         """Return the encoder's blocks, where they are trained."""
         return self.model.encoder.blocks() if isinstance(self.model, FineTuned) else ()
+
+    def encoders(self) -> Sequence[Any]:
+        """Return the encoder, where it is trained."""
+        return (self.model.encoder,) if isinstance(self.model, FineTuned) else ()
 
     def host_batch(self, step: Step) -> int:
         """Return how many units the global batch has."""
