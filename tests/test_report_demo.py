@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,17 @@ from ruamel.yaml import YAML
 from raxalign.config.grid import load
 from raxalign.config.published import read
 from raxalign.plan.expansion.expand import expand
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import ReportOptions, write_report
+from raxalign.report.published.matching import differing
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY
 from tests.report.material import leave_undrawn
+from tests.test_paper_grids import hold
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +48,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path, monkeypatc
         leave_undrawn(monkeypatch)
     smaller(tmp_path / "grid.yaml")
     grid = load(tmp_path / "grid.yaml")
-    plan, root = expand(grid), str(tmp_path / "storage")
+    plan, root = of_figures(expand(grid), grid.published), str(tmp_path / "storage")
     workshop = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
         run_trial(workshop, trial.key)
@@ -76,6 +83,7 @@ def smaller(path: Path) -> None:
     bert |= {"hidden_size": 16, "heads": 2, "intermediate": 32, "vocab_size": 500, "steps": 20}
     fasttext |= {"dimension": 8, "epochs": 1, "buckets": 1000}
     grid["corpus"] |= {"size": 220, "split": {"test": 40, "dev": 40}}
+    grid["text"] |= {"size": 300}
     grid |= {"languages": {"together": ["de", "es"]}, "sentences": 60, "seeds": [0]}
     grid["exclude"] = [entry for entry in grid["exclude"] if "encoder" in entry]
     for name in LEFT_OUT:
@@ -92,6 +100,40 @@ def smaller(path: Path) -> None:
     for name in ("conll", "facebook"):
         grid["tasks"][name] |= {"hidden": 8, "batch_size": 32}
     yaml.dump(grid, path)
+
+
+TRAINED_BY = ("setting", "code_switching")
+
+
+def of_figures(plan: Plan, published: Sequence[str]) -> Plan:
+    """The plan with the evaluations that a rule of some figure names; with all of them under
+    RAXALIGN_TEST_ALL.
+    """
+    tables = [table for name in published for table in read(name).tables.values()]
+    rules = [
+        rule
+        for table in tables
+        for row, column in product(table.rows, table.columns)
+        if column not in table.means and (rule := table.rule(row, column))
+    ]
+
+    def named(trial: Trial, task: str, key: str) -> bool:
+        kind, params = plan.stages[key].maker, plan.stages[key].params["task"]
+        return any(
+            trial.kind in (rule.method or (trial.kind,))
+            and kind in (rule.task or (kind,))
+            and task in (rule.name or (task,))
+            and hold(trial.params, rule.params)
+            and hold(params, rule.task_params)
+            and not differing(params, {n: v for n, v in rule.expects.items() if n in TRAINED_BY})
+            for rule in rules
+        )
+
+    kept = [
+        replace(t, evaluations={n: key for n, key in t.evaluations.items() if named(t, n, key)})
+        for t in plan.trials
+    ]
+    return plan if EVERY else replace(plan, trials=tuple(kept))
 
 
 def measured_rows(path: Path) -> dict[tuple[str, str], set[str]]:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -71,20 +71,23 @@ class Site:
         assert code == 0 or "Traceback" not in done.stderr
         return done
 
-    def look(self, command: str, *arguments: str, **environment: str) -> str:
-        """What a command prints that runs no trial, in this process."""
+    def look(self, command: str, *arguments: str, code: int = 0, **environment: str) -> str:
+        """What a command prints that runs no trial, in this process; where its exit code is to be
+        another than 0, its errors.
+        """
+        ended: object = 0
         with (
             patch.dict(os.environ, self.environment(environment), clear=True),
             patch.object(sys, "argv", self.command(command, *arguments)[2:]),
             redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as told,
         ):
-            code: object = None
             try:
                 cli.main()
-            except SystemExit as ended:
-                code = ended.code
-        assert not code, out.getvalue()
-        return out.getvalue()
+            except SystemExit as end:
+                ended = end.code or 0
+        assert ended == code, out.getvalue() + told.getvalue()
+        return told.getvalue() if code else out.getvalue()
 
     @contextmanager
     def running(

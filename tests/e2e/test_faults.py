@@ -134,7 +134,7 @@ def test_a_bad_file_is_refused_before_anything_starts(tmp_path):
     grid = write_grid(tmp_path, languages="{each: [fr]}", methods=methods)
     (tmp_path / "fr.txt").write_bytes(b"maison house\nch\xff\xfe dog\n")
     site = Site(grid, tmp_path / "storage")
-    assert "fr.txt:2" in site.run(code=2).stderr
+    assert "fr.txt:2" in site.look("grid", code=2)
     assert not list(site.storage.rglob("manifest.json"))
 
 
@@ -177,7 +177,7 @@ def test_a_full_disk_is_told_loses_one_training_at_most_and_is_gone_on_from(fini
 
 def test_a_read_only_storage_is_refused(finished, small_disk):
     remount(small_disk, "ro")
-    (line,) = Site(finished.grid, small_disk).run(code=2).stderr.splitlines()
+    (line,) = Site(finished.grid, small_disk).look("grid", code=2).splitlines()
     assert "read-only" in line
 
 
@@ -186,8 +186,8 @@ def test_a_worker_that_is_killed_and_a_tracking_server_that_goes_away_stop_nothi
 ):
     port = free_port()
     address = f"http://127.0.0.1:{port}"
+    shutil.copy(finished.no_runs, tmp_path / "server.db")
     with ExitStack() as life:
-        shutil.copy(finished.no_runs, tmp_path / "server.db")
         life.enter_context(server(tmp_path, port))
         with site.running(MLFLOW_TRACKING_URI=address) as process:
             wait_for(site.checkpoints, process)
@@ -202,6 +202,7 @@ def test_a_worker_that_is_killed_and_a_tracking_server_that_goes_away_stop_nothi
     assert "warning: the tracking store at" in said
     assert "raxalign sync" in said
     assert "Traceback" not in said
-    with server(tmp_path, port):
-        site.look("sync", MLFLOW_TRACKING_URI=address)
-        check(site, finished, address)
+    # what the server has kept; that one which answers again is brought all is a test of tracking
+    database = f"sqlite:///{tmp_path}/server.db"
+    site.look("sync", MLFLOW_TRACKING_URI=database)
+    check(site, finished, database)

@@ -1,6 +1,6 @@
 """Methods and tasks of the catalogue on families of encoders, in pairs: every family is read,
 trained, and trained on its head, and each method and task meets encoders with a head and without
-one, and decoders. With RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
+one, and decoders. With RAXALIGN_TEST_ALL (``make test-all``) each of them meets each family.
 """
 
 from __future__ import annotations
