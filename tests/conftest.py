@@ -22,8 +22,9 @@ settings.register_profile("raxalign", deadline=None, max_examples=100 if EVERY e
 settings.load_profile("raxalign")
 
 # Ray looks once per process whether clusters demand a token. All of these do, so that a process
-# can join one after another.
-os.environ["RAY_AUTH_MODE"] = "token"
+# can join one after another. It starts no worker per core ahead, which joining drivers cannot use,
+# since theirs have an environment of their own.
+os.environ.update(RAY_AUTH_MODE="token", RAY_prestart_worker_first_driver="0")
 
 LONG = (
     "hosts/test_search.py",
