@@ -32,16 +32,17 @@ LONG = (
     "e2e/test_ray_up.py",
     "e2e/test_groups.py",
     "e2e/test_hub.py",
+    "e2e/test_faults.py",
     "sweep/test_on_ray.py",
+    "test_api.py",
     "e2e/test_grids.py",
     "families/test_methods_and_tasks.py",
-    "test_report_demo.py",
-    "e2e/test_faults.py",
     "test_paper_grids.py",
-    "test_tracking.py",
+    "test_stages.py",
+    "test_report_demo.py",
     "encoders/test_packing.py",
     "e2e/test_grid.py",
-    "test_stages.py",
+    "test_tracking.py",
 )
 
 

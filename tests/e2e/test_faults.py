@@ -201,7 +201,6 @@ def test_a_worker_that_is_killed_and_a_tracking_server_that_goes_away_stop_nothi
     assert "warning: the tracking store at" in said
     assert "raxalign sync" in said
     assert "Traceback" not in said
-    # what the server has kept; that one which answers again is brought all is a test of tracking
-    database = f"sqlite:///{tmp_path}/server.db"
-    site.look("sync", MLFLOW_TRACKING_URI=database)
-    check(site, finished, database)
+    with server(tmp_path, port):
+        site.look("sync", MLFLOW_TRACKING_URI=address)
+        check(site, finished, address)
