@@ -1,5 +1,5 @@
 """States and gradients of packed rows, plain and compiled, for several shapes. Prints one JSON
-object; `test_packing` runs it in a process of its own. Machine code is made under RAXALIGN_TEST_ALL.
+object; `test_packing` runs it in a process of its own. RAXALIGN_TEST_ALL has machine code made.
 """
 
 from __future__ import annotations
