@@ -1,5 +1,5 @@
-"""Whole sweeps under Ray Tune: who gets which worker, which workers die, what is
-asked of machines, and a search.
+"""Whole sweeps under Ray Tune: who gets which worker, which workers die, what is asked of machines,
+and a search.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _token():
 
 
 @pytest.fixture(scope="module")
-def shared_ray(ray_head) -> Iterator[None]:
+def joined(ray_head) -> Iterator[None]:
     """The Ray of all tests, which no sweep leaves meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuner, "disconnect", lambda: None)
@@ -102,14 +102,14 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
     assert (ended.done, ended.failed) == (2, {})
 
 
-def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, shared_ray):
+def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, joined):
     with pytest.raises(ResourceError, match="asks for 64 GPU, and no node has more than 0"):
         run_grid(plan, replace(job, gpus=64.0), heard)
     assert not [event for event in heard.events if isinstance(event, Began | JobEnded)]
 
 
 def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
-    plan, job, heard, monkeypatch, capfd, shared_ray
+    plan, job, heard, monkeypatch, capfd, joined
 ):
     give, killed = TuneController._schedule_trial_reset, []
 
@@ -150,7 +150,7 @@ def die(config: dict[str, object], job: Job) -> None:
 
 
 def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
-    plan, job, heard, monkeypatch, shared_ray
+    plan, job, heard, monkeypatch, joined
 ):
     dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
     monkeypatch.setattr(tuner, "_work", die)
@@ -171,14 +171,13 @@ class Actors:
 
     def hear(self, event) -> None:
         if isinstance(event, Began | JobEnded) and isinstance(event.what, Trial):
-            self.last = len(
-                actors(job_id=ray.JobID.from_hex(ray.get_runtime_context().get_job_id()))
-            )
+            mine = ray.JobID.from_hex(ray.get_runtime_context().get_job_id())
+            self.last = len(actors(job_id=mine))
             self.first = self.first or self.last
 
 
 def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
-    tmp_path, monkeypatch, shared_ray
+    tmp_path, monkeypatch, joined
 ):
     alphas = [round(0.02 * number, 2) for number in range(1, 13)]
     path = write_grid(
@@ -196,7 +195,7 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 
 
-def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, shared_ray):
+def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, joined):
     program = (
         "import os, sys\nfrom raxalign.store.lease import lease\n"
         "from raxalign.store.storage import Storage\n"
@@ -207,9 +206,7 @@ def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, shared_ray):
     assert patience(Holder(record["host"], record["maker"])) == 0.0
 
 
-def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(
-    job, shared_ray, monkeypatch
-):
+def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(job, joined, monkeypatch):
     job, other = signed(job), signed(job)
     assert job.sign != other.sign
     assert Path(job.sign).parent == Path(job.scratch)
@@ -223,9 +220,7 @@ def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(
         check_shared(other)
 
 
-def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(
-    tmp_path, capfd, shared_ray
-):
+def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, capfd, joined):
     finetune = (
         "finetune: {lambda: {log_uniform: [0.01, 10]},"
         " learning_rate: {log_uniform: [1.0e-5, 1.0e-3]}, batch_size: 16}"
