@@ -22,8 +22,13 @@ settings.register_profile("raxalign", deadline=None, max_examples=100 if EVERY e
 settings.load_profile("raxalign")
 
 # Ray looks once per process whether clusters demand a token. All of these do, so that a process
-# can join one after another.
-os.environ["RAY_AUTH_MODE"] = "token"
+# can join one after another. A worker loads libraries for seconds: none is started ahead per core,
+# which drivers with an environment of their own cannot use, and none is ended while it waits.
+os.environ.update(
+    RAY_AUTH_MODE="token",
+    RAY_prestart_worker_first_driver="0",
+    RAY_idle_worker_killing_time_threshold_ms="600000",
+)
 
 LONG = (
     "hosts/test_search.py",
@@ -31,16 +36,17 @@ LONG = (
     "e2e/test_ray_up.py",
     "e2e/test_groups.py",
     "e2e/test_hub.py",
+    "e2e/test_faults.py",
     "sweep/test_on_ray.py",
+    "test_api.py",
     "e2e/test_grids.py",
     "families/test_methods_and_tasks.py",
-    "test_report_demo.py",
-    "e2e/test_faults.py",
     "test_paper_grids.py",
-    "test_tracking.py",
+    "test_stages.py",
+    "test_report_demo.py",
     "encoders/test_packing.py",
     "e2e/test_grid.py",
-    "test_stages.py",
+    "test_tracking.py",
 )
 
 

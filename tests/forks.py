@@ -11,6 +11,8 @@ _LOADED = [
     "mlflow",
     "pytest",
     "torch",
+    "torch._dynamo",  # the first optimiser loads it
+    "transformers.models.bert.modeling_bert",
     "raxalign.encoders.models.transformer",
     "raxalign.tracking.recorder",
     "raxalign.train.loop",

@@ -1,12 +1,13 @@
-"""Run as a program: a machine that makes the encoder of a grid. Before the step STOP of its
-training it waits for a line on its input. Usage: python -m tests.overtaken GRID ROOT LOCAL STOP.
+"""The process of a machine that makes the encoder of a grid, and waits before a step of its
+training until it hears something.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
+import os
 from collections.abc import Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,15 @@ SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=120)
 
 
 class Waiting(Regression):
-    """A training that waits once, before a step."""
+    """A training that says so before a step, and then waits."""
 
-    stop = 0
+    stop: int
+    line: Connection
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         if step.number == self.stop:
-            say(f"before step {step.number}")
-            sys.stdin.readline()
+            self.line.send(f"before step {step.number}")
+            self.line.recv()
         return super().loss(step, positions)
 
 
@@ -45,12 +47,8 @@ def train(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     fit(problem, 22, SETTINGS, bench.runtime_for(stage))
     weights = torch.cat([p.detach().flatten() for p in problem.module.parameters()])
     (folder / "weights").write_bytes(weights.numpy().tobytes())
-    say("trained to its end")
+    problem.line.send("trained to its end")
     return {}
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 def at(root: str, local: Path) -> Storage:
@@ -60,18 +58,15 @@ def at(root: str, local: Path) -> Storage:
     return storage
 
 
-def main(grid: Path, root: str, local: Path, stop: int) -> None:
+def main(line: Connection, grid: Path, root: str, local: Path, stop: int) -> None:
+    os.environ["RAXALIGN_CACHE"] = str(local / "cache")
     lease.BEAT, lease.EXPIRY, lease.LOOK, checkpoints.SHARE = 0.05, 1.0, 0.02, 1.0
     workshop.MAKERS["encoder"] = train
-    Waiting.stop = stop
+    Waiting.stop, Waiting.line = stop, line
     torch.set_num_threads(1)
     plan = open_grid(grid, storage=root).plan
     (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
     runtime = Runtime(checkpoint_every=1)
-    bench = Workshop(plan, at(root, local), runtime, tell=say)
+    bench = Workshop(plan, at(root, local), runtime, tell=line.send)
     found = bench.ensure(key) / "weights"
-    say(f"has {hashlib.sha256(found.read_bytes()).hexdigest()}")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    line.send(f"has {hashlib.sha256(found.read_bytes()).hexdigest()}")

@@ -8,11 +8,10 @@ import io
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -61,20 +60,17 @@ def test_the_examples_of_the_docs_use_public_names_alone(blocks: Blocks, tmp_pat
 
 @pytest.mark.slow
 @PAGES
-def test_the_examples_of_the_docs_run_and_leave_comparisons(blocks: Blocks, tmp_path: Path) -> None:
-    script = tmp_path / "page.py"
-    found = "rows = rx.compare(plan).to_pylist()"
-    script.write_text("\n".join([*blocks(tmp_path), found, INTERVALS]), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-
-
-INTERVALS = """
-assert all(row["low"] <= row["value"] <= row["high"] for row in rows if row["low"] is not None)
-assert any(row["difference_low"] is not None for row in rows)
-"""
+def test_the_examples_of_the_docs_run_and_leave_comparisons(
+    blocks: Blocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_head: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rx, "plan", partial(rx.plan, address=ray_head))
+    names: dict[str, Any] = {}
+    for block in blocks(tmp_path):
+        exec(block, names)
+    found = rx.compare(names["plan"]).to_pylist()
+    assert all(row["low"] <= row["value"] <= row["high"] for row in found if row["low"] is not None)
+    assert any(row["difference_low"] is not None for row in found)
 
 
 def test_every_public_name_is_there_and_the_package_plan_is_callable_whatever_was_imported_before(

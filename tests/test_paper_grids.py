@@ -329,12 +329,20 @@ def test_every_method_is_in_a_shipped_grid() -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    """One for all grids, of which several make the same."""
+    return Storage(str(tmp_path_factory.mktemp("storage")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_small_copy_runs_every_method_and_task(name: str, tmp_path: Path) -> None:
+def test_a_small_copy_runs_every_method_and_task(
+    name: str, tmp_path: Path, storage: Storage
+) -> None:
     grid = load(small_copy(GRIDS / f"{name}.yaml", tmp_path))
-    plan, root = one_of_each(expand(grid), whole=EVERY), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    plan = one_of_each(expand(grid), whole=EVERY)
+    workshop = Workshop(plan, storage, Runtime())
     for trial in workshop.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(plan, workshop.ledger)

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from ruamel.yaml import YAML
 from raxalign.config.grid import load
 from raxalign.config.published import read
 from raxalign.plan.expansion.expand import expand
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.stages import Workshop, run_trial
@@ -22,6 +27,7 @@ from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY
 from tests.report.material import leave_undrawn
+from tests.test_paper_grids import is_of, is_task
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "finetune": {"lambda": 1.0},
 }
 LEFT_OUT = ("ppa_without_tlm", "ppa_with_mlm", "mlqa_translated", "mlqa_switched")
+LOOSE = {"encoder": None, "sentences": None, "prefers": {}}
 FEW = {"train": 32, "dev": 10, "test": 12}
 
 
@@ -42,6 +49,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path, monkeypatc
     smaller(tmp_path / "grid.yaml")
     grid = load(tmp_path / "grid.yaml")
     plan, root = expand(grid), str(tmp_path / "storage")
+    plan = plan if EVERY else of_figures(plan, grid.published)
     workshop = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
         run_trial(workshop, trial.key)
@@ -76,6 +84,7 @@ def smaller(path: Path) -> None:
     bert |= {"hidden_size": 16, "heads": 2, "intermediate": 32, "vocab_size": 500, "steps": 20}
     fasttext |= {"dimension": 8, "epochs": 1, "buckets": 1000}
     grid["corpus"] |= {"size": 220, "split": {"test": 40, "dev": 40}}
+    grid["text"] |= {"size": 300}
     grid |= {"languages": {"together": ["de", "es"]}, "sentences": 60, "seeds": [0]}
     grid["exclude"] = [entry for entry in grid["exclude"] if "encoder" in entry]
     for name in LEFT_OUT:
@@ -92,6 +101,32 @@ def smaller(path: Path) -> None:
     for name in ("conll", "facebook"):
         grid["tasks"][name] |= {"hidden": 8, "batch_size": 32}
     yaml.dump(grid, path)
+
+
+def how(expected: Mapping[str, Any]) -> dict[str, Any]:
+    """How a task is trained, of what a rule expects."""
+    return {n: v for n, v in expected.items() if n in ("setting", "code_switching")}
+
+
+def of_figures(plan: Plan, published: Sequence[str]) -> Plan:
+    """The plan with the evaluations of `none` and those that a rule of some figure may mean."""
+    rules = [
+        rule.model_copy(update={**LOOSE, "expects": how(rule.expects)})
+        for name in published
+        for table in read(name).tables.values()
+        for row, column in product(table.rows, table.columns)
+        if column not in table.means and (rule := table.rule(row, column))
+    ]
+
+    def meant(trial: Trial) -> dict[str, str]:
+        return {
+            task: key
+            for task, key in trial.evaluations.items()
+            if trial.kind == "none"
+            or any(is_of(trial, rule) and is_task(plan, trial, task, rule) for rule in rules)
+        }
+
+    return replace(plan, trials=tuple(replace(t, evaluations=meant(t)) for t in plan.trials))
 
 
 def measured_rows(path: Path) -> dict[tuple[str, str], set[str]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ from raxalign.store.lease import locks
 from raxalign.store.mirror import Mirror
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from tests.forks import forks
 from tests.grids import write_grid
-from tests.overtaken import at
+from tests.overtaken import at, main
 
 
 @pytest.fixture
@@ -157,33 +158,22 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
 
 
 @contextmanager
-def machine(grid: Path, root: str, local: Path, stop: int) -> Iterator[subprocess.Popen[str]]:
-    """A machine that trains, and waits before a step (see ``tests/overtaken.py``). Where the test
-    fails it is killed: a process that is stopped would never end.
+def machine(
+    grid: Path, root: str, local: Path, stop: int
+) -> Iterator[tuple[BaseProcess, Connection]]:
+    """A machine that trains, and waits before a step (see ``tests/overtaken.py``): its process, and
+    the line to it. Where the test fails it is killed: a process that is stopped would never end.
     """
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.overtaken", grid, root, local, str(stop)],
-        env={**os.environ, "RAXALIGN_CACHE": str(local / "cache")},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as process:
-        try:
-            yield process
-        except BaseException:
-            process.kill()
-            raise
-
-
-def heard(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().rstrip()
-
-
-def tell(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
+    line, other = forks().Pipe()
+    process = forks().Process(target=main, args=(other, grid, root, local, stop))
+    process.start()
+    other.close()
+    try:
+        yield process, line
+        process.join()
+    except BaseException:
+        process.kill()
+        raise
 
 
 @pytest.mark.slow
@@ -198,25 +188,25 @@ def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(kind,
         else (str(place), place, place)
     )
     (key,) = [k for k, s in open_grid(grid).plan.stages.items() if s.kind == "encoder"]
-    with machine(grid, root, one, 10) as owner:
-        assert heard(owner) == "before step 10"
+    with machine(grid, root, one, 10) as (owner, first):
+        assert first.recv() == "before step 10"
         os.kill(owner.pid, signal.SIGSTOP)
-        with machine(grid, root, two, 29) as heir:
-            assert heard(heir).startswith("waits for ")
-            assert heard(heir) == "before step 29"
+        with machine(grid, root, two, 29) as (heir, second):
+            assert second.recv().startswith("waits for ")
+            assert second.recv() == "before step 29"
             kept = Checkpoints(at(root, two), key)
             assert kept.steps() == 29, "it went on from the last checkpoint"
-            tell(owner)
+            first.send("go on")
             os.kill(owner.pid, signal.SIGCONT)
-            assert "another process has taken this lock" in heard(owner)
-            assert heard(owner).startswith("waits for ")
+            assert "another process has taken this lock" in first.recv()
+            assert first.recv().startswith("waits for ")
             assert kept.steps() == 29
             assert (two / "checkpoints" / key / "train" / "step-00000029").exists()
-            tell(heir)
-            assert heard(heir) == "trained to its end"
-            result = heard(heir)
+            second.send("go on")
+            assert second.recv() == "trained to its end"
+            result = second.recv()
             assert result.startswith("has ")
-        assert heard(owner) == result, "it has the other one's result"
-    assert (owner.returncode, heir.returncode) == (0, 0)
+        assert first.recv() == result, "it has the other one's result"
+    assert (owner.exitcode, heir.exitcode) == (0, 0)
     assert files_of(root).names("checkpoints") == {}
     assert set(locks(Storage(root)).values()) == {False}

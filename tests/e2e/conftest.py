@@ -49,8 +49,10 @@ def finished(tmp_path_factory, no_runs, ray_head) -> Finished:
 
 
 def _run(folder: Path, address: str) -> None:
-    languages = "{each: [de]}"
-    grid = write_grid(folder, languages=languages, size=300, sentences="[100]", methods=METHODS)
+    sizes = {"languages": "{each: [de]}", "size": 300, "sentences": "[100]"}
+    # each worker loads torch for some seconds
+    run = "checkpoint_minutes: 0.01, concurrency: 1, threads: 1"
+    grid = write_grid(folder, methods=METHODS, run=run, **sizes)
     done = Site(grid, folder / "storage", address).run()
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -71,20 +71,23 @@ class Site:
         assert code == 0 or "Traceback" not in done.stderr
         return done
 
-    def look(self, command: str, *arguments: str, **environment: str) -> str:
-        """What a command prints that runs no trial, in this process."""
+    def look(self, command: str, *arguments: str, code: int = 0, **environment: str) -> str:
+        """What a command prints that runs no trial, in this process; where its exit code is to be
+        another than 0, its errors.
+        """
+        ended: object = 0
         with (
             patch.dict(os.environ, self.environment(environment), clear=True),
             patch.object(sys, "argv", self.command(command, *arguments)[2:]),
             redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as told,
         ):
-            code: object = None
             try:
                 cli.main()
-            except SystemExit as ended:
-                code = ended.code
-        assert not code, out.getvalue()
-        return out.getvalue()
+            except SystemExit as end:
+                ended = end.code or 0
+        assert ended == code, out.getvalue() + told.getvalue()
+        return told.getvalue() if code else out.getvalue()
 
     @contextmanager
     def running(
@@ -161,11 +164,6 @@ class Site:
         )
         return Site(self.grid, folder / "storage", self.address)
 
-    def with_run(self, settings: str, path: Path) -> Path:
-        """Write the same grid with more in its `run` section."""
-        path.write_text(self.grid.read_text().replace("run: {", f"run: {{{settings}, "))
-        return path
-
     def forget(self, method: str) -> None:
         self.forget_trials(trial for trial in self.plan.trials if trial.method == method)
 
@@ -202,16 +200,18 @@ class Site:
                 assert by_trial[row["trial"]]["metrics"][name] == pytest.approx(row["value"])
 
 
-def undisturbed(site: Site) -> Site:
-    """The grid on a local storage, its trials run one after the other as a worker runs them."""
+def without_ray(site: Site) -> list[str]:
+    """Run the trials of a grid one after the other as a worker runs them; returns the messages of
+    those that failed.
+    """
     from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.work import attempt
 
     plan, storage = site.plan, Storage(site.root)
     job = Job(storage, write_plan(plan, storage))
     with patch.dict(os.environ):  # a worker limits its threads
-        assert [attempt(job, trial.key) for trial in plan.trials] == [None] * len(plan.trials)
-    return site
+        ends = [attempt(job, trial.key) for trial in plan.trials]
+    return [message for message in ends if message is not None]
 
 
 def read_until(stream: IO[str], wanted: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.runs import Site, kill_all, ray_workers, read_until, wait_for
+from tests.e2e.runs import Site, kill_all, ray_workers, read_until, wait_for, without_ray
 from tests.grids import write_grid
 from tests.test_tracking import free_port, server
 
@@ -42,8 +42,7 @@ def test_a_grid_that_is_killed_and_interrupted_goes_on_repeats_nothing_and_mends
     nothing in a training with dropout.
     """
     (site.storage / "spool").rename(tmp_path / "old-spool")
-    # with one evaluation of the killed run in the ledger, and a training in the middle on the other
-    # of two cores
+    # with one evaluation of the killed run in the ledger, and a training in the middle
     first = next(trial for trial in site.plan.trials if trial.method == "none")
     for key in first.evaluations.values():
         (site.storage / "ledger" / key).rename(tmp_path / key)
@@ -134,7 +133,7 @@ def test_a_bad_file_is_refused_before_anything_starts(tmp_path):
     grid = write_grid(tmp_path, languages="{each: [fr]}", methods=methods)
     (tmp_path / "fr.txt").write_bytes(b"maison house\nch\xff\xfe dog\n")
     site = Site(grid, tmp_path / "storage")
-    assert "fr.txt:2" in site.run(code=2).stderr
+    assert "fr.txt:2" in site.look("grid", code=2)
     assert not list(site.storage.rglob("manifest.json"))
 
 
@@ -159,8 +158,7 @@ def remount(place: Path, option: str) -> None:
 
 
 def test_a_full_disk_is_told_loses_one_training_at_most_and_is_gone_on_from(finished, small_disk):
-    grid = finished.with_run("concurrency: 1", small_disk / "grid.yaml")
-    site = Site(grid, finished.copy(small_disk).storage)
+    site = replace(finished.copy(small_disk), address="")
     site.forget("finetune")
     site.forget("rotation")
     free = shutil.disk_usage(small_disk).free
@@ -171,13 +169,14 @@ def test_a_full_disk_is_told_loses_one_training_at_most_and_is_gone_on_from(fini
     assert "failed: " in said
     assert "not started, since the storage failed" in said
     (small_disk / "filler").unlink()
-    assert ", 0 failed" in replace(site, address=finished.address).run().stderr
+    assert without_ray(site) == []
+    site.look("sync")
     check(site, finished)
 
 
 def test_a_read_only_storage_is_refused(finished, small_disk):
     remount(small_disk, "ro")
-    (line,) = Site(finished.grid, small_disk).run(code=2).stderr.splitlines()
+    (line,) = Site(finished.grid, small_disk).look("grid", code=2).splitlines()
     assert "read-only" in line
 
 
@@ -186,8 +185,8 @@ def test_a_worker_that_is_killed_and_a_tracking_server_that_goes_away_stop_nothi
 ):
     port = free_port()
     address = f"http://127.0.0.1:{port}"
+    shutil.copy(finished.no_runs, tmp_path / "server.db")
     with ExitStack() as life:
-        shutil.copy(finished.no_runs, tmp_path / "server.db")
         life.enter_context(server(tmp_path, port))
         with site.running(MLFLOW_TRACKING_URI=address) as process:
             wait_for(site.checkpoints, process)

@@ -1,6 +1,6 @@
-"""Methods and tasks of the catalogue on families of encoders, in pairs: every family meets every
-sort of method and task, and each method and task encoders with a head and without one, and
-decoders. With RAXALIGN_TEST_ALL (``make test-all``) each method and task meets each family.
+"""Methods and tasks of the catalogue on families of encoders, in pairs: every family is read,
+trained, and trained on its head, and each method and task meets encoders with a head and without
+one, and decoders. With RAXALIGN_TEST_ALL (``make test-all``) each of them meets each family.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ def traits(name):
 
 
 def sorts():
-    """Each method and task, and its sort: whether it trains, and on the masked-LM head."""
+    """Each method and task, and what it does with an encoder."""
     found = {}
     for kind in TRANSFORMER_METHODS:
         trains = "learning_rate" in catalog("methods")[kind].Params.model_fields
         head = make(kind, Path("inputs")).needs().head
-        found["method", kind] = f"method, trains {trains}, head {head}"
+        found["method", kind] = f"trains {trains}, head {head}"
     for kind in TASKS:
         trains = "epochs" in catalog("tasks")[kind].Params.model_fields
-        found["task", kind] = f"task, trains {trains}"
+        found["task", kind] = f"trains {trains}, head False"
     return found
 
 

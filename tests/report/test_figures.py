@@ -74,7 +74,7 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
 
 
 @pytest.mark.slow
-def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
+def test_every_sort_of_panel_is_drawn_in_the_page_s_ink_and_again_the_same(tmp_path: Path) -> None:
     curve = Series("a", [1, 10], [1, 2], [(0.9, 1.3), None], look="dashed")
     level = Series("b", (), [1.5], look="level")
     heat = Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"])
@@ -90,6 +90,10 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
     assert set(re.findall(r'id="([^"]+)"', svg)) >= set(re.findall(r"url\(#([^)]+)\)", svg))
     assert (tmp_path / "all.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "all.png").read_bytes().startswith(b"\x89PNG")
+    again = tmp_path / "again"
+    again.mkdir()
+    assert draw(panels, again, "all") == svg
+    assert (again / "all.svg").read_bytes() == (tmp_path / "all.svg").read_bytes()
 
 
 def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:

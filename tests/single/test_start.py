@@ -5,8 +5,8 @@ test that passes at once, and a grid file from a few options.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from raxalign.single.start import (
     write_plugin,
     write_search,
 )
+from tests.forks import forks
 from tests.grids import ENCODER
 
 REPOSITORY = Path(__file__).parents[2]
@@ -83,22 +84,25 @@ def test_what_is_written_is_a_plug_in_of_its_kind(tmp_path: Path) -> None:
         assert (found.name, found.folder) == (name, FOLDERS[what])
 
 
+def own_tests(folder: Path) -> None:
+    """Run the tests of a folder; a process ends with what pytest says."""
+    os.chdir(folder)
+    os.environ.pop("RAXALIGN_TRUST", None)
+    with Path("said").open("w") as said, redirect_stdout(said):
+        sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "."]))
+
+
 @pytest.mark.slow
 def test_the_tests_of_all_kinds_pass_at_once(tmp_path: Path) -> None:
     for what, name in NAMES.items():
         write_plugin(what, name, tmp_path)
-    environment = {n: v for n, v in os.environ.items() if n != "RAXALIGN_TRUST"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "6 passed" in done.stdout
-    left = {path.name for path in tmp_path.iterdir() if path.name != "__pycache__"}
+    process = forks().Process(target=own_tests, args=(tmp_path,))
+    process.start()
+    process.join()
+    said = (tmp_path / "said").read_text()
+    assert process.exitcode == 0, said
+    assert "6 passed" in said
+    left = {path.name for path in tmp_path.iterdir() if path.name not in ("__pycache__", "said")}
     assert left == {f"{start}{name}.py" for name in NAMES.values() for start in ("", "test_")}
 
 

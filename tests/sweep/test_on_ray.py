@@ -1,5 +1,5 @@
-"""Whole sweeps under Ray Tune, on one small Ray: who gets which worker, which workers die, what is
-asked of machines, and a search.
+"""Whole sweeps under Ray Tune: who gets which worker, which workers die, what is asked of machines,
+and a search.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ def _token():
 
 
 @pytest.fixture(scope="module")
-def local_ray() -> Iterator[None]:
-    """A Ray of this process, which no sweep ends."""
+def joined(ray_head) -> Iterator[None]:
+    """The Ray of all tests, which no sweep leaves meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuner, "disconnect", lambda: None)
-        connect(None, Job(Storage(""), "", threads=1))
+        patch.setenv("RAY_AUTH_MODE", "token")
+        connect(ray_head, Job(Storage(""), "", threads=1))
         yield
         disconnect()
 
@@ -101,14 +102,14 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
     assert (ended.done, ended.failed) == (2, {})
 
 
-def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, local_ray):
+def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, joined):
     with pytest.raises(ResourceError, match="asks for 64 GPU, and no node has more than 0"):
         run_grid(plan, replace(job, gpus=64.0), heard)
     assert not [event for event in heard.events if isinstance(event, Began | JobEnded)]
 
 
 def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
-    plan, job, heard, monkeypatch, capfd, local_ray
+    plan, job, heard, monkeypatch, capfd, joined
 ):
     give, killed = TuneController._schedule_trial_reset, []
 
@@ -149,7 +150,7 @@ def die(config: dict[str, object], job: Job) -> None:
 
 
 def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
-    plan, job, heard, monkeypatch, local_ray
+    plan, job, heard, monkeypatch, joined
 ):
     dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
     monkeypatch.setattr(tuner, "_work", die)
@@ -160,7 +161,7 @@ def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
 
 
 class Actors:
-    """Counts the actors of Ray that were ever started: when the first trial began, and when the
+    """Counts the actors that this job ever started: when the first trial began, and when the
     last one ended.
     """
 
@@ -170,12 +171,13 @@ class Actors:
 
     def hear(self, event) -> None:
         if isinstance(event, Began | JobEnded) and isinstance(event.what, Trial):
-            self.last = len(actors())
+            mine = ray.JobID.from_hex(ray.get_runtime_context().get_job_id())
+            self.last = len(actors(job_id=mine))
             self.first = self.first or self.last
 
 
 def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
-    tmp_path, monkeypatch, local_ray
+    tmp_path, monkeypatch, joined
 ):
     alphas = [round(0.02 * number, 2) for number in range(1, 13)]
     path = write_grid(
@@ -193,7 +195,7 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 
 
-def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray):
+def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, joined):
     program = (
         "import os, sys\nfrom raxalign.store.lease import lease\n"
         "from raxalign.store.storage import Storage\n"
@@ -204,9 +206,7 @@ def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray):
     assert patience(Holder(record["host"], record["maker"])) == 0.0
 
 
-def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(
-    job, local_ray, monkeypatch
-):
+def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(job, joined, monkeypatch):
     job, other = signed(job), signed(job)
     assert job.sign != other.sign
     assert Path(job.sign).parent == Path(job.scratch)
@@ -220,7 +220,7 @@ def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(
         check_shared(other)
 
 
-def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, capfd, local_ray):
+def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, capfd, joined):
     finetune = (
         "finetune: {lambda: {log_uniform: [0.01, 10]},"
         " learning_rate: {log_uniform: [1.0e-5, 1.0e-3]}, batch_size: 16}"

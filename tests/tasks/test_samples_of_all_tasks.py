@@ -40,10 +40,6 @@ def ran(tmp_path_factory):
     return opened, workshop.ledger
 
 
-def test_no_task_of_the_package_is_missing():
-    assert set(TASKS) == set(catalog("tasks"))
-
-
 def test_every_value_of_a_table_that_is_compared_has_predictions(ran):
     opened, ledger = ran
     results = Results.of(rows(opened.plan, ledger), opened.plan)
