@@ -18,6 +18,7 @@ from tests.tiny import tiny_vocabulary
 GRIDS = Path(__file__).parents[1] / "grids"
 LIMITS = {"test": 16, "dev": 16, "max_blocks": 20, "queue_size": 16}
 OF_ENCODERS = {"dimension": 8, "layers": 2, "hidden_size": 16, "heads": 2, "intermediate": 32}
+TRAINED = {"xnli", "mlqa", "spans", "pos", "ner", "slots", "massive_slots", "classification"}
 TAGGED = {"conll": "ner", "atis": "slots", "facebook": "slots", "snips": "slots"}
 
 
@@ -37,6 +38,11 @@ def write_small(name: str, folder: Path) -> Path:
     for method, options in grid["methods"].items():
         if (options or {}).get("kind", method) == "ppa":
             options.setdefault("queue_size", LIMITS["queue_size"])
+    for task, options in grid["tasks"].items():
+        if (kind := (options or {}).get("kind", task)) in TRAINED:
+            options.setdefault("epochs", 1)
+        if kind in TAGGED.values() and options.get("profile") == "paper":
+            options.setdefault("hidden", 8)
     (spoken,) = grid["languages"].values()
     if "th" in spoken and find_spec("pythainlp") is None:  # Thai is then divided by characters
         grid["corpus"].pop("segmentation", None)
