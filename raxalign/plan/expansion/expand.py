@@ -22,7 +22,7 @@ from raxalign.config.params import BaseParams
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.checks.joint import joint_faults
-from raxalign.plan.checks.sharding import sharding_faults
+from raxalign.plan.checks.whole_weights import sharding_faults
 from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
