@@ -6,8 +6,8 @@ only while it runs, in either direction, and what lies outside the blocks while 
 computed. As the gradients leave a block they are summed over the workers, and each worker keeps its
 part of the sums.
 
-Whoever reads weights outside of a training's steps reads whole ones: before it, after it, and where
-a selection scores them.
+What reads weights outside of the steps of a training reads whole ones: before it, after it, and
+where a selection scores them.
 """
 
 from __future__ import annotations

@@ -140,11 +140,10 @@ def expand(
             whole.
     """
     identity = identity or Identity()
-    faults = [*encoder_faults(grid, identity.locked), *held_faults(grid), *sharding_faults(grid)]
-    if faults:
+    if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
-    if faults := list(joint_faults(grid, expansion.tasks.by_name())):
+    if faults := [*joint_faults(grid, expansion.tasks.by_name()), *sharding_faults(grid)]:
         raise GridError(grid.path, faults)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
     for encoder, group, spec in product(grid.encoders, groups, grid.methods):
