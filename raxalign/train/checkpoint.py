@@ -123,11 +123,12 @@ def restore_training(module: nn.Module, optimizer: torch.optim.Optimizer, tensor
             state.setdefault(int(number), {})[name] = tensor
     restore_module(module, own)
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    for number, entry in state.items():
-        for name, tensor in entry.items():
-            entry[name] = placed(tensor, trained[number])
+    own_parts = {
+        number: {name: placed(tensor, trained[number]) for name, tensor in entry.items()}
+        for number, entry in state.items()
+    }
     groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    optimizer.load_state_dict({"state": own_parts, "param_groups": groups})
 
 
 def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:

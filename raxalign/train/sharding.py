@@ -6,8 +6,8 @@ only while it runs, in either direction, and what lies outside the blocks while 
 computed. As the gradients leave a block they are summed over the workers, and each worker keeps its
 part of the sums.
 
-Whoever reads weights outside of a training's steps reads whole ones: before it, after it, and where
-a selection scores them.
+What reads weights outside of the steps of a training reads whole ones: before it, after it, and
+where a selection scores them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class Sharded:
             made.set_gradient_divide_factor(1.0)  # losses are shares of a sum, not means
             made.set_force_sum_reduction_for_comms(enable=True)
             inside |= set(part.parameters())
-        self._places = [replace(at, shard=getattr(at.module, at.name)) for at in places]
+        shards: dict[nn.Parameter, Any] = {}
+        for at in places:  # a twin has the same part of what it shares
+            shards.setdefault(at.whole, getattr(at.module, at.name))
+        self._places = [replace(at, shard=shards[at.whole]) for at in places]
         self._put_shards()
 
     def run(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
@@ -152,8 +155,8 @@ class Sharded:
 
 
 def _places(trees: Sequence[nn.Module]) -> list[_Place]:
-    """Return the places of all parameters. Those that a tree has from another one before it become
-    parameters of its own, with the same memory: FSDP divides each of them once.
+    """Return the places of all parameters. Those that a tree has from another one before it, which
+    nothing trains, become parameters of its own meanwhile: FSDP divides each of them once.
     """
     places, before = list[_Place](), set[nn.Parameter]()
     for tree in trees:

@@ -264,7 +264,7 @@ def test_an_encoder_that_is_held_in_bfloat16_takes_an_eighth(plan, job):
 
 def test_workers_that_divide_the_weights_have_a_part_each_and_whole_what_is_in_no_block():
     size = Footprint(parameters=1000, width=8, blocks=900)
-    assert sharded_bytes(size, 4, held=False) == 1000 * PER_PARAMETER / 4 + 100 * 8
+    assert sharded_bytes(size, 2, held=False) == 1000 * PER_PARAMETER / 2 + 100 * 8
     assert sharded_bytes(size, 2, held=True) == 1000 * (2 + 2 / 2)
     # whole weights are gathered beside the parts of weights and moments
     assert sharded_bytes(size, 12, held=False) == 1000 * (4 + 12 / 12)

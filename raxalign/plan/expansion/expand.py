@@ -22,7 +22,7 @@ from raxalign.config.params import BaseParams
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.checks.joint import joint_faults
-from raxalign.plan.checks.sharding import sharding_faults
+from raxalign.plan.checks.whole_weights import sharding_faults
 from raxalign.plan.expansion.data import SharedStages, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
@@ -140,11 +140,10 @@ def expand(
             whole.
     """
     identity = identity or Identity()
-    faults = [*encoder_faults(grid, identity.locked), *held_faults(grid), *sharding_faults(grid)]
-    if faults:
+    if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
-    if faults := list(joint_faults(grid, expansion.tasks.by_name())):
+    if faults := [*joint_faults(grid, expansion.tasks.by_name()), *sharding_faults(grid)]:
         raise GridError(grid.path, faults)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
     for encoder, group, spec in product(grid.encoders, groups, grid.methods):

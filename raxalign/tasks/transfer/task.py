@@ -267,9 +267,11 @@ class TransferTask(Task):
         return None
 
     def not_sharded(self) -> str | None:
-        """Return why the weights cannot be divided: those of several epochs are kept at once."""
-        average = self.params.average
-        return f"`average: {average}` keeps weights as the training goes on" if average else None
+        """Return why the weights cannot be divided: some are kept as the training goes on."""
+        several = Average.of(self.params.average).last > 1
+        return (
+            f"`average: {self.params.average}` keeps weights of several epochs" if several else None
+        )
 
     def evaluate(
         self,

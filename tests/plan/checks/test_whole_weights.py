@@ -43,7 +43,7 @@ TASK = "with_task needs all weights of the encoder at once"
             TASK,
         ),
         (
-            {"tasks": ("xnli: {data: phrasebook, average: last 2}",)},
+            {"tasks": ("xnli: {data: phrasebook, average: last 2, selection: last}",)},
             "tasks.xnli",
             "average: last 2",
         ),
