@@ -41,8 +41,12 @@ def test_a_grid_that_is_killed_and_interrupted_goes_on_repeats_nothing_and_mends
     """It goes on from its checkpoint, and at last with two workers in place of one, which changes
     nothing in a training with dropout.
     """
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(site.grid.read_text().replace("concurrency: 1", "concurrency: 2"))
+    site = replace(site, grid=grid)
     (site.storage / "spool").rename(tmp_path / "old-spool")
-    # with one evaluation of the killed run in the ledger, and a training in the middle
+    # with one evaluation of the killed run in the ledger, and a training in the middle on the other
+    # of two cores
     first = next(trial for trial in site.plan.trials if trial.method == "none")
     for key in first.evaluations.values():
         (site.storage / "ledger" / key).rename(tmp_path / key)
