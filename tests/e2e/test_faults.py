@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.runs import Site, kill_all, ray_workers, read_until, wait_for, without_ray
+from tests.e2e.runs import Site, kill_all, ray_workers, read_until, undisturbed, wait_for
 from tests.grids import write_grid
 from tests.test_tracking import free_port, server
 
@@ -173,7 +173,7 @@ def test_a_full_disk_is_told_loses_one_training_at_most_and_is_gone_on_from(fini
     assert "failed: " in said
     assert "not started, since the storage failed" in said
     (small_disk / "filler").unlink()
-    assert without_ray(site) == []
+    undisturbed(site)
     site.look("sync")
     check(site, finished)
 

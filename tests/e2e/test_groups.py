@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.e2e.runs import Site, ray_workers, wait_for, without_ray
+from tests.e2e.runs import Site, ray_workers, undisturbed, wait_for
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
@@ -53,8 +53,7 @@ def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_o
         more="plugins: [holding.py]\n",
         run="workers: 2, checkpoint_minutes: 0.01",
     )
-    alone = Site(grid, tmp_path / "alone")
-    assert without_ray(alone) == []
+    alone = undisturbed(Site(grid, tmp_path / "alone"))
     site = alone.copy(tmp_path)
     site.forget("finetune")
     with site.running() as process:
