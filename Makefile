@@ -27,8 +27,10 @@ report-demo: $(READY)
 	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
 	@echo "Open .raxalign/report-demo/report.html"
 
-# What needs other machines, or programs in their place: hosts in network namespaces, Slurm's and the cloud's files, S3, `ray up`.
-CLUSTER = tests/hosts tests/cluster tests/test_cluster_yaml.py tests/e2e/test_s3.py tests/e2e/test_ray_up.py
+# What needs other machines, or programs in their place: hosts in network namespaces, Slurm's and the cloud's files, S3, a hub, `ray up`, nodes that
+# come later.
+CLUSTER = tests/hosts tests/cluster tests/test_cluster_yaml.py tests/e2e/test_s3.py tests/e2e/test_ray_up.py tests/e2e/test_hub.py \
+  tests/sweep/test_late_nodes.py
 # The other modules with slow tests: collecting all others too takes ten more seconds in each process.
 SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v $(patsubst %,-e ^%,$(CLUSTER)) | sort)
 

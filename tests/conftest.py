@@ -22,13 +22,9 @@ settings.register_profile("raxalign", deadline=None, max_examples=100 if EVERY e
 settings.load_profile("raxalign")
 
 # Ray looks once per process whether clusters demand a token. All of these do, so that a process
-# can join one after another. A worker loads libraries for seconds: none is started ahead per core,
-# which drivers with an environment of their own cannot use, and none is ended while it waits.
-os.environ.update(
-    RAY_AUTH_MODE="token",
-    RAY_prestart_worker_first_driver="0",
-    RAY_idle_worker_killing_time_threshold_ms="600000",
-)
+# can join one after another. It starts no worker per core ahead, which drivers with an environment
+# of their own cannot use.
+os.environ.update(RAY_AUTH_MODE="token", RAY_prestart_worker_first_driver="0")
 
 LONG = (
     "hosts/test_search.py",

@@ -6,11 +6,14 @@ import ast
 import csv
 import io
 import json
+import os
 import re
 import signal
 from collections.abc import Callable
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +23,8 @@ import raxalign as rx
 from raxalign.plan.values.results import rows
 from raxalign.report.compared import FIELDS
 from raxalign.report.tables import as_csv
+from raxalign.sweep.grid import _interrupt_twice
+from tests.forks import forks
 from tests.grids import write_grid
 from tests.ledgers import made_up
 
@@ -58,16 +63,30 @@ def test_the_examples_of_the_docs_use_public_names_alone(blocks: Blocks, tmp_pat
     assert used <= set(rx.__all__)
 
 
+def without_ray(opened: rx.Opened) -> SimpleNamespace:
+    """Run the trials of a grid in this process."""
+    from raxalign.sweep.job import Job, write_plan
+    from raxalign.sweep.work import attempt
+
+    job = Job(opened.storage, write_plan(opened.plan, opened.storage))
+    ends = {trial.key: attempt(job, trial.key) for trial in opened.plan.trials}
+    return SimpleNamespace(failed={key: end for key, end in ends.items() if end})
+
+
 @pytest.mark.slow
 @PAGES
 def test_the_examples_of_the_docs_run_and_leave_comparisons(
     blocks: Blocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_head: str
 ) -> None:
+    """Those of the page under Ray, those of the notebook without it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rx, "plan", partial(rx.plan, address=ray_head))
+    if blocks is notebook:
+        monkeypatch.setattr(rx, "run", without_ray)
     names: dict[str, Any] = {}
     for block in blocks(tmp_path):
         exec(block, names)
+    assert not names["finished"].failed
     found = rx.compare(names["plan"]).to_pylist()
     assert all(row["low"] <= row["value"] <= row["high"] for row in found if row["low"] is not None)
     assert any(row["difference_low"] is not None for row in found)
@@ -193,9 +212,30 @@ def test_a_grid_without_results_has_empty_tables_of_the_same_types(tables, tmp_p
 
 
 def test_after_an_interrupted_grid_signals_mean_what_they_meant_before() -> None:
-    from raxalign.sweep.grid import _interrupt_twice
-
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), _interrupt_twice():
         signal.raise_signal(signal.SIGINT)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def interrupted(line: Connection) -> None:
+    """A process whose clean end takes long."""
+    with _interrupt_twice():
+        try:
+            line.send("it runs")
+            signal.pause()
+        except KeyboardInterrupt:
+            line.send("it ends")
+            signal.pause()
+
+
+@pytest.mark.slow
+def test_a_second_interruption_ends_the_process_at_once() -> None:
+    line, other = forks().Pipe()
+    process = forks().Process(target=interrupted, args=(other,))
+    process.start()
+    for said in ("it runs", "it ends"):
+        assert line.recv() == said
+        os.kill(process.pid, signal.SIGINT)
+    process.join()
+    assert process.exitcode == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -14,7 +15,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import tests.fake_bucket  # noqa: F401 registers the file system
 from raxalign.plan.load import open_grid
@@ -27,10 +30,19 @@ from raxalign.store.files import files_of
 from raxalign.store.lease import locks
 from raxalign.store.mirror import Mirror
 from raxalign.store.storage import Storage
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.forks import forks
 from tests.grids import write_grid
-from tests.overtaken import at, main
+from tests.train.problems import Regression
+
+
+def at(root: str, local: Path) -> Storage:
+    """A storage as the machine sees it whose own folder is `local`."""
+    storage = Storage(root)
+    vars(storage)["local"] = local
+    return storage
 
 
 @pytest.fixture
@@ -157,15 +169,55 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
     assert set(locks(Storage(root)).values()) == {False}
 
 
+SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=120)
+
+
+class Waiting(Regression):
+    """A training that says so before a step, and then waits."""
+
+    stop: int
+    line: Connection
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        if step.number == self.stop:
+            self.line.send(f"before step {step.number}")
+            self.line.recv()
+        return super().loss(step, positions)
+
+
+def train_waiting(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Train, and keep the weights."""
+    problem = Waiting()
+    fit(problem, 22, SETTINGS, bench.runtime_for(stage))
+    weights = torch.cat([p.detach().flatten() for p in problem.module.parameters()])
+    (folder / "weights").write_bytes(weights.numpy().tobytes())
+    problem.line.send("trained to its end")
+    return {}
+
+
+def train_as_machine(line: Connection, grid: Path, root: str, local: Path, stop: int) -> None:
+    os.environ["RAXALIGN_CACHE"] = str(local / "cache")
+    lease.BEAT, lease.EXPIRY, lease.LOOK, module.SHARE = 0.05, 1.0, 0.02, 1.0
+    workshop.MAKERS["encoder"] = train_waiting
+    Waiting.stop, Waiting.line = stop, line
+    torch.set_num_threads(1)
+    plan = open_grid(grid, storage=root).plan
+    (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
+    runtime = Runtime(checkpoint_every=1)
+    bench = Workshop(plan, at(root, local), runtime, tell=line.send)
+    found = bench.ensure(key) / "weights"
+    line.send(f"has {hashlib.sha256(found.read_bytes()).hexdigest()}")
+
+
 @contextmanager
 def machine(
     grid: Path, root: str, local: Path, stop: int
 ) -> Iterator[tuple[BaseProcess, Connection]]:
-    """A machine that trains, and waits before a step (see ``tests/overtaken.py``): its process, and
-    the line to it. Where the test fails it is killed: a process that is stopped would never end.
+    """A machine that trains, and waits before a step: its process, and the line to it. Where the
+    test fails it is killed: a process that is stopped would never end.
     """
     line, other = forks().Pipe()
-    process = forks().Process(target=main, args=(other, grid, root, local, stop))
+    process = forks().Process(target=train_as_machine, args=(other, grid, root, local, stop))
     process.start()
     other.close()
     try:

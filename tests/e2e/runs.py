@@ -200,10 +200,14 @@ class Site:
                 assert by_trial[row["trial"]]["metrics"][name] == pytest.approx(row["value"])
 
 
+def undisturbed(site: Site) -> Site:
+    """The grid on a local storage, its trials run one after the other as a worker runs them."""
+    assert without_ray(site) == []
+    return site
+
+
 def without_ray(site: Site) -> list[str]:
-    """Run the trials of a grid one after the other as a worker runs them; returns the messages of
-    those that failed.
-    """
+    """Run its trials likewise; returns the messages of those that failed."""
     from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.work import attempt
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.runs import Site, kill_all, ray_workers, read_until, wait_for, without_ray
+from tests.e2e.runs import Site, kill_all, ray_workers, read_until, undisturbed, wait_for
 from tests.grids import write_grid
 from tests.test_tracking import free_port, server
 
@@ -41,8 +41,12 @@ def test_a_grid_that_is_killed_and_interrupted_goes_on_repeats_nothing_and_mends
     """It goes on from its checkpoint, and at last with two workers in place of one, which changes
     nothing in a training with dropout.
     """
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(site.grid.read_text().replace("concurrency: 1", "concurrency: 2"))
+    site = replace(site, grid=grid)
     (site.storage / "spool").rename(tmp_path / "old-spool")
-    # with one evaluation of the killed run in the ledger, and a training in the middle
+    # with one evaluation of the killed run in the ledger, and a training in the middle on the other
+    # of two cores
     first = next(trial for trial in site.plan.trials if trial.method == "none")
     for key in first.evaluations.values():
         (site.storage / "ledger" / key).rename(tmp_path / key)
@@ -104,20 +108,6 @@ def last_start(files):
     return max(map(min, steps.values()))
 
 
-def test_an_interruption_of_the_shared_work_ends_cleanly_and_a_second_one_at_once(
-    tmp_path, ray_head
-):
-    grid = write_grid(tmp_path, size=300, sentences="[100]")
-    with Site(grid, tmp_path / "storage", ray_head).running(joins=True) as process:
-        said = read_until(process.stderr, "[1/")
-        os.killpg(process.pid, signal.SIGINT)
-        said += read_until(process.stderr, "interrupted")
-        os.killpg(process.pid, signal.SIGINT)
-        said += process.communicate()[1]
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-
-
 def test_two_grids_on_one_storage_at_once_both_end_well(finished, tmp_path):
     site = finished.copy(tmp_path, tracking=False)
     site.forget("finetune")
@@ -169,7 +159,7 @@ def test_a_full_disk_is_told_loses_one_training_at_most_and_is_gone_on_from(fini
     assert "failed: " in said
     assert "not started, since the storage failed" in said
     (small_disk / "filler").unlink()
-    assert without_ray(site) == []
+    undisturbed(site)
     site.look("sync")
     check(site, finished)
 

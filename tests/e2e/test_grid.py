@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.runs import Site, without_ray
+from tests.e2e.runs import Site, undisturbed
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def test_a_task_added_to_a_grid_evaluates_the_aligned_encoders_that_are_there(fi
         return {path: path.stat().st_mtime_ns for path in found}
 
     made, before = artifacts(), larger.entries()
-    assert without_ray(larger) == []
+    undisturbed(larger)
     assert artifacts() == made
     after = larger.entries()
     assert len(after) == 2 * len(before)

@@ -7,7 +7,7 @@ import pytest
 
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from tests.e2e.runs import Site, ray_workers, wait_for, without_ray
+from tests.e2e.runs import Site, ray_workers, undisturbed, wait_for
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
@@ -64,8 +64,7 @@ def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_o
         more="plugins: [holding.py]\n",
         run="workers: 2, checkpoint_minutes: 0.01",
     )
-    alone = Site(grid, tmp_path / "alone")
-    assert without_ray(alone) == []
+    alone = undisturbed(Site(grid, tmp_path / "alone"))
     site = alone.copy(tmp_path)
     site.forget("finetune")
     with site.running() as process:
@@ -100,8 +99,7 @@ def test_workers_that_divide_the_weights_train_what_one_worker_trains(tmp_path):
         tasks=("retrieval: {}",),
         run="workers: 2, shard_weights: true",
     )
-    alone = Site(grid, tmp_path / "alone")
-    assert without_ray(alone) == []
+    alone = undisturbed(Site(grid, tmp_path / "alone"))
     site = alone.copy(tmp_path)
     site.forget("finetune")
     assert "1 done, 0 failed" in site.run().stderr

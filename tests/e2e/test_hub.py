@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,19 +67,6 @@ def write_small(folder: Path) -> Path:
     return path
 
 
-ONE_TRIAL = """
-import sys
-from raxalign.plan.load import open_grid
-from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.work import attempt
-opened = open_grid(sys.argv[1])
-(none,) = (trial for trial in opened.plan.trials if trial.method == "none")
-job = Job(opened.storage, write_plan(opened.plan, opened.storage))
-assert attempt(job, none.key) is None
-"""
-"""A worker without a Ray."""
-
-
 def without_network() -> tuple[str, ...]:
     """What runs a command where there is only loopback; nothing where that is not allowed."""
     tried = [*NO_NETWORK, "sh", "true"]
@@ -103,8 +89,7 @@ def test_the_paper_grid_is_fetched_once_and_runs_from_an_empty_storage_to_its_re
     assert {line.split()[2] for line in lines[:-1]} == fetched
     assert len([path for _, path, _ in hub.taken() if path.startswith("/opus/")]) == len(pairs)
     # online, what is there is not asked for again
-    command = [sys.executable, "-c", ONE_TRIAL, str(site.grid)]
-    subprocess.run(command, env=site.environment({}), check=True)
+    site.run("--only", "method=none")
     assert hub.taken() == []
     # nor is anything missing where there is no network
     offline = {**told, "HF_HUB_OFFLINE": "1"}

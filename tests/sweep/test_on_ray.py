@@ -17,7 +17,6 @@ import pytest
 import ray
 from ray import tune
 from ray._private.state import actors  # what counts processes has no public counterpart
-from ray.cluster_utils import Cluster
 from ray.tune.execution.tune_controller import TuneController
 
 import raxalign as rx
@@ -29,13 +28,12 @@ from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
 from raxalign.store.storage import Storage
 from raxalign.store.studies import DevCurves
-from raxalign.sweep import machines, room, tuner
+from raxalign.sweep import machines, tuner
 from raxalign.sweep.cluster import connect, disconnect, require_token
-from raxalign.sweep.events import Began, JobEnded, Waiting, all_of
+from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.machines import check_shared, patience, signed
-from raxalign.sweep.room import DRIVER
 from raxalign.sweep.tuner import run_grid
 from tests.grids import write_grid
 from tests.searches import METRIC, search_grid
@@ -68,38 +66,6 @@ def nothing(config: dict[str, object], job: Job) -> None:
     """
     error = "torch was loaded" if "torch._C" in sys.modules else ""
     tune.report({"trial": config.get("trial"), "error": error, "done": True})
-
-
-class AddsNode:
-    """Starts a node when jobs are seen to wait."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self.added = cluster, 0
-
-    def hear(self, event) -> None:
-        if isinstance(event, Waiting) and not self.added:
-            self.added += 1
-            self._cluster.add_node(num_cpus=2)
-
-
-def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
-    plan, job, heard, monkeypatch, tmp_path
-):
-    kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
-    (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
-    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
-    monkeypatch.setattr(tuner, "_work", nothing)
-    head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        ray.init(address=cluster.address, log_to_driver=False)
-        adds = AddsNode(cluster)
-        ended = run_grid(plan, job, all_of(heard, adds.hear), address=cluster.address)
-    finally:
-        disconnect()
-        cluster.shutdown()
-    assert adds.added == 1
-    assert (ended.done, ended.failed) == (2, {})
 
 
 def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, joined):

@@ -1,0 +1,50 @@
+"""A sweep on a cluster whose only node comes later."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from raxalign.sweep import room, tuner
+from raxalign.sweep.cluster import disconnect
+from raxalign.sweep.events import Waiting, all_of
+from raxalign.sweep.room import DRIVER
+from raxalign.sweep.tuner import run_grid
+from tests.sweep.test_on_ray import _token, nothing  # noqa: F401
+
+pytestmark = pytest.mark.slow
+
+
+class AddsNode:
+    """Starts a node when jobs are seen to wait."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self.added = cluster, 0
+
+    def hear(self, event) -> None:
+        if isinstance(event, Waiting) and not self.added:
+            self.added += 1
+            self._cluster.add_node(num_cpus=2)
+
+
+def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
+    plan, job, heard, monkeypatch, tmp_path
+):
+    kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
+    (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
+    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
+    monkeypatch.setattr(tuner, "_work", nothing)
+    head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        adds = AddsNode(cluster)
+        ended = run_grid(plan, job, all_of(heard, adds.hear), address=cluster.address)
+    finally:
+        disconnect()
+        cluster.shutdown()
+    assert adds.added == 1
+    assert (ended.done, ended.failed) == (2, {})
