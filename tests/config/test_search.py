@@ -118,10 +118,7 @@ def test_a_pruner_is_named_alone_or_with_its_options(read: Any) -> None:
     for written, pruner in (
         ("none", Pruner()),
         ("asha", Pruner(name="asha", warmup=0, startup=4)),
-        (
-            "{name: median, warmup: 2, startup: 6}",
-            Pruner(name="median", warmup=2, startup=6),
-        ),
+        ("{name: median, warmup: 2, startup: 6}", Pruner(name="median", warmup=2, startup=6)),
     ):
         search = read(SEARCHED.replace("40 trials", f"40 trials, pruner: {written}")).search
         assert search.pruner == pruner

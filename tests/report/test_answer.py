@@ -97,10 +97,7 @@ MIXED: Values = {
             "finetune is worse than none in xnli (accuracy) in 4 of 4 languages, by 5.0 points on"
             " average (95 %: 3.0 to 7.0).",
         ),
-        (
-            all_of(0.01, "cannot tell"),
-            f"{NO_DIFFERENCE}+1.0 points (95 %: −1.0 to +3.0).",
-        ),
+        (all_of(0.01, "cannot tell"), f"{NO_DIFFERENCE}+1.0 points (95 %: −1.0 to +3.0)."),
         (  # a mean that is significant by itself alone is not called significant
             {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")},
             f"{NO_DIFFERENCE}+3.0 points (95 %: +1.0 to +5.0), not significant after correction.",

@@ -17,14 +17,7 @@ from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.report.cells.results import Results
-from raxalign.report.tables import (
-    FIELDS,
-    as_csv,
-    as_json,
-    as_text,
-    blocks,
-    csv_parts,
-)
+from raxalign.report.tables import FIELDS, as_csv, as_json, as_text, blocks, csv_parts
 from raxalign.report.terminal.selection import Selection
 from tests.grids import write_grid
 

@@ -236,8 +236,7 @@ def trained(make, aligned, runtime):
 
 
 @pytest.mark.parametrize(
-    ("make", "way"),
-    [*product(TASKS, ["packed"]), *product(in_turn(TASKS, 1), ["padded"])],
+    ("make", "way"), [*product(TASKS, ["packed"]), *product(in_turn(TASKS, 1), ["padded"])]
 )
 def test_weights_are_bit_for_bit_those_of_a_plain_training(make, way, encoder):
     inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),))

@@ -114,11 +114,7 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
         f"kept: {{kind: {kind}, data: phrasebook, readout: keep}}",
         f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
     )
-    plan = plan_of(
-        tmp_path,
-        methods=("none: {}", "finetune: {}", "mean_shift: {}"),
-        tasks=tasks,
-    )
+    plan = plan_of(tmp_path, methods=("none: {}", "finetune: {}", "mean_shift: {}"), tasks=tasks)
     for trial in plan.trials:
         assert trial.evaluations["kept"] == trial.evaluations["again"]
         stage = plan.stages[trial.evaluations["again"]]
