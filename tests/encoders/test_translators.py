@@ -2,10 +2,6 @@
 of sentences. That their states are those of transformers is tested with all families.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -23,11 +19,11 @@ READ = [["haus", "rot"], ["der", "alte", "hund", "schläft"]]
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     return tmp_path_factory.mktemp("translators")
 
 
-def input_ids(encoder: TransformerEncoder, lang: str, *pair: str) -> list[str]:
+def input_ids(encoder, lang, *pair):
     """The pieces that the model reads of a sentence, or of a pair in two languages."""
     pairs = (READ[:1], pair[0]) if pair else ()
     batch = encoder.collate(encoder.pieces(READ[:1], lang, *pairs))

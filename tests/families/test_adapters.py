@@ -1,7 +1,5 @@
 """Encoders with an adapter per language are trained with those of the languages that they read."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Losses over a whole batch: the contrasts of words, and what any such objective does."""
 
-from __future__ import annotations
-
 from math import exp, log, sqrt
 from typing import Any
 

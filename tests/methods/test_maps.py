@@ -1,7 +1,5 @@
 """Maps of one language's vectors onto another's, by hand, on planted vectors and on a toy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

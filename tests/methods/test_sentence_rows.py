@@ -2,8 +2,6 @@
 blanks that belong to no word and pieces that words share.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

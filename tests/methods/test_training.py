@@ -1,7 +1,5 @@
 """What trainings do on a toy: they lower the loss, count rows and resolve their options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Word aligners beside links made by hand: the Hansards' on real data, and the phrasebook's own."""
 
-from __future__ import annotations
-
 import os
 import re
 from itertools import islice
@@ -26,7 +24,7 @@ PHRASEBOOK_BOUND = 0.15
 
 
 @pytest.fixture(scope="module")
-def data() -> Path:
+def data():
     folder = os.environ.get("RAXALIGN_TEST_DATA")
     if not folder:
         pytest.skip("RAXALIGN_TEST_DATA is not set: it names the folder with real data")
@@ -56,7 +54,7 @@ def hansards(data):
     return english, french, *gold
 
 
-def both_ways(kind, src, tgt, work, **params) -> tuple[Links, Links]:
+def both_ways(kind, src, tgt, work, **params):
     aligner = catalog("aligners")[kind]
     return aligner(aligner.Params(**params)).align(
         src, tgt, AlignerInputs(range(len(src)), None, {}, work, 1)

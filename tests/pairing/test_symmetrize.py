@@ -1,7 +1,5 @@
 """Links of two directions as one, and what is left of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -2,10 +2,7 @@
 plan does not have that stage.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,6 @@ from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
@@ -26,9 +22,7 @@ from tests.grids import TINY, write_grid
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
 
-def plan_of(
-    folder: Path, *tasks: str, run: str = "workers: 2", finetune: str = "finetune: {}"
-) -> Plan:
+def plan_of(folder, *tasks, run="workers: 2", finetune="finetune: {}"):
     methods = ("none: {}", "rotation: {}", finetune)
     options = {"languages": "{each: [de]}", "sentences": "50", "encoder": TINY}
     return expand(load(write_grid(folder, methods=methods, tasks=tasks, run=run, **options)))

@@ -1,9 +1,6 @@
 """The answer in one sentence, over comparisons made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +9,13 @@ from raxalign.analysis.language_sample import FEW_LANGUAGES, LanguageSample
 from raxalign.analysis.significance import ONE_RUN, Comparison
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.answer import answer, stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Headline
 from tests.grids import write_grid
 from tests.report.material import share
 
@@ -29,7 +25,7 @@ Values = dict[str, tuple[float, Verdict]]
 """Language -> difference to the baseline, and its verdict."""
 
 
-def row(method: str, lang: str, value: float, task: str = "xnli", **parts: Any) -> dict[str, Any]:
+def row(method, lang, value, task="xnli", **parts):
     facts = {"params": {}, "encoder": "mini", "languages": ["de"], "sentences": None, "seed": 0}
     score = {"metric": "accuracy", "split": "test", "task_params": {}, "task": task}
     key = f"{method}{parts.get('split')}{task}"
@@ -37,17 +33,13 @@ def row(method: str, lang: str, value: float, task: str = "xnli", **parts: Any) 
     return {**facts, **score, **own, **parts}
 
 
-def grid(
-    *methods: str, langs: tuple[str, ...] = LANGS, tasks: tuple[str, ...] = ("xnli",)
-) -> Results:
+def grid(*methods, langs=LANGS, tasks=("xnli",)):
     """Values of 0.5 of every method in every language."""
     rows = [row(method, lang, 0.5, task) for task in tasks for method in methods for lang in langs]
     return Results.of(rows, EMPTY)
 
 
-def compared(
-    results: Results, values: Values, method: str = "finetune", task: str = "xnli"
-) -> list[Compared]:
+def compared(results, values, method="finetune", task="xnli"):
     """Comparisons of a method with `none`, each with an interval of 2 points around it."""
     cells = {cell.method: cell for cell in results.cells}
     made = []
@@ -67,7 +59,7 @@ def compared(
     return made
 
 
-def all_of(difference: float, verdict: Verdict) -> Values:
+def all_of(difference, verdict):
     return dict.fromkeys((*LANGS, "avg"), (difference, verdict))
 
 
@@ -109,12 +101,12 @@ MIXED: Values = {
         ),
     ],
 )
-def test_the_sentence_says_what_the_comparisons_show(values: Values, sentence: str) -> None:
+def test_the_sentence_says_what_the_comparisons_show(values, sentence):
     results = grid("none", "finetune")
     assert answer(compared(results, values), results) == sentence
 
 
-def test_one_language_is_named_and_has_no_average() -> None:
+def test_one_language_is_named_and_has_no_average():
     results = grid("none", "finetune", langs=("de",))
     assert answer(compared(results, {"de": (0.1, "better")}), results) == (
         "finetune beats none in xnli (accuracy) for de, by 10.0 points (95 %: 8.0 to 12.0)."
@@ -122,7 +114,7 @@ def test_one_language_is_named_and_has_no_average() -> None:
 
 
 @pytest.mark.parametrize("reason", [ONE_RUN, NO_PREDICTIONS])
-def test_single_runs_are_reported_as_untested(reason: str) -> None:
+def test_single_runs_are_reported_as_untested(reason):
     results = grid("none", "finetune")
     found = [
         replace(one, comparison=None, verdict="cannot tell", untested=reason)
@@ -145,7 +137,7 @@ def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_mi
         assert answer([], results) == f"Nothing is compared: {why}."
 
 
-def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
+def test_the_other_tasks_are_clauses_of_the_same_sentence():
     results = grid("none", "finetune", tasks=("sentence_retrieval", "xnli", "mlqa"))
     found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
     found += compared(results, {**all_of(0, "cannot tell"), "de": (0.1, "better")})
@@ -176,7 +168,7 @@ def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(dev, 
     assert answer(found, results).startswith(leader)
 
 
-def test_the_pivot_is_not_counted_among_the_languages() -> None:
+def test_the_pivot_is_not_counted_among_the_languages():
     results = grid("none", "finetune", langs=("en", "de", "fr"))
     values: Values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
     found = compared(results, {"en": (0.2, "better"), **values})
@@ -198,8 +190,8 @@ def test_the_pivot_is_not_counted_among_the_languages() -> None:
     ],
 )
 def test_the_sentence_says_what_holds_for_languages_like_these_or_names_them(
-    low: float | None, high: float | None, untested: str, part: str
-) -> None:
+    low, high, untested, part
+):
     results = grid("none", "finetune")
     *single, mean = compared(results, all_of(0.1, "better"))
     p = None if low is None else 0.01
@@ -207,20 +199,20 @@ def test_the_sentence_says_what_holds_for_languages_like_these_or_names_them(
     assert part in answer([*single, replace(mean, over_languages=sample)], results)
 
 
-def test_the_sentence_says_that_no_difference_is_large_enough_to_matter() -> None:
+def test_the_sentence_says_that_no_difference_is_large_enough_to_matter():
     results = grid("none", "finetune")
     *single, mean = compared(results, all_of(0.001, "no difference"))
     told = answer([*single, replace(mean, margin=0.03)], results)
     assert told.endswith("(95 %: −1.9 to +2.1), no difference above 3.")
 
 
-def headline(results: Results, found: list[Compared]) -> Headline:
+def headline(results, found):
     made = share("answer", results, judge=Judge(found)).headline
     assert made is not None
     return made
 
 
-def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
+def test_a_cell_of_the_matrix_has_words_besides_its_colour():
     results = grid("none", "finetune")
     values: Values = {
         "bg": (0.2, "better"),
@@ -240,7 +232,7 @@ def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
     assert (cells[1].text, cells[1].delta, cells[1].spread) == ("50.0", "+20.0", "[18.0, 22.0]")
 
 
-def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
+def test_a_matrix_of_many_points_has_one_line_per_method():
     rows = [row("none", lang, 0.5) for lang in LANGS]
     for weight in range(12):
         own = {"params": {"lambda": weight}}
@@ -271,7 +263,7 @@ def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
         ),
     ],
 )
-def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
+def test_many_tasks_are_counted_together(verdict, clause):
     first, *others = tasks = ("sentence_retrieval", "xnli", "mlqa", "ner", "pos")
     results = grid("none", "finetune", tasks=tasks)
     found = compared(results, all_of(0.1, "better"), task=first)
@@ -280,7 +272,7 @@ def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
     assert answer(found, results).endswith(clause)
 
 
-def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None:
+def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself():
     tasks = ("sentence_retrieval", "xnli")
     results = grid("none", "finetune", tasks=tasks)
     values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
@@ -294,20 +286,20 @@ def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Opened:
+def opened(tmp_path):
     """A grid of three trials, of which nothing is done."""
     path = write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", seeds="[0, 1, 2]")
     return open_grid(path, storage=str(tmp_path / "storage"))
 
 
-def write(opened: Opened, number: int) -> None:
+def write(opened, number):
     """The result of one trial."""
     score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
     for key in opened.plan.trials[number].evaluations.values():
         opened.storage.ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
 
 
-def test_the_answer_is_that_of_the_results_in_the_ledger(opened: Opened) -> None:
+def test_the_answer_is_that_of_the_results_in_the_ledger(opened):
     assert stored_answer(opened.plan, opened.storage.ledger) == ""
     write(opened, 0)
     found = Results.of(rows(opened.plan, opened.storage.ledger), opened.plan)

@@ -1,7 +1,5 @@
 """A storage that others can write to must not choose what is read or written elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -29,7 +27,7 @@ NAMES = (
 )
 
 
-def planted(root: str, name: str, data: bytes = b"evil") -> ArtifactStore:
+def planted(root, name, data=b"evil"):
     """A store with one artifact, whose manifest was sealed anew with another name in it."""
     store = ArtifactStore(root)
     store.make("pairs", KEY, lambda folder: {"n": (folder / "words.txt").write_text("x")})

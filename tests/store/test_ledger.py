@@ -1,7 +1,5 @@
 """The ledger on every kind of storage."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
@@ -26,7 +24,7 @@ RECORD: dict[str, Any] = {
 TABLE = pa.table({"id": [1, 2, 3], "prediction": ["a", "b", None]})
 
 
-def stored(root: str, name: str) -> tuple[Any, str]:
+def stored(root, name):
     files, folder = fsspec.url_to_fs(f"{root}/ledger")
     [path] = [found for found in files.find(folder) if found.endswith(f"/{name}")]
     return files, path

@@ -1,7 +1,5 @@
 """The training of a trial by a group of workers: its losses, and what it leaves to one worker."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

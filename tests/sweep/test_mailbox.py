@@ -1,7 +1,5 @@
 """What workers tell the driver: it stops nothing, and is shown once."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections import defaultdict
@@ -20,7 +18,7 @@ from raxalign.sweep.work import attempt
 from tests.toys.pages import write_page
 
 
-def begun(scratch: object, key: str) -> Outbox:
+def begun(scratch, key):
     outbox = Outbox(str(scratch), key)
     outbox.begin()
     return outbox

@@ -2,8 +2,6 @@
 is.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 
@@ -32,7 +30,7 @@ class Store:
         self.gate, self.down = threading.Event(), False
         self.gate.set()
 
-    def __call__(self, plan: object, target: object) -> Store:
+    def __call__(self, plan, target):
         return self
 
     def _ask(self, what: str) -> None:
@@ -61,7 +59,7 @@ class Store:
 
 
 @pytest.fixture
-def store(monkeypatch) -> Store:
+def store(monkeypatch):
     made = Store()
     monkeypatch.setattr(tracker, "Recorder", made)
     return made
@@ -133,7 +131,7 @@ def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store,
     store.gate.clear()
     looks = iter(range(1, 100))
 
-    def slow(timeout: float) -> None:
+    def slow(timeout):
         """In each wait the store accepts something, and in the fourth the rest."""
         store.copied, store.left = next(looks), 40 - store.copied
         if store.copied == 4:

@@ -2,8 +2,6 @@
 those that change a result another.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The readers of the tasks on real files, against counts that other programs made."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from tests.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
-def data() -> Path:
+def data():
     folder = os.environ.get("RAXALIGN_TEST_DATA")
     if not folder:
         pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")

@@ -2,8 +2,6 @@
 all of it on static and tiny encoders.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.compute as pc
 import pytest

@@ -1,7 +1,5 @@
 """Rows that share the encoder's rows have the losses, gradients and predictions of padded ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy
 from itertools import product

@@ -1,7 +1,5 @@
 """Word alignment from planted vectors, all values worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

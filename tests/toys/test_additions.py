@@ -5,8 +5,6 @@ Words are (digits, capitals) and a translation differs in its capitals alone: li
 apart, and a method that shifts by a share of the mean difference leaves 1 - share.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import re
@@ -62,7 +60,7 @@ class Ran:
         }
 
 
-def run_page(grid: Path) -> Ran:
+def run_page(grid):
     """Plan, run, read results and write the report, whose figures are empty files."""
     opened = open_grid(grid, storage=str(grid.parent / "storage"))
     workshop = Workshop(opened.plan, opened.storage, Runtime())
@@ -86,11 +84,11 @@ def ran(tmp_path_factory):
     return found
 
 
-def stages(ran: Ran, kind: str) -> list[Any]:
+def stages(ran, kind):
     return [stage for stage in ran.opened.plan.stages.values() if stage.kind == kind]
 
 
-def write_changed(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
+def write_changed(folder, name, *changes):
     """Write the page with changes of one of its files; returns the grid's path."""
     grid = write_page(folder)
     text = (folder / name).read_text(encoding="utf-8")

@@ -1,7 +1,5 @@
 """The host's side of a step, made by a thread while the device computes the step before."""
 
-from __future__ import annotations
-
 import threading
 import traceback
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """When the losses of a training are read, what holds by then, and tokens per second."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

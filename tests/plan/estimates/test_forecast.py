@@ -2,8 +2,6 @@
 measured.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -31,20 +29,20 @@ ALL = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Plan:
+def plan(tmp_path_factory):
     tasks = ("retrieval: {}", "xnli: {data: phrasebook, epochs: 2, phrasebook: {train: 900}}")
     folder = tmp_path_factory.mktemp("grid")
     return expand(load(write_grid(folder, tasks=tasks, sentences="[100, 200]")))
 
 
 @pytest.fixture
-def weighty(tmp_path) -> Plan:
+def weighty(tmp_path):
     methods = ("finetune: {lambda: [0.1, 1.0]}",)
     how = {"languages": "{each: [de]}", "sentences": "[1000]", "seeds": "[0, 1, 2]"}
     return expand(load(write_grid(tmp_path, size=3000, methods=methods, **how)))
 
 
-def of(plan: Plan, kind: str, **params: object) -> list[str]:
+def of(plan, kind, **params):
     return [
         key
         for key, stage in plan.stages.items()

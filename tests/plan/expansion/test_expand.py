@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -481,11 +479,11 @@ METHODS = (
 )
 
 
-def german(folder: Path, **parts: Any) -> Plan:
+def german(folder, **parts):
     return expand(load(write_grid(folder, languages="{each: [de]}", **parts)))
 
 
-def dev_inputs(plan: Plan, method: str) -> set[tuple[str, str]]:
+def dev_inputs(plan, method):
     """(kind of the stage, its part) of every dev input of a method."""
     return {
         (plan.stages[key].kind, str(plan.stages[key].params["part"]))
@@ -526,11 +524,11 @@ def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_
 TASKS = ("retrieval: {}", "xnli: {data: phrasebook}")
 
 
-def planned(folder: Path, run: str, **options: str) -> Plan:
+def planned(folder, run, **options):
     return expand(load(write_grid(folder, tasks=TASKS, run=run, **options)))  # type: ignore[arg-type]
 
 
-def keys(plan: Plan) -> dict[str, set[str]]:
+def keys(plan):
     found: dict[str, set[str]] = defaultdict(set)
     for key, stage in plan.stages.items():
         found[stage.kind].add(key)

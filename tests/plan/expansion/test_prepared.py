@@ -2,8 +2,6 @@
 pairs that are chosen by them.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from raxalign.config.grid import load
@@ -29,7 +27,7 @@ def plan_of(folder, **options):
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Plan:
+def plan(tmp_path_factory):
     return plan_of(tmp_path_factory.mktemp("grid"))
 
 

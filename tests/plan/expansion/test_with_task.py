@@ -2,8 +2,6 @@
 what is refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,9 +1,6 @@
 """Results are read part by part, so that those of ten thousand trials need not be in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from raxalign.config.grid import load
@@ -33,14 +30,14 @@ class Counted:
         }
 
 
-def plan_of(folder: Path) -> Plan:
+def plan_of(folder):
     method = "mean_shift: {alpha: [0.1, 0.2, 0.3, 0.4, 0.5]}"
     return expand(
         load(write_grid(folder, languages="{each: [de]}", sentences="[100]", methods=(method,)))
     )
 
 
-def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path: Path) -> None:
+def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path):
     plan = plan_of(tmp_path)
     ledger = Counted(plan)
     parts = batches(plan, ledger, size=2)
@@ -54,7 +51,7 @@ def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path
     assert found == rows(plan, Counted(plan))
 
 
-def test_rows_of_a_trial_share_its_params(tmp_path: Path) -> None:
+def test_rows_of_a_trial_share_its_params(tmp_path):
     plan = plan_of(tmp_path)
     ledger = Counted(plan)
     record = next(iter(ledger.read_many(plan.trials[0].evaluations.values()).values()))
