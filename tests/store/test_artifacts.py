@@ -42,6 +42,7 @@ def flip(data):
     return bytes([data[0] ^ 1]) + data[1:]
 
 
+@pytest.mark.parametrize("root", ["folder", "file", "bucket", "memory"], indirect=True)
 def test_what_was_built_is_there_with_its_notes_also_on_another_machine(
     root, tmp_path, monkeypatch
 ):

@@ -39,10 +39,10 @@ def planted(root, name, data=b"evil"):
     return store
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root, name):
-    with pytest.raises(DamagedArtifact, match="names a file outside its folder"):
-        planted(root, name).open("pairs", KEY)
+def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root):
+    for name in NAMES:
+        with pytest.raises(DamagedArtifact, match="names a file outside its folder"):
+            planted(root, name).open("pairs", KEY)
 
 
 def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path):

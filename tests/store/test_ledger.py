@@ -30,6 +30,7 @@ def stored(root, name):
     return files, path
 
 
+@pytest.mark.parametrize("root", ["folder", "file", "bucket", "memory"], indirect=True)
 def test_records_and_predictions_come_back_as_they_were(root, tmp_path, monkeypatch):
     ledger = Ledger(root)
     assert not ledger.has(KEY)
