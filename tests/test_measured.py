@@ -19,7 +19,7 @@ from raxalign.measured import Measured, count, share, standard_error, undeclared
 )
 def test_a_word_that_nothing_reads_is_refused_where_it_is_declared(wrong, message):
     with pytest.raises(ValueError, match=message):
-        Measured("x", "Something.", **wrong)  # type: ignore[arg-type]
+        Measured("x", "Something.", **wrong)
 
 
 def test_a_value_outside_its_limits_is_named_with_them():

@@ -107,8 +107,8 @@ def test_paths_are_relative_to_the_grid_file(tmp_path, monkeypatch):
     names = [getattr(spec.params, "name") for spec in grid.encoders]  # noqa: B009
     folders = [tmp_path / "grids/beside", tmp_path / "mini", Path.home() / "mine"]
     assert names == [*map(str, folders), f"{tmp_path}/grids/other", "some/hub-name"]
-    assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"  # type: ignore[attr-defined]
-    assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"  # type: ignore[attr-defined]
+    assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"
+    assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"
     assert grid.run.storage == f"{tmp_path}/store"
 
 
@@ -176,7 +176,7 @@ def test_any_one_unknown_key_is_named_with_its_line(faults):
 
 
 def parsed(text):
-    return parse("grid.yaml", text, Faults()).plain()  # type: ignore[no-any-return]
+    return parse("grid.yaml", text, Faults()).plain()
 
 
 def _sorted(data):

@@ -46,6 +46,6 @@ def test_an_existing_lock_survives_a_failed_save(tmp_path):
     lock = Lock(tmp_path / "cao.lock", {"a": "1"})
     lock.save()
     with pytest.raises(TypeError):
-        lock.with_("b", object()).save()  # type: ignore[arg-type]
+        lock.with_("b", object()).save()
     assert Lock.load(tmp_path / "cao.yaml").entries == {"a": "1"}
     assert len(list(tmp_path.iterdir())) == 1

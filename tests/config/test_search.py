@@ -22,7 +22,6 @@ def grid(read):
 
 def test_a_method_with_spaces_is_read_with_its_corners(grid):
     method = grid.methods[-1]
-    assert method.searched is not None
     assert method.searched.spaces == (
         Space("lambda", "log_uniform", 0.01, 10),
         Space("epochs", "int", 1, 3),
@@ -38,7 +37,6 @@ def test_a_method_with_spaces_is_read_with_its_corners(grid):
 
 def test_a_point_is_what_a_grid_with_these_values_has(grid, read):
     searched = grid.methods[-1].searched
-    assert searched is not None
     named = FINETUNE.replace("{log_uniform: [0.01, 10]}", "0.5").replace("{int: [1, 3]}", "2")
     named = named.replace("{choice: [last, 9, 9-12]}", "9")
     (point,) = read(change("tasks:\n", named + "tasks:\n")).methods[-1].points

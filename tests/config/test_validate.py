@@ -114,7 +114,6 @@ def test_paths_are_made_absolute_wherever_they_are():
     text = "where: ../a/{lang}.txt\ndata: {train: b, dev: /c}\nlayers: ./g\n"
     text += "places: {x: s3://d/e, y: ./f}"
     built = validate(Options, node_of(text), Faults(Path("/grids/deep")))
-    assert built is not None
     assert (built.where, built.layers) == ("/grids/a/{lang}.txt", "./g")
     assert built.data == Files(train="/grids/deep/b", dev="/c")
     assert built.places == {"x": "s3://d/e", "y": "/grids/deep/f"}

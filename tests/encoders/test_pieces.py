@@ -169,7 +169,6 @@ def test_other_pieces_than_the_tokenizers_own_are_described(monkeypatch):
     ends = Template((1,), (2,), (), (2,))
     monkeypatch.setattr(pieces, "read_template", lambda _: ends)
     found = other_pieces(tokenizer_of("unigram"))
-    assert found is not None
     assert found.startswith('"We now have four mice, don\'t we?" is read as <s> ')
     assert found.endswith("</s> of it")
 

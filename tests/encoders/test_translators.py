@@ -28,7 +28,7 @@ def input_ids(encoder, lang, *pair):
     pairs = (READ[:1], pair[0]) if pair else ()
     batch = encoder.collate(encoder.pieces(READ[:1], lang, *pairs))
     ids = encoder.inputs.of(batch)["input_ids"][0].tolist()
-    return encoder.tokenizer.convert_ids_to_tokens(ids)  # type: ignore[no-any-return]
+    return encoder.tokenizer.convert_ids_to_tokens(ids)
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -119,7 +119,6 @@ def test_a_plan_counts_the_encoder_half_alone_and_finds_no_head(name, root):
     subject = Subject.of(name, root)
     kind = Transformer(Transformer.Params(name=str(subject.folder)))
     footprint = kind.footprint(lambda name: None)
-    assert footprint is not None
     assert footprint.parameters == sum(p.numel() for p in subject.encoder.model.parameters())
     assert kind.depth(lambda name: None) == 3
     assert kind.has_head(lambda name: None) is False

@@ -224,7 +224,7 @@ def test_a_cell_of_the_matrix_has_words_besides_its_colour():
     (matrix,) = headline(results, compared(results, values)).matrices
     assert matrix.columns == ("mean", "bg", "de", "es", "fr")
     base, line = matrix.lines
-    assert {entry.verdict for entry in base.entries} == {"baseline"}  # type: ignore[attr-defined]
+    assert {entry.verdict for entry in base.entries} == {"baseline"}
     cells: Any = line.entries
     verdicts = ["better", "better", "better", "worse", "cannot tell"]
     assert [cell.verdict for cell in cells] == verdicts

@@ -24,7 +24,7 @@ def grid(folder, name, storage="storage", **parts):
     options: dict[str, object] = {"encoder": "phrasebook", "languages": "{together: [de, fr]}"}
     options |= {"sentences": "100", "seeds": "[0, 1, 2]", "size": 700}
     options |= {"methods": ("none: {}", "rotation: {}"), "tasks": ("retrieval: {unseen_in: 500}",)}
-    file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
+    file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})
     file.write_text(file.read_text().replace("name: small", f"name: {name}"))
     opened = rx.plan(file, storage=str(folder / storage))
     fill_all(opened.storage.ledger, opened)
@@ -70,7 +70,7 @@ def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table
     found = [c for c in comparisons(results.cells, both.plan, ledger) if c.baseline is not None]
     compared = {"first: rotation", "second: linear", "second: centering"}
     assert {c.cell.method for c in found} == compared
-    assert {c.baseline.method for c in found} == {"first: none"}  # type: ignore[union-attr]
+    assert {c.baseline.method for c in found} == {"first: none"}
     alone = rx.compare(first).to_pylist()
     together = {
         (row["method"], row["lang"], row["metric"]): row

@@ -41,7 +41,7 @@ from tests.searches import search_grid
 def plan_of(folder):
     parts = {"languages": "{each: [de]}", "seeds": "[0, 1]", "sentences": "[50, 100]"}
     methods = ("none: {}", "finetune: {}")
-    return expand(load(write_grid(folder, methods=methods, **parts)))  # type: ignore[arg-type]
+    return expand(load(write_grid(folder, methods=methods, **parts)))
 
 
 def record(plan, ledger, number):
@@ -252,7 +252,7 @@ def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row():
 def plan(tmp_path):
     parts = {"languages": "{each: [de]}", "sentences": "50", "tasks": ("retrieval: {}",)}
     methods = ("none: {}", "rotation: {layers: 1}", "znorm: {}")
-    return expand(load(write_grid(tmp_path, methods=methods, **parts)))  # type: ignore[arg-type]
+    return expand(load(write_grid(tmp_path, methods=methods, **parts)))
 
 
 def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan, tmp_path):

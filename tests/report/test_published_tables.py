@@ -279,11 +279,9 @@ def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev():
     values = ((0.1, 0.9), (1.0, 0.5), (10.0, 0.8))
     points = [row(value, params={"lambda": x}) for x, value in values]
     own = matched(points)
-    assert own is not None
     assert (own.cell.params["lambda"], own.differs, own.chosen) == (1.0, (), "")
     dev = [row(value, params={"lambda": x}, split="dev") for x, value in ((0.1, 0.2), (10.0, 0.3))]
     best = matched([points[0], points[2], *dev])
-    assert best is not None
     differs = ("lambda: 10 (published: 1)",)
     assert (best.differs, best.chosen) == (differs, "the best on dev of 2 points")
 

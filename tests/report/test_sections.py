@@ -132,7 +132,7 @@ def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path):
     for place, key in enumerate(dict.fromkeys(keys)):
         other = {"torch": "2.12.0"} if place else {}
         later = {"created": 1_800_000_000.0 + 86_400 * bool(place)}
-        made = {**MADE, **later, "versions": {**MADE["versions"], **other}}  # type: ignore[dict-item]
+        made = {**MADE, **later, "versions": {**MADE["versions"], **other}}
         ledger.write(key, {"scores": [], "params": {}, **made}, None)
     found = how(opened)
     hours = 2.0 * len(set(keys))

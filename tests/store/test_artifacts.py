@@ -208,7 +208,7 @@ def test_links_and_a_manifest_of_the_makers_own_are_refused(root, tmp_path):
 def test_notes_that_are_no_json_are_refused_and_leave_nothing(root):
     store = ArtifactStore(root)
     with pytest.raises(TypeError):
-        store.make("pairs", KEY, lambda folder: {"path": folder})  # type: ignore[dict-item]
+        store.make("pairs", KEY, lambda folder: {"path": folder})
     assert not store.has("pairs", KEY)
 
 

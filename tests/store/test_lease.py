@@ -184,7 +184,7 @@ def take_after(root, meanwhile):
         waited.append(holder)
         held_by(root, 3, done=True)
 
-    slow = Lease(Slow(files_of(root), meanwhile), "training")  # type: ignore[arg-type]
+    slow = Lease(Slow(files_of(root), meanwhile), "training")
     slow.take(wait, lambda holder: EXPIRY)
     return waited
 
@@ -214,7 +214,7 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
 
     holder = Lease(files_of(root), "training")
     held_by(root, 4, done=True)
-    slow = Lease(Slow(files_of(root), others), "training")  # type: ignore[arg-type]
+    slow = Lease(Slow(files_of(root), others), "training")
     slow.take(wait, lambda holder: EXPIRY)
     assert len(waited) == 1
     assert not holder.is_held()

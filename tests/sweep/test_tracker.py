@@ -89,7 +89,7 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan):
 def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan):
     store.gate.clear()
     logger = Tracker(plan, TARGET)
-    logger._recorder, store.left = store, 37  # type: ignore[assignment]
+    logger._recorder, store.left = store, 37
     logger.hear(JobEnded(plan.trials[0]))
     message = logger.close(wait=0.01)
     store.gate.set()
@@ -139,7 +139,7 @@ def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store,
             join(5)
 
     join = logger._thread.join
-    logger._recorder = store  # type: ignore[assignment]
+    logger._recorder = store
     monkeypatch.setattr(logger._thread, "join", slow)
     assert logger.close(wait=30.0) is None
     assert told == [

@@ -86,7 +86,6 @@ def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_
     parts = [found[f"main_score_of_{name}"] for name in ("NTREXBitextMining", "OwnTopics")]
     assert found["main_score"] == pytest.approx(np.mean(parts))
     sample = Mteb.sample(outcome.predictions, "main_score")
-    assert sample is not None
     assert sample.value == pytest.approx(found["main_score"], abs=1e-9)
     assert len(sample.units) == 10  # five rows of each task, in whichever direction
     topics = rows_of(outcome, task="OwnTopics")
@@ -121,9 +120,7 @@ def vectors_of(encoder, texts, code):
 
 def test_a_task_without_scores_per_example_has_its_value_and_no_sample(encoder):
     task = made("OwnGroups", "OwnPairs")
-    outcome = Mteb.evaluate.__wrapped__(  # type: ignore[attr-defined]
-        task, AlignedEncoder(encoder), ("de",), *given()
-    )
+    outcome = Mteb.evaluate.__wrapped__(task, AlignedEncoder(encoder), ("de",), *given())
     assert 0 <= values(outcome, "de")["main_score_of_OwnGroups"] <= 1
     assert Mteb.sample(outcome.predictions, "main_score") is None
     assert Mteb.sample(outcome.predictions, "main_score_of_OwnGroups") is None

@@ -525,7 +525,7 @@ TASKS = ("retrieval: {}", "xnli: {data: phrasebook}")
 
 
 def planned(folder, run, **options):
-    return expand(load(write_grid(folder, tasks=TASKS, run=run, **options)))  # type: ignore[arg-type]
+    return expand(load(write_grid(folder, tasks=TASKS, run=run, **options)))
 
 
 def keys(plan):

@@ -60,7 +60,6 @@ def test_it_is_in_results_for_every_language_and_split_and_as_means(tmp_path):
     zero_shot = np.mean([own[lang] for lang in ("de", "fr", "es")])
     assert own["avg_zero_shot"] == pytest.approx(zero_shot)
     table = ledger.predictions(key)
-    assert table is not None
     german = [row for row in table.to_pylist() if (row["lang"], row["split"]) == ("de", "test")]
     assert own["de"] == pytest.approx(by_hand(german))
 
@@ -85,12 +84,11 @@ def test_it_is_compared_with_intervals_and_p_values(tmp_path):
     for lang in ("de", "avg", "avg_zero_shot"):
         own, added = (compared["rotation", lang, name] for name in ("accuracy", "macro_f1"))
         for entry in (own, added):
-            assert entry.interval is not None
             assert entry.interval.holds(entry.value.mean)
             assert entry.comparison is not None
             assert entry.p_adjusted is not None
-        assert added.comparison.difference == pytest.approx(own.comparison.difference, abs=0.1)  # type: ignore[union-attr]
-        assert added.comparison.p == pytest.approx(own.comparison.p, abs=0.2)  # type: ignore[union-attr]
+        assert added.comparison.difference == pytest.approx(own.comparison.difference, abs=0.1)
+        assert added.comparison.p == pytest.approx(own.comparison.p, abs=0.2)
 
 
 def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_added(tmp_path):
@@ -149,7 +147,7 @@ def test_where_less_is_better_the_verdict_is_that_of_the_opposite_metric(tmp_pat
     }
     own, wrong = (compared["finetune", "avg", name] for name in ("accuracy", "wrong"))
     assert wrong.value.mean == pytest.approx(1 - own.value.mean)
-    assert wrong.comparison.p == pytest.approx(own.comparison.p)  # type: ignore[union-attr]
+    assert wrong.comparison.p == pytest.approx(own.comparison.p)
     assert (own.verdict, wrong.verdict) == ("better", "better")
     assert pickle.loads(pickle.dumps(opened.plan)) == opened.plan  # as it is sent to workers
     assert opened.plan.metrics[0].kind == opened.plan.plugins[0].kind

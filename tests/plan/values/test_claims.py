@@ -129,7 +129,7 @@ def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_
 )
 def test_both_forms_of_a_claim_are_read(text, claim):
     first, second, task, metric, lang, margin, over = claim
-    made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)  # type: ignore[arg-type]
+    made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)
     assert claim_of(text) == made
 
 

@@ -73,7 +73,7 @@ def found(made):
 def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path):
     plan = open_grid(
         write_grid(tmp_path, **{**GRID, "seeds": "[0]"}), storage=str(tmp_path / "storage")
-    ).plan  # type: ignore[arg-type]
+    ).plan
     chance, trials = (
         Predictions(plan, None),
         {trial.method: trial.evaluations for trial in plan.trials},
@@ -97,8 +97,6 @@ def test_every_value_is_compared_with_the_encoder_as_it_was(found):
     langs = {"de-en", "fr-en", "en", "de", "fr", "avg", "avg_zero_shot"}
     assert {entry.name[1] for entry in others} == langs, "the means too"
     for entry in others:
-        assert entry.comparison is not None
-        assert entry.baseline_value is not None
         assert entry.comparison.difference == pytest.approx(
             entry.value.mean - entry.baseline_value.mean
         )
@@ -123,10 +121,9 @@ def test_holm_is_over_all_that_one_table_shows(found):
             tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
     family = tables["xnli", "accuracy", "test"]
     assert len(family) == 3 * 5  # two rotations and finetune; three languages and two means
-    adjusted = holm([entry.comparison.p for entry in family])  # type: ignore[union-attr, misc]
+    adjusted = holm([entry.comparison.p for entry in family])
     assert [entry.p_adjusted for entry in family] == adjusted
     for entry, p in zip(family, adjusted, strict=True):
-        assert entry.comparison is not None
         assert entry.comparison.p is not None
         unmarked = "not after correction" if entry.comparison.p < 0.05 else "cannot tell"
         marked = "better" if entry.comparison.difference > 0 else "worse"
@@ -151,7 +148,6 @@ def test_what_cannot_be_told_says_what_could_have_been_seen(found):
     untold = [e for e in found if e.verdict == "cannot tell" and e.tested and e.detectable]
     assert untold
     for entry in untold:
-        assert entry.comparison is not None
         assert entry.comparison.high is not None
         assert entry.detectable is not None
         half = entry.comparison.high - entry.comparison.difference
@@ -165,15 +161,12 @@ def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_ar
     made, found, tmp_path
 ):
     few = one(found, made[0], "finetune", "xnli", "avg")
-    assert few.over_languages is not None
     assert few.over_languages.untested.startswith("fewer than 4 languages")
     assert one(found, made[0], "finetune", "xnli", "de").over_languages is None
     larger = {**GRID, "languages": "{together: [de, fr, es, bg]}"}
     opened, ledger = made_up(tmp_path, **larger)
     several = one(compared(opened, ledger), opened, "finetune", "retrieval", "avg")
     sample, test = several.over_languages, several.comparison
-    assert sample is not None
-    assert test is not None
     assert sample.languages == 4
     assert sample.difference == pytest.approx(test.difference)
     assert None not in (sample.low, sample.high, test.low, test.high)
@@ -191,7 +184,7 @@ def test_all_pairs_are_compared_once_with_one_correction(made, found):
     }
     assert len(whole) == len(against) == len(methods) * (len(methods) - 1) / 2
     table = [entry for entry in pairs if entry.name[0] == "xnli" and entry.tested]
-    adjusted = holm([entry.comparison.p for entry in table])  # type: ignore[union-attr, misc]
+    adjusted = holm([entry.comparison.p for entry in table])
     assert [entry.p_adjusted for entry in table] == adjusted
     ordinary = {cell_name(e.cell, opened.plan): e for e in found if e.name == whole[0].name}
     for entry in whole:
@@ -240,11 +233,9 @@ def test_another_baseline_is_named_as_in_the_tables(made):
     found = compared(opened, ledger, "Rotation center=TRUE")
     assert one(found, opened, "rotation center=true", "xnli", "de").baseline is None
     entry = one(found, opened, "finetune", "xnli", "de")
-    assert entry.baseline is not None
     assert cell_name(entry.baseline, opened.plan) == "rotation center=true"
     assert entry.baseline.sentences == entry.cell.sentences == 100
     against = one(found, opened, "none", "xnli", "de")
-    assert against.comparison is not None
     assert against.comparison.paired
     for name, told in (
         ("rotation", "any of: rotation center=false, rotation center=true; name one"),
@@ -273,7 +264,7 @@ def filled(folder, skills, seeds):
     """
     opened = open_grid(
         write_grid(folder, **{**GRID, "seeds": seeds}), storage=str(folder / "storage")
-    )  # type: ignore[arg-type]
+    )
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
@@ -339,7 +330,7 @@ def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(tmp
 
 
 def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path):
-    opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
+    opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         scores, table = words(trial.languages, 0.5, np.random.default_rng(0))
@@ -418,8 +409,6 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     entry = one(found, made[0], "finetune", "retrieval", "avg")
     metrics = cell_metrics(made[0].plan, entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
-    assert comparison is not None
-    assert entry.interval is not None
     wanted: dict[str, float | None] = {
         "": entry.value.mean,
         "_low": entry.interval.low,

@@ -5,13 +5,7 @@ import pytest
 from raxalign.analysis.power import POINTS, Assumed, design
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.planned import SEEN, PlannedSides, planned_sides
-from raxalign.plan.values.power import (
-    ASSUMED,
-    MEASURED,
-    ONE_RUN,
-    planned_comparisons,
-    power_lines,
-)
+from raxalign.plan.values.power import ASSUMED, MEASURED, ONE_RUN, planned_comparisons, power_lines
 from raxalign.report.plans import power_text
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
