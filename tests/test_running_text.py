@@ -1,7 +1,6 @@
 """Every reader of sentences gives the encoder their running text."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,10 +44,10 @@ FIRST = (0,)
 class Heard:
     """The sentences that were divided into pieces, by their texts; None for a list of words."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.texts: set[str | None] = set()
 
-    def hear(self, sentences: Any) -> None:
+    def hear(self, sentences):
         self.texts |= {getattr(sentence, "text", None) for sentence in sentences if sentence}
 
 

@@ -15,7 +15,7 @@ PARTS = ("data", "plan", "bitext", "pairs", "text", "pieces", "rows", "finetune"
 @pytest.fixture
 def asked(monkeypatch):
     """The parts that the benchmark runs, which here take no time."""
-    found: list[str] = []
+    found = []
 
     def run(command, *, check):
         assert check

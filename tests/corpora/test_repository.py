@@ -248,7 +248,7 @@ def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, mo
 
 def test_another_error_than_the_hubs_is_not_tried_again(monkeypatch):
     monkeypatch.setattr("time.sleep", pytest.fail)
-    calls: list[int] = []
+    calls = []
 
     def broken():
         calls.append(1)

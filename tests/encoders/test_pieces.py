@@ -293,8 +293,7 @@ def read(encoder):
     (row,) = encoder.pieces([TEXT.split()], "en")
     (found,) = text_pieces(encoder.tokenizer, [TEXT], "en")
     assert row.ids.tolist()[1:-1] == found.ids.tolist()
-    names: list[str] = encoder.tokenizer.convert_ids_to_tokens(found.ids.tolist())
-    return names
+    return encoder.tokenizer.convert_ids_to_tokens(found.ids.tolist())
 
 
 def test_text_is_read_as_published_unless_a_form_is_named(bert):

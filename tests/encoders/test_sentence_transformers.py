@@ -173,7 +173,7 @@ def same(theirs, ours):
     assert torch.allclose(torch.as_tensor(theirs), ours, atol=1e-5)
 
 
-CASES: dict[str, tuple[tuple[Transform, ...], SentenceUse]] = {
+CASES = {
     "readout": ((turn(1), turn(2, lang="en")), SentenceUse()),
     "inside before the first block": ((turn(1, 0, "inside"),), SentenceUse()),
     "both": ((turn(1, 2, "inside"), turn(2), turn(3)), SentenceUse()),

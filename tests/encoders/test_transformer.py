@@ -176,7 +176,7 @@ def opened(folder):
 
 def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    asked: list[tuple[str, ...]] = []
+    asked = []
     config = {"architectures": ["BertForMaskedLM"], "num_hidden_layers": 12}
     monkeypatch.setattr(
         "raxalign.encoders.transformer.fetched_config", lambda *name: asked.append(name) or config

@@ -30,7 +30,7 @@ def root(tmp_path_factory):
 
 def _adapters(model):
     """The weights of all adapters by language, copied."""
-    found: dict[str, list[torch.Tensor]] = {}
+    found = {}
     for name, weight in model.named_parameters():
         if ".adapter_modules." in name:
             lang = name.split(".adapter_modules.")[1].split("_")[0]

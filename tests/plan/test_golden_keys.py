@@ -72,7 +72,7 @@ def found(plan):
     """For each kind of stage, by its maker, and for trials: the number of keys and the beginning of
     a digest over all of them.
     """
-    keys: dict[str, list[str]] = defaultdict(list)
+    keys = defaultdict(list)
     for key, stage in plan.stages.items():
         keys[f"{stage.kind} {stage.maker}"].append(key)
     keys["trials"] = [trial.key for trial in plan.trials]

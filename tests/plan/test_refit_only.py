@@ -63,7 +63,7 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
     write_plan(plan, Storage(root))
     (start,) = [stage for stage in plan.stages.values() if stage.kind == "encoder"]
     Workshop(plan, Storage(root), Runtime()).ensure(start.key)
-    told: list[str] = []
+    told = []
     export_trial(trial.key, tmp_path / "out", storage=Storage(root), tell=told.append)
     assert told[0].endswith("before it are fitted now, and no task measured them")
     assert ArtifactStore(root).has("aligned", trial.aligned)

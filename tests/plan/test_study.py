@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.config.search_spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import choose, reopened
 from raxalign.plan.plan import Plan
@@ -13,7 +12,7 @@ from raxalign.plan.study_record import StudyRecord, Tried, best_of
 from tests.searches import METRIC, SPACES, open_search, search_grid
 
 SEARCHED = f"finetune: {{{SPACES}, batch_size: 16}}"
-POINT: dict[str, Value] = {"lambda": 0.5, "layers": "last"}
+POINT = {"lambda": 0.5, "layers": "last"}
 
 
 def opened(folder, search="trials: 4, confirm: 2", **parts):

@@ -1,7 +1,6 @@
 """The answer in one sentence, over comparisons made by hand."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -67,7 +66,7 @@ NO_DIFFERENCE = (
     "There is no significant difference between finetune and none in xnli (accuracy) in any of"
     " 4 languages; the difference on average is "
 )
-MIXED: Values = {
+MIXED = {
     "bg": (0.1, "better"),
     "de": (0.08, "better"),
     "es": (-0.12, "worse"),
@@ -170,7 +169,7 @@ def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(dev, 
 
 def test_the_pivot_is_not_counted_among_the_languages():
     results = grid("none", "finetune", langs=("en", "de", "fr"))
-    values: Values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
+    values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
     found = compared(results, {"en": (0.2, "better"), **values})
     assert "in 2 of 2 languages, by 10.0 points" in answer(found, results)
 
@@ -214,7 +213,7 @@ def headline(results, found):
 
 def test_a_cell_of_the_matrix_has_words_besides_its_colour():
     results = grid("none", "finetune")
-    values: Values = {
+    values = {
         "bg": (0.2, "better"),
         "de": (0.05, "better"),
         "es": (-0.1, "worse"),
@@ -225,7 +224,7 @@ def test_a_cell_of_the_matrix_has_words_besides_its_colour():
     assert matrix.columns == ("mean", "bg", "de", "es", "fr")
     base, line = matrix.lines
     assert {entry.verdict for entry in base.entries} == {"baseline"}
-    cells: Any = line.entries
+    cells = line.entries
     verdicts = ["better", "better", "better", "worse", "cannot tell"]
     assert [cell.verdict for cell in cells] == verdicts
     assert [cell.shade for cell in cells] == [1, 4, 1, -2, 0]
@@ -275,7 +274,7 @@ def test_many_tasks_are_counted_together(verdict, clause):
 def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself():
     tasks = ("sentence_retrieval", "xnli")
     results = grid("none", "finetune", tasks=tasks)
-    values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
+    values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
     found = [finding for task in tasks for finding in compared(results, values, task=task)]
     assert answer(found, results) == (
         "There is no significant difference between finetune and none in sentence_retrieval"

@@ -78,7 +78,7 @@ def test_text_is_looked_at_as_it_was_published_and_composed(tmp_path):
 
 
 def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(folder, monkeypatch):
-    warnings: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    warnings = SimpleQueue()
     monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [QueueHandler(warnings)])
     lines, code = examine_encoder(str(folder))
     assert code == HEALTHY

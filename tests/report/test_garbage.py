@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ from tests.grids import write_grid
 from tests.searches import measure, open_search, run, search_grid, source_of
 
 OTHER = "f" * 64
-PARTS: dict[str, Any] = {"sentences": "[100]", "methods": ("none: {}",)}
+PARTS = {"sentences": "[100]", "methods": ("none: {}",)}
 
 
 @pytest.fixture(autouse=True)
@@ -237,7 +236,7 @@ def test_signs_of_dead_drivers_of_searches_go(searched, other):
 
 def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched, other):
     source = source_of(searched)
-    ended: dict[str, str | None] = {}
+    ended = {}
     for _ in range(3 + 1):  # the points, and the best one again
         plan = begin(source, ended)
         assert len(aligned(searched.root)) > 0

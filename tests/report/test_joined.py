@@ -21,7 +21,7 @@ RETRIEVAL = "contextual_accuracy"
 
 def grid(folder, name, storage="storage", **parts):
     """A grid of a name with made-up results."""
-    options: dict[str, object] = {"encoder": "phrasebook", "languages": "{together: [de, fr]}"}
+    options = {"encoder": "phrasebook", "languages": "{together: [de, fr]}"}
     options |= {"sentences": "100", "seeds": "[0, 1, 2]", "size": 700}
     options |= {"methods": ("none: {}", "rotation: {}"), "tasks": ("retrieval: {unseen_in: 500}",)}
     file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})

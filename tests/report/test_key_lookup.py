@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -110,7 +109,7 @@ def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(store
         look_up("xyz", storage)
 
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "languages": "{together: [de]}",
     "sentences": "100",
     "methods": ("none: {}", "rotation: {}"),

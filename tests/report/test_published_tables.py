@@ -2,7 +2,6 @@
 is noted; and a param that is chosen for each language."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from raxalign.report.published.table import RECORD
 from raxalign.report.sections.base import Fill
 from tests.report.material import published, share
 
-BASE: dict[str, Any] = {
+BASE = {
     "trial": "t",
     "method": "finetune",
     "params": {"lambda": 1.0},
@@ -34,7 +33,7 @@ BASE: dict[str, Any] = {
     "split": "test",
     "evaluation": "e",
 }
-BARE: dict[str, Any] = {"method": "none", "params": {}, "sentences": None}
+BARE = {"method": "none", "params": {}, "sentences": None}
 
 
 def row(value, **changes):
@@ -178,15 +177,15 @@ FINETUNE, LAYERS = ("finetune", "zero-shot"), "finetune-last-6-layers"
 CAO, MORE, MDS = "cao2020/xnli_methods", "cao2020/xnli_more_languages", "liu2020/xnli_mds"
 ABLATION, UNSWITCHED = "pan2021/xnli_ablation", "ppa-without-code-switching/250k"
 TRAINED, CONTEXTUAL = "translate-train", "contextual"
-FREE: dict[str, Any] = {"freeze": "none"}
-ALIGN: dict[str, Any] = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
+FREE = {"freeze": "none"}
+ALIGN = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
 DURING = {"freeze": "none", "with_task": {"task": "pos", "schedule": "joint"}}
 LOWER = {"freeze": {"blocks": "lower", "embeddings": False}}
 FROZEN = [
     row(value, **ALIGN | {"params": params})
     for value, params in ((0.4, DURING), (0.1, FREE), (0.2, LOWER), (0.3, {"freeze": "upper"}))
 ]
-MEXA: dict[str, Any] = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
+MEXA = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
 BY_LAYER = [row(0.9, **MEXA | {"metric": "layer2_cka"})]
 BY_LAYER += [
     row(value, **MEXA | {"metric": f"layer{layer}_mexa"})
@@ -319,7 +318,7 @@ def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point():
 
 
 def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them():
-    asked: list[Any] = []
+    asked = []
 
     def measure(cell):
         asked.append((cell.method, cell.params.get("lambda"), cell.sentences))

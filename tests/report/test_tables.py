@@ -2,8 +2,6 @@
 CSV.
 """
 
-from typing import Any
-
 import pytest
 
 from raxalign.analysis.cells import MEANS, cells
@@ -21,7 +19,7 @@ from tests.grids import write_grid
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
 
-BASE: dict[str, Any] = {
+BASE = {
     **dict.fromkeys(FIELDS),
     "trial": "t",
     "method": "finetune",

@@ -76,7 +76,7 @@ def test_other_numbers_of_lines_are_refused(tmp_path, links):
 
 
 def test_gold_links_that_seem_to_count_from_one_are_told(tmp_path):
-    told: list[str] = []
+    told = []
     links, gold = (
         write(tmp_path / "links", "0-0 1-1\n" * 12),
         write(tmp_path / "gold", "1-1 2-2\n" * 12),

@@ -7,14 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
-from raxalign.store._filesystem import Files
 from raxalign.store.alive import maker_name
 from raxalign.store.drivers import remove_sign, signed_on, signs
 from raxalign.store.files import files_of
@@ -28,8 +26,7 @@ def quick(monkeypatch):
 
 
 def holder(root, number=1):
-    record: dict[str, object] = json.loads(files_of(root).read(f"locks/training/{number}"))
-    return record
+    return json.loads(files_of(root).read(f"locks/training/{number}"))
 
 
 def held_by(root, number=1, **changes):
@@ -39,8 +36,8 @@ def held_by(root, number=1, **changes):
 
 
 def test_one_after_the_other_holds_it(root):
-    inside: list[int] = []
-    most: list[int] = []
+    inside = []
+    most = []
 
     def work(number):
         with lease(Storage(root), "training"):
@@ -57,7 +54,7 @@ def test_one_after_the_other_holds_it(root):
 
 
 def test_who_waits_is_told_once_who_holds_it(root):
-    told: list[str] = []
+    told = []
     held_by(root)
     waiter = threading.Thread(target=lambda: wait(root, told))
     waiter.start()
@@ -94,7 +91,7 @@ def test_a_silent_dead_or_damaged_holder_loses_it(root, monkeypatch, lock):
 
 
 def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root):
-    asked: list[Holder] = []
+    asked = []
 
     def patience(holder):
         asked.append(holder)
@@ -164,13 +161,13 @@ def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(root, mo
 class Slow:
     """A storage whose process is stopped before its first creation, while other things happen."""
 
-    def __init__(self, storage: Files, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, storage, meanwhile):
         self.storage, self.meanwhile = storage, [meanwhile]
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name):
         return getattr(self.storage, name)
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path, data):
         if self.meanwhile:
             self.meanwhile.pop()()
         return self.storage.create(path, data)
@@ -178,7 +175,7 @@ class Slow:
 
 def take_after(root, meanwhile):
     """Have a process look, stop, and go on; returns those that it then had to wait for."""
-    waited: list[str] = []
+    waited = []
 
     def wait(holder):
         waited.append(holder)
@@ -202,7 +199,7 @@ def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(
 
 
 def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_holder(root):
-    waited: list[str] = []
+    waited = []
 
     def others():
         remove_lock(Storage(root), "training")

@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -13,7 +12,7 @@ from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 
 KEY = "12" * 32
-RECORD: dict[str, Any] = {
+RECORD = {
     "key": KEY,
     "task": "xnli",
     "params": {"setting": "zero-shot"},

@@ -90,7 +90,7 @@ def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
 
 @pytest.mark.parametrize("address", ["auto", "{host}:{port}", "ray://{host}:{port}"])
 def test_a_cluster_that_listens_is_joined(address, monkeypatch):
-    joined: list[object] = []
+    joined = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = address.format(host="127.0.0.1", port=server.getsockname()[1])
         monkeypatch.setattr(cluster.ray, "init", lambda **given: joined.append(given["address"]))
@@ -100,7 +100,7 @@ def test_a_cluster_that_listens_is_joined(address, monkeypatch):
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("the raylet is gone")])
 def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(monkeypatch, fault):
-    collected: list[bool] = []
+    collected = []
 
     def shutdown():
         collected.append(gc.isenabled())

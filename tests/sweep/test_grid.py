@@ -104,7 +104,7 @@ def test_outside_the_main_thread_signals_are_left_alone():
 def test_all_stages_and_results_of_a_plan_are_collected_and_a_store_that_refuses_stops_nothing(
     opened, monkeypatch, fault
 ):
-    found: dict[str, str] = {}
+    found = {}
 
     def collect(storage, artifacts, evaluations):
         found.update({key: kind for kind, key in artifacts})

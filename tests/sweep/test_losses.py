@@ -59,11 +59,11 @@ def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep
 class TuneTrial:
     """What Tune passes to its callbacks."""
 
-    def __init__(self, config, error: Exception | None = None, *, result: object = None) -> None:
+    def __init__(self, config, error=None, *, result=None):
         self.config, self.last_result, self._error = config, result, error
         self.max_failures, self.num_failures = -1, 0
 
-    def get_error(self) -> Exception | None:
+    def get_error(self):
         return self._error
 
 

@@ -78,7 +78,7 @@ def test_what_cannot_be_written_or_read_stops_nothing(tmp_path):
 
 
 def test_lines_are_gathered_and_the_last_one_is_passed_on_at_the_end():
-    heard: list[str] = []
+    heard = []
     lines = Lines(heard.append)
     print("one", file=lines)
     assert heard == ["one"], "the first line comes at once"

@@ -1,6 +1,5 @@
 """A sweep without Ray: what starts when, what fails with what, and trials that come later."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -117,14 +116,14 @@ def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard):
 class OneByOne:
     """A source that gives the second trial of a plan when the first has ended."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         self._plan, self.asked = plan, []
 
     @property
-    def exhausted(self) -> bool:
+    def exhausted(self):
         return len(self.asked) > 1 and bool(self.asked[-1])
 
-    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+    def more(self, ended, idle):
         self.asked.append(dict(ended))
         first, second = self._plan.trials
         if len(self.asked) == 1:
@@ -288,7 +287,7 @@ def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_p
     plan = open_grid(path, storage=job.storage.root).plan
     job = replace(job, plan="")
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
-    kinds: list[str] = []
+    kinds = []
     while "encoder" not in kinds:
         config = sweep.take()
         kinds.append(plan.stages[config["stage"]].kind)

@@ -3,7 +3,6 @@ is.
 """
 
 import threading
-from collections.abc import Sequence
 
 import pytest
 
@@ -12,7 +11,6 @@ from raxalign.sweep import tracker
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
-from raxalign.tracking.recorder import Event
 
 TARGET = Target("sqlite:////x/mlflow.db", Storage("/x"), "")
 
@@ -25,7 +23,7 @@ class Store:
     left: int | None = None
     copied = 0
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked: list[str] = []
         self.gate, self.down = threading.Event(), False
         self.gate.set()
@@ -33,28 +31,28 @@ class Store:
     def __call__(self, plan, target):
         return self
 
-    def _ask(self, what: str) -> None:
+    def _ask(self, what):
         self.asked.append(what)
         self.gate.wait()
         if self.down:
             raise ConnectionError("nobody is there")
 
-    def open(self) -> None:
+    def open(self):
         self._ask("open")
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take(self, events):
         self._ask(
             " ".join(event.pruned or ("finish" if event.ended else "start") for event in events)
         )
 
-    def close(self) -> int:
+    def close(self):
         self._ask("close")
         return 0
 
-    def abandon(self) -> None:
+    def abandon(self):
         self._ask("abandon")
 
-    def release(self) -> None:
+    def release(self):
         """Nothing is held."""
 
 
@@ -125,7 +123,7 @@ def test_an_interruption_ends_the_thread(store, plan):
 
 
 def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store, plan, monkeypatch):
-    told: list[str] = []
+    told = []
     logger = Tracker(plan, TARGET, told.append)
     logger.hear(Began(plan.trials[0]))
     store.gate.clear()

@@ -94,7 +94,7 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
 
 @pytest.fixture
 def reports(monkeypatch):
-    found: list[dict[str, object]] = []
+    found = []
     monkeypatch.setattr(work.tune, "report", found.append)
     return found
 
@@ -143,7 +143,7 @@ def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
 def broken(monkeypatch, fault):
 
     class Workshop:
-        def ensure(self, key: str) -> None:
+        def ensure(self, key):
             raise fault
 
     monkeypatch.setattr(work, "open_workshop", lambda *given, **named: Workshop())

@@ -1,13 +1,11 @@
 """Rows that share the encoder's rows have the losses, gradients and predictions of padded ones."""
 
-from collections.abc import Callable
 from copy import copy
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
@@ -111,7 +109,7 @@ def answering(aligned):
     return Tuning(model, head.batches(model, {"en": questions()}))
 
 
-TASKS: list[Callable[..., Tuning]] = [classifying, tagging, answering]
+TASKS = [classifying, tagging, answering]
 
 
 def predicted(tuning):
@@ -128,7 +126,7 @@ def predicted(tuning):
 
 def loss_of(objective, steps):
     """The loss over the parts of one global batch, and the gradients."""
-    module: nn.Module = objective.module
+    module = objective.module
     module.zero_grad()
     losses = []
     for step, positions in steps:

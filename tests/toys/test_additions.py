@@ -219,7 +219,7 @@ def installed(tmp_path, monkeypatch):
     package.mkdir()
     info.mkdir()
     (package / "__init__.py").touch()
-    groups: dict[str, list[str]] = {}
+    groups = {}
     for name, folder in KINDS.items():
         file = open_file(write_page(package, only=f"{name}.py"))
         plugin = catalog(folder)[file.kind].__name__

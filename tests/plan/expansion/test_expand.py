@@ -529,7 +529,7 @@ def planned(folder, run, **options):
 
 
 def keys(plan):
-    found: dict[str, set[str]] = defaultdict(set)
+    found = defaultdict(set)
     for key, stage in plan.stages.items():
         found[stage.kind].add(key)
     return found

@@ -5,7 +5,6 @@ where nothing can be tested.
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +15,7 @@ from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.plan.names import cell_name
-from raxalign.plan.values.comparisons import (
-    NO_PREDICTIONS,
-    OTHER_LANGUAGES,
-    Compared,
-    comparisons,
-    fallen,
-)
+from raxalign.plan.values.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, comparisons, fallen
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.tasks.retrieval import Retrieval
@@ -115,7 +108,7 @@ def test_runs_of_one_training_are_paired_and_others_are_not(made, found):
 
 
 def test_holm_is_over_all_that_one_table_shows(found):
-    tables: dict[Any, list[Compared]] = defaultdict(list)
+    tables = defaultdict(list)
     for entry in found:
         if entry.comparison is not None:
             tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
@@ -409,7 +402,7 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     entry = one(found, made[0], "finetune", "retrieval", "avg")
     metrics = cell_metrics(made[0].plan, entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
-    wanted: dict[str, float | None] = {
+    wanted = {
         "": entry.value.mean,
         "_low": entry.interval.low,
         "_high": entry.interval.high,

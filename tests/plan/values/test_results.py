@@ -1,11 +1,7 @@
 """Results are read part by part, so that those of ten thousand trials need not be in memory."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import batches, rows, rows_of
 from tests.grids import write_grid
 
@@ -13,15 +9,15 @@ from tests.grids import write_grid
 class Counted:
     """A ledger that has every evaluation of a plan and notes what it is asked."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         self.plan, self.listings = plan, 0
         self.read: list[list[str]] = []
 
-    def keys(self) -> set[str]:
+    def keys(self):
         self.listings += 1
         return {key for trial in self.plan.trials for key in trial.evaluations.values()}
 
-    def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def read_many(self, keys):
         self.read.append(list(keys))
         score = {"lang": "de", "metric": "accuracy", "split": "test"}
         return {

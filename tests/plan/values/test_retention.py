@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from raxalign.measured import share
 from raxalign.plan.load import open_grid
-from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
@@ -90,7 +89,7 @@ def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(plan, ke
     if keep == "none":
         assert stored == set()
         return
-    cells: dict[tuple, list[Trial]] = {}
+    cells = {}
     for trial in plan.trials:  # in the order of the grid: the first of equals stays
         cells.setdefault((trial.method, str(trial.params)), []).append(trial)
     best = [max(cell, key=lambda t: values[t.key] or -1.0) for cell in cells.values()]

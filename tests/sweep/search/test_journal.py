@@ -79,8 +79,7 @@ def test_machines_take_turns_at_the_journal_of_an_object_store(tmp_path, study):
 
 
 def stored(tmp_path):
-    data: bytes = files_of(f"memory://{tmp_path}").read("studies/journal.log")
-    return data
+    return files_of(f"memory://{tmp_path}").read("studies/journal.log")
 
 
 def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(tmp_path, study):
