@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,17 @@ LONG = (
     "e2e/test_grid.py",
     "test_stages.py",
 )
+
+
+ALL_SLOW = re.compile(rb"^pytestmark = \[?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave modules all of whose tests are slow unread where these are left out: what they import
+    takes seconds in each process.
+    """
+    asked = config.option.markexpr == "not slow" and collection_path.match("test_*.py")
+    return True if asked and ALL_SLOW.search(collection_path.read_bytes()) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
