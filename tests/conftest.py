@@ -109,6 +109,15 @@ def _plug_ins_are_trusted() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with real data, where there is one."""
+    folder = os.environ.get("RAXALIGN_TEST_DATA")
+    if not folder:
+        pytest.skip("RAXALIGN_TEST_DATA is not set: it names the folder with real data")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
 def aws() -> Iterator[str]:
     """The endpoint of a fake AWS with one bucket. Each of its clients describes the services by the
     same files, which are read once.
