@@ -63,6 +63,7 @@ def test_the_gold_links_are_read_as_they_are_counted(real_data, hansards):
     assert count_links(sure, sure, possible).scores()["alignment_error_rate"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "params", "bound"), [("fast_align", {}, 0.21), ("eflomal", {"length": 0.2}, 0.17)]
 )
