@@ -16,6 +16,8 @@ from raxalign.tasks.taggers.scheme import UNIVERSAL
 from raxalign.tasks.xnli import Xnli
 from tests.tiny import tiny_bert
 
+pytestmark = pytest.mark.slow  # files of tens of thousands of rows
+
 
 def test_tagged_files_have_the_rows_and_tags_that_cut_and_sort_count(real_data):
     rows = read_tagged(real_data / "slots-facebook" / "train.en.conll")
