@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.expansion.expand import expand
 from raxalign.plan.stored import plan_path
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
@@ -17,7 +15,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
-from tests.grids import TINY, write_grid
+from tests.grids import TINY, small_plan
 
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
@@ -25,7 +23,7 @@ REFIT = "xnli: {data: phrasebook, readout: refit}"
 def plan_of(folder, *tasks, run="workers: 2", finetune="finetune: {}"):
     methods = ("none: {}", "rotation: {}", finetune)
     options = {"languages": "{each: [de]}", "sentences": "50", "encoder": TINY}
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, run=run, **options)))
+    return small_plan(folder, methods=methods, tasks=tasks, run=run, **options)
 
 
 def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(tmp_path):

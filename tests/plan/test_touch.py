@@ -13,7 +13,7 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.touch import meet
 from raxalign.tasks.base import Reads
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 
 # grids/paper.yaml as it was when its readouts were all fitted at the last layer, and one task read
 # another
@@ -79,7 +79,7 @@ def known(tmp_path_factory):
 
 def plan_of(folder, *methods, tasks, **parts):
     parts = {"sentences": "50", "languages": "{each: [de]}", **parts}
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, **parts)))
+    return small_plan(folder, methods=methods, tasks=tasks, **parts)
 
 
 def untouched(plan):

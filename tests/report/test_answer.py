@@ -6,8 +6,6 @@ import pytest
 
 from raxalign.analysis.language_sample import FEW_LANGUAGES, LanguageSample
 from raxalign.analysis.significance import ONE_RUN, Comparison
-from raxalign.config.grid import load
-from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
@@ -15,7 +13,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.answer import answer, stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.report.material import share
 
 LANGS = ("bg", "de", "es", "fr")
@@ -126,7 +124,7 @@ def test_single_runs_are_reported_as_untested(reason):
 
 
 def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing(tmp_path):
-    plan = expand(load(write_grid(tmp_path, methods=("none: {}", "rotation: {}"))))
+    plan = small_plan(tmp_path, methods=("none: {}", "rotation: {}"))
     assert answer([], Results.of([], EMPTY)) == "No results yet."
     for results, why in (
         (grid("finetune"), "the grid has no baseline (a method of kind none)"),

@@ -10,10 +10,8 @@ from typer.testing import CliRunner
 
 from raxalign.analysis.cells import cells
 from raxalign.cli import app
-from raxalign.config.grid import load
 from raxalign.config.run import RunConfig
 from raxalign.errors import RaxalignError
-from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, Untouched
@@ -32,7 +30,7 @@ from raxalign.report.tables import blocks
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.ledgers import fill_all, made_up
 from tests.report.material import part, published
 from tests.searches import search_grid
@@ -41,7 +39,7 @@ from tests.searches import search_grid
 def plan_of(folder):
     parts = {"languages": "{each: [de]}", "seeds": "[0, 1]", "sentences": "[50, 100]"}
     methods = ("none: {}", "finetune: {}")
-    return expand(load(write_grid(folder, methods=methods, **parts)))
+    return small_plan(folder, methods=methods, **parts)
 
 
 def record(plan, ledger, number):
@@ -252,7 +250,7 @@ def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row():
 def plan(tmp_path):
     parts = {"languages": "{each: [de]}", "sentences": "50", "tasks": ("retrieval: {}",)}
     methods = ("none: {}", "rotation: {layers: 1}", "znorm: {}")
-    return expand(load(write_grid(tmp_path, methods=methods, **parts)))
+    return small_plan(tmp_path, methods=methods, **parts)
 
 
 def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan, tmp_path):

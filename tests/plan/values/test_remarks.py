@@ -8,7 +8,7 @@ from raxalign.plan.names import trial_name
 from raxalign.plan.values.remarks import chosen_in_report, remarked, remarks
 from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.report.material import share
 
 
@@ -100,7 +100,7 @@ def test_results_name_the_param_that_only_the_report_chooses_for_each_language(t
     def chosen(alpha, *splits):
         methods = ("none: {}", f"mean_shift: {{layers: 1, alpha: {alpha}}}")
         tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
-        plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+        plan = small_plan(tmp_path, methods=methods, tasks=tasks)
         keys = [key for trial in plan.trials for key in trial.evaluations.values()]
         record = {"scores": [{"split": split} for split in splits]}
         return chosen_in_report(plan, dict.fromkeys(keys, record))
@@ -138,7 +138,7 @@ def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path):
 def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp_path):
     methods = ("none: {}", "rotation: {}", "finetune: {}")
     tasks = ("pos: {data: phrasebook, readout: keep}", "retrieval: {}")
-    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    plan = small_plan(tmp_path, methods=methods, tasks=tasks)
     said = (
         "pos: the readouts of rotation were fitted before the task's training, which changes the"
         " encoder, and are kept: `readout: keep`"
