@@ -90,6 +90,7 @@ def test_letters_of_the_other_script_or_frequent_words_show_sides_that_are_swapp
         assert swapped(right, lang, pivot) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ar", "bg", "de", "es", "fr", "hi", "tr", "zh"])
 @pytest.mark.parametrize("place", ["ntrex/ntrex.{}", "tatoeba/{}-en.{}"])
 def test_published_text_is_not_suspected_and_is_when_it_is_shifted_or_swapped(
