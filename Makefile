@@ -41,7 +41,7 @@ test-cluster: $(READY)
 	$(PYTEST) $(CLUSTER) -m slow -n 3 --maxschedchunk 1
 
 # Two halves of the tests, one per core: a process reads the modules of its half and the libraries that these use, and no others.
-VECTORS = $(addprefix tests/,encoders families methods tasks train)
+VECTORS = $(addprefix tests/,encoders families methods pairing tasks train test_joint_training.py)
 unit: $(READY)
 	$(MAKE) --jobs 2 --keep-going --output-sync=target unit-vectors unit-rest
 
