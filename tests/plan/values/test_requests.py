@@ -28,14 +28,14 @@ def empty(proxy, tmp_path, monkeypatch):
 
 @pytest.fixture
 def opened(empty, proxy):
-    found = empty(39, sentences="[100, 200]", seeds="[0, 1, 2, 3, 4]")
-    assert len(found.plan.trials) == 391
+    found = empty(19, sentences="[100, 200]", seeds="[0, 1, 2]")
+    assert len(found.plan.trials) == 115
     proxy.requests.clear()
     return found
 
 
 def test_a_plan_of_many_trials_asks_ten_times_at_most(opened, proxy):
-    assert "391 trials" in as_text(opened.plan, opened.storage, opened.run)
+    assert "115 trials" in as_text(opened.plan, opened.storage, opened.run)
     assert len(proxy.requests) <= 10
     proxy.requests.clear()
     as_json(opened.plan, opened.storage, opened.run)
@@ -47,7 +47,7 @@ def test_the_state_of_many_trials_asks_ten_times_at_most(opened, proxy):
     ledger.fail(opened.plan.trials[5].key, {"message": "no"})
     proxy.requests.clear()
     found = status(opened.plan, ledger)
-    assert (found.trials, found.done) == (391, 0)
+    assert (found.trials, found.done) == (115, 0)
     assert [message for _, message in found.failed] == ["no"]
     assert len(proxy.requests) <= 10
 
@@ -63,7 +63,7 @@ def test_what_is_done_is_seen_by_listings(opened, proxy):
         score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
         ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
     text = as_text(plan, opened.storage, opened.run)
-    assert f"evaluations: 391 ({len(set(keys))} done)" in text
+    assert f"evaluations: 115 ({len(set(keys))} done)" in text
     assert len(rows(plan, ledger)) == 9
     for read in (lambda: as_text(plan, opened.storage, opened.run), lambda: rows(plan, ledger)):
         proxy.requests.clear()
