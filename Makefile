@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart report-demo test test-cluster test-all test-newest unit check docs bench lock audit clean
+.PHONY: setup quickstart report-demo test test-cluster test-all test-newest unit unit-vectors unit-rest check docs bench lock audit clean
 
 setup: $(READY)
 
@@ -42,9 +42,17 @@ test: unit
 test-cluster: $(READY)
 	$(PYTEST) $(CLUSTER) -m slow -n 3 --maxschedchunk 1
 
-# Each core takes half of the files, so that what a file's tests share is made once, and then tests of the other half.
+# Two halves of the tests, one per core: a process reads the modules of its half and the libraries that these use, and no others.
+VECTORS = $(addprefix tests/,encoders families methods pairing tasks train test_joint_training.py)
 unit: $(READY)
-	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n 2 --dist worksteal
+	$(MAKE) --jobs 2 --keep-going --output-sync=target unit-vectors unit-rest
+
+unit-vectors unit-rest: export OMP_NUM_THREADS = 1
+unit-vectors: $(READY)
+	$(PYTEST) -m "not slow" $(VECTORS)
+
+unit-rest: $(READY)
+	$(PYTEST) -m "not slow" $(addprefix --ignore=,$(VECTORS))
 
 # All of them, with each method and each task on each family of encoders.
 test-all: export RAXALIGN_TEST_ALL = 1

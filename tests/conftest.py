@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,17 @@ LONG = (
     "e2e/test_grid.py",
     "test_tracking.py",
 )
+
+
+ALL_SLOW = re.compile(rb"^pytestmark = \[?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave modules all of whose tests are slow unread where these are left out: what they import
+    takes seconds in each process.
+    """
+    asked = config.option.markexpr == "not slow" and collection_path.match("test_*.py")
+    return True if asked and ALL_SLOW.search(collection_path.read_bytes()) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,6 +108,15 @@ def _plug_ins_are_trusted() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TRUST, "1")
         yield
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with real data, where there is one."""
+    folder = os.environ.get("RAXALIGN_TEST_DATA")
+    if not folder:
+        pytest.skip("RAXALIGN_TEST_DATA is not set: it names the folder with real data")
+    return Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,12 @@ outside.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+
+from raxalign.config.grid import load
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.plan import Plan
 
 BASE = """
 name: small
@@ -71,3 +76,13 @@ def write_grid(
         more += f"run: {{{run}}}\n"
     path.write_text(text + more, encoding="utf-8")
     return path
+
+
+def small_plan(folder: Path, **parts: object) -> Plan:
+    """The plan of such a grid; no storage is looked at."""
+    return expand(load(write_grid(folder, **parts)))  # type: ignore[arg-type]
+
+
+def kinds(plan: Plan) -> Counter[str]:
+    """How many stages of each kind a plan has."""
+    return Counter(stage.kind for stage in plan.stages.values())

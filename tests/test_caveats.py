@@ -1,17 +1,12 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from raxalign.caveats import collecting, listener, thin_support
 
 
-def test_of_two_blocks_the_inner_one_gets_what_is_seen() -> None:
+def test_of_two_blocks_the_inner_one_gets_what_is_seen():
     with collecting() as outer:
         with collecting() as inner:
             found = listener()
-            assert found is not None
             found.read("de", 10, 1)
         assert listener() is outer
     assert listener() is None
@@ -19,7 +14,7 @@ def test_of_two_blocks_the_inner_one_gets_what_is_seen() -> None:
     assert outer.notes() == {}
 
 
-def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_nothing() -> None:
+def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_nothing():
     with collecting() as found:
         found.read("zh", 8, 1)
         found.read("zh", 4, 0)
@@ -56,5 +51,5 @@ UNDETERMINED = "9 pairs do not determine a rotation of 32 dimensions"
         ({"tr": {"warning": UNDETERMINED}, "loss": 0.5}, {"tr": UNDETERMINED}),
     ],
 )
-def test_little_support_is_told_from_enough(notes: dict[str, Any], told: dict[str, str]) -> None:
+def test_little_support_is_told_from_enough(notes, told):
     assert thin_support("x", notes) == {f"x {lang}": text for lang, text in told.items()}

@@ -1,7 +1,5 @@
 """requirements.lock: the versions of constraints.txt with digests of their files."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -15,12 +13,12 @@ CUDA = {"cuda-bindings", "cuda-pathfinder", "cuda-toolkit", "triton"}
 MORE = CUDA | {"jieba", "pythainlp", "setuptools"}
 
 
-def normal(name: str) -> str:
+def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @pytest.fixture(scope="module")
-def locked() -> dict[str, tuple[str, list[str]]]:
+def locked():
     """Name -> version and digests."""
     text = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
     lines = (line.split() for line in text.splitlines())

@@ -1,7 +1,5 @@
 """When a training has diverged, and when its loss did not fall, by losses written by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -12,7 +10,7 @@ from raxalign.losses import Course, check_step, explodes, not_lowered, still_fal
 FALLING = [1.0 - 0.005 * k for k in range(100)]
 
 
-def steps_until_refused(losses: list[float], total: int, *, start: int = 0, unit: float = 1.0):
+def steps_until_refused(losses, total, *, start=0, unit=1.0):
     """The first step (1-based) at which a training with these losses ends, None where it goes on to
     the end.
     """
@@ -20,7 +18,7 @@ def steps_until_refused(losses: list[float], total: int, *, start: int = 0, unit
     return next((k for k in steps if explodes(losses[:k], total, start, unit)), None)
 
 
-def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence() -> None:
+def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence():
     losses = [0.94, *[84_084.0] * 99]
     assert steps_until_refused(losses, 100) == 6  # 5 % of 100 steps after the first
     assert steps_until_refused([0.94, 84_084.0, 84_084.0, 84_084.0], 4) == 4  # 3 steps at least
@@ -36,11 +34,11 @@ def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence() -> N
         [300.0, *[5_000.0] * 99],
     ],
 )
-def test_what_a_healthy_or_a_merely_bad_training_does_is_no_divergence(losses: list[float]) -> None:
+def test_what_a_healthy_or_a_merely_bad_training_does_is_no_divergence(losses):
     assert steps_until_refused(losses, 100) is None
 
 
-def test_losses_are_compared_with_the_first_that_has_all_their_parts_and_by_their_weight() -> None:
+def test_losses_are_compared_with_the_first_that_has_all_their_parts_and_by_their_weight():
     late = [0.0] * 10 + [50.0] * 90
     heavy = [4.4, *[70_000.0] * 99]  # a weight of 10^6, and a drift of 0.07
     assert steps_until_refused(late, 100) is not None
@@ -49,7 +47,7 @@ def test_losses_are_compared_with_the_first_that_has_all_their_parts_and_by_thei
     assert steps_until_refused(heavy, 100, unit=1e6) is None
 
 
-def test_the_message_has_step_losses_rate_and_the_options_name() -> None:
+def test_the_message_has_step_losses_rate_and_the_options_name():
     course, exploded = Course("finetune", 12, 1000.0), [0.94, 84_084.0, 84_084.0, 84_084.0]
     with pytest.raises(TrainingDiverged) as caught:
         check_step(course, exploded, rate=1000.0)
@@ -65,7 +63,7 @@ def test_the_message_has_step_losses_rate_and_the_options_name() -> None:
         check_step(course, [1.0, 0.5], rate=0.1, fault="gradient norm inf")
 
 
-def test_a_training_that_ends_where_it_began_or_above_is_remarked_on() -> None:
+def test_a_training_that_ends_where_it_began_or_above_is_remarked_on():
     assert not_lowered(FALLING) is None
     assert not_lowered([2.0] * 20) == (2.0, 2.0)
     assert not_lowered([1.0, 2.0]) == (1.0, 2.0)
@@ -79,14 +77,14 @@ def test_a_training_that_ends_where_it_began_or_above_is_remarked_on() -> None:
     assert not_lowered([0.0] * 10 + [5.0, 4.0, 3.0, 2.0], start=10) is None
 
 
-def test_a_training_that_ends_while_its_loss_falls_steeply_is_hardly_begun() -> None:
+def test_a_training_that_ends_while_its_loss_falls_steeply_is_hardly_begun():
     begin, end, late = still_falling(FALLING) or (0.0, 0.0, 0.0)
     assert (begin, end) == (pytest.approx(0.9775), pytest.approx(0.5525))
     assert late == pytest.approx(0.1)
     assert still_falling([*[0.0] * 10, *FALLING], start=10) == (begin, end, late)
 
 
-def test_a_loss_that_has_settled_or_falls_by_chance_alone_is_no_reason_to_go_on() -> None:
+def test_a_loss_that_has_settled_or_falls_by_chance_alone_is_no_reason_to_go_on():
     assert still_falling([math.exp(-0.05 * k) for k in range(100)]) is None
     assert still_falling([5.0 - math.log(k + 1) for k in range(10_000)]) is None
     noisy = [1.0 - 0.0002 * k + 0.3 * (-1) ** k for k in range(100)]

@@ -1,7 +1,5 @@
 """What a declaration of a metric says, and what it refuses."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -21,10 +19,10 @@ from raxalign.measured import Measured, count, share, standard_error, undeclared
 )
 def test_a_word_that_nothing_reads_is_refused_where_it_is_declared(wrong, message):
     with pytest.raises(ValueError, match=message):
-        Measured("x", "Something.", **wrong)  # type: ignore[arg-type]
+        Measured("x", "Something.", **wrong)
 
 
-def test_a_value_outside_its_limits_is_named_with_them() -> None:
+def test_a_value_outside_its_limits_is_named_with_them():
     assert share("f1", "F1.").fault(41.5) == "is 41.5, outside the range 0 to 1 of its unit share"
     cosine = Measured("cosine", "Mean cosine.", "neither", range=(-1.0, 1.0))
     assert cosine.fault(-1.5) == "is -1.5, outside the range -1 to 1"
@@ -32,14 +30,14 @@ def test_a_value_outside_its_limits_is_named_with_them() -> None:
     assert count("pairs", "Pairs.").fault(-1.0).startswith("is -1, outside the range 0 to inf")
 
 
-def test_a_value_within_its_limits_is_no_fault() -> None:
+def test_a_value_within_its_limits_is_no_fault():
     """A sum of ones may be above 1 by rounding, and a mean of counts need not be whole."""
     assert share("f1", "F1.").fault(math.fsum([0.1] * 10) + 1e-15) == ""
     assert count("pairs", "Pairs.").fault(2.5, mean=True) == ""
     assert Measured("distance", "Mean distance.").fault(-300.0) == ""
 
 
-def test_more_is_better_of_a_plain_number_and_what_nothing_declares_is_neutral() -> None:
+def test_more_is_better_of_a_plain_number_and_what_nothing_declares_is_neutral():
     """A name says nothing: not the direction, not the unit, not that it is a count."""
     for metric in ("alignment_error_rate", "accuracy", "accuracy_pairs", "layer3_f1"):
         found = undeclared(metric)

@@ -1,35 +1,33 @@
 """What is shown on a terminal."""
 
-from __future__ import annotations
-
 import json
 
 from raxalign.printing import printable
 
 
-def test_passwords_of_uris_are_never_shown() -> None:
+def test_passwords_of_uris_are_never_shown():
     text = "the store at postgresql://ann:se/c%40ret@db:5432/runs does not answer (http://key@host)"
     assert "se/c" not in printable(text.replace("/c", "c"))
     assert printable("http://ann:secret@host:80/x?a=b@c") == "http://***@host:80/x?a=b@c"
     assert printable("s3://bucket/folder and a@b.c") == "s3://bucket/folder and a@b.c"
 
 
-def test_terminal_escapes_of_data_are_shown_and_not_obeyed() -> None:
+def test_terminal_escapes_of_data_are_shown_and_not_obeyed():
     assert printable("\x1b]0;owned\x07\x9b2J\r") == r"\u001b]0;owned\u0007\u009b2J\u000d"
     assert printable("abc\u202egnp.exe") == "abc\\u202egnp.exe"
 
 
-def test_line_ends_tabs_and_letters_of_every_script_stay() -> None:
+def test_line_ends_tabs_and_letters_of_every_script_stay():
     text = "naïve\t中国\r\nไทย\n"
     assert printable(text) == text
 
 
-def test_json_stays_json() -> None:
+def test_json_stays_json():
     value = {"x": "\x7f\u202e\x9b"}
     assert json.loads(printable(json.dumps(value, ensure_ascii=False))) == value
 
 
-def test_secrets_with_a_slash_are_hidden_too_and_ports_and_paths_are_not() -> None:
+def test_secrets_with_a_slash_are_hidden_too_and_ports_and_paths_are_not():
     assert printable("s3://AKIA:a/b@bucket/x") == "s3://***@bucket/x"
     for whole in ("http://host:8080/a@b", "https://host/x@y", "s3://bucket/runs@2026"):
         assert printable(whole) == whole

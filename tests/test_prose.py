@@ -2,8 +2,6 @@
 code, comments, messages and pages.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
@@ -117,7 +115,7 @@ AROUND = 100
 """A match has at most that many characters before and after the word that it is found by."""
 
 
-def compiled(words: tuple[str, ...]) -> re.Pattern[str]:
+def compiled(words):
     """Return the pattern of some words; a space stands for any number, but not in a lookbehind."""
     spaced = re.sub(r"(\(\?<![^)]*\))|( )", lambda found: found[1] or " +", "|".join(words))
     return re.compile(spaced)
@@ -130,7 +128,7 @@ PATTERNS = [
 LINES, MARKS = str.maketrans("\n\t\r", "   "), str.maketrans('"#', "  ")
 
 
-def flat(text: str) -> str:
+def flat(text):
     """Return a text on one line, every character at its place, without comment marks and the
     quotation marks between adjacent literals.
     """
@@ -138,7 +136,7 @@ def flat(text: str) -> str:
     return line.replace(' f"', "   ").replace(' r"', "   ").translate(MARKS)
 
 
-def findings(text: str, name: str) -> list[str]:
+def findings(text, name):
     """Return ``file:line: words (advice)`` of every turn of phrase in a text."""
     line, found = flat(text), {}
     for advice, words, pattern in PATTERNS:
@@ -152,7 +150,7 @@ def findings(text: str, name: str) -> list[str]:
     ]
 
 
-def written() -> list[str]:
+def written():
     """Return the paths of the files that people read or write by hand."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -163,7 +161,7 @@ def written() -> list[str]:
     ]
 
 
-def test_the_prose_is_plain_english() -> None:
+def test_the_prose_is_plain_english():
     found = [
         line
         for name in written()

@@ -1,9 +1,6 @@
 """The commit that results record."""
 
-from __future__ import annotations
-
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ COMMIT = "5127a8b5127a8b5127a8b5127a8b5127a8b5127a"
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(tmp_path, monkeypatch):
     """A package in a folder without a repository, as in a container."""
     package = tmp_path / "raxalign"
     package.mkdir()
@@ -40,7 +37,7 @@ def test_without_a_repository_a_variable_names_the_commit(
 
 
 def test_a_repository_goes_before_the_variable(installed, monkeypatch):
-    def git(*arguments: str) -> str:
+    def git(*arguments):
         who = ("-c", "user.name=a", "-c", "user.email=a@b")
         done = subprocess.run(
             ["git", *who, *arguments], cwd=installed, check=True, capture_output=True, text=True

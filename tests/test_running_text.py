@@ -1,10 +1,6 @@
 """Every reader of sentences gives the encoder their running text."""
 
-from __future__ import annotations
-
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,10 +44,10 @@ FIRST = (0,)
 class Heard:
     """The sentences that were divided into pieces, by their texts; None for a list of words."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.texts: set[str | None] = set()
 
-    def hear(self, sentences: Any) -> None:
+    def hear(self, sentences):
         self.texts |= {getattr(sentence, "text", None) for sentence in sentences if sentence}
 
 
@@ -90,56 +86,56 @@ def root(tmp_path_factory):
     return folder
 
 
-def aligned_words(encoder, folder: Path) -> None:
+def aligned_words(encoder, folder):
     words = Words.of_table(read_table(folder / "pairs"), "src")
     other = Words.of(TGT)
     inputs = AlignerInputs(range(2), None, {}, folder, 1, lang="de", pivot="en", encoder=encoder)
     SimAlign(SimAlign.Params(encoder="tiny", layer="0")).align(words, other, inputs)
 
 
-def switched(encoder, folder: Path) -> None:
+def switched(encoder, folder):
     read_switchable(encoder, {"de": folder / "de"}, {}, "en", 64)
 
 
-def drawn(encoder, folder: Path) -> None:
+def drawn(encoder, folder):
     for part in WordReading(encoder, FIRST, "mean", 2, 0).sentences(folder / "de"):
         encoder.words(part, "de", layers=FIRST, pooling="mean")
 
 
-def streamed(encoder, folder: Path) -> None:
+def streamed(encoder, folder):
     for part in sentence_chunks(read_table(folder / "pairs"), "src", 100):
         encoder.words(part, "de", layers=FIRST, pooling="mean")
 
 
-def retrieved_words(encoder, folder: Path) -> None:
+def retrieved_words(encoder, folder):
     pairs = read_linked_words(folder / "pairs")
     AlignedEncoder(encoder).words(pairs.keep(pairs.row >= 0).src.sentences, "de")
 
 
-def retrieved_sentences(encoder, folder: Path) -> None:
+def retrieved_sentences(encoder, folder):
     how = SentenceReading("last", "cls", specials=True)
     sentence_vectors(AlignedEncoder(encoder), SentencePairs.read(folder / "pairs").src, "de", how)
 
 
-def dictionary_contexts(encoder, folder: Path) -> None:
+def dictionary_contexts(encoder, folder):
     aligned = AlignedEncoder(encoder)
     read = partial(aligned.words, lang="de", layers="last", pooling="mean")
     mean_vectors(aligned, folder / "de", ["rot", "hund"], read, max_contexts=None)
 
 
-def mean_tokens(encoder, folder: Path) -> None:
+def mean_tokens(encoder, folder):
     reading = token_means.Reading("sentences", 8, None, "tokens", "exclude")
     text = sentence_chunks(read_table(folder / "de"), "words", 100)
     token_means.token_means(encoder, text, "de", FIRST, reading)
 
 
-def pretrained(encoder, folder: Path) -> None:
+def pretrained(encoder, folder):
     for slicing in (True, False):
         params = ScratchParams(slicing=slicing, window=8)
         masked_lm.training_rows(encoder, {"de": read_words(folder / "de", 9)}, params)
 
 
-def translated(encoder, folder: Path) -> None:
+def translated(encoder, folder):
     sweep.read_sides(encoder, SentencePairs.read(folder / "pairs"), ("de", "en"))
 
 

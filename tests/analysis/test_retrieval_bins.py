@@ -1,7 +1,5 @@
 """Retrieval by part of speech and by frequency: all by hand."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from raxalign.analysis.retrieval_bins import (
@@ -16,7 +14,7 @@ from raxalign.analysis.retrieval_bins import (
 )
 
 
-def predictions(*rows: tuple[str, str, str, bool], **flags: list[bool]) -> pa.Table:
+def predictions(*rows, **flags):
     """Rows of (direction, src, tgt, correct), the last both in context and out of it; flags are
     true where not given, `identical` false.
     """
@@ -40,7 +38,7 @@ def predictions(*rows: tuple[str, str, str, bool], **flags: list[bool]) -> pa.Ta
     )
 
 
-def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> None:
+def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts():
     """NOUN: to the pivot 1 of 2, from it 1 of 1, so 3/4; VERB 0 of 1; open classes (3/4 + 0) / 2.
     What is not first, or untagged, is out.
     """
@@ -69,7 +67,7 @@ def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> 
     ]
 
 
-def test_parts_of_speech_are_counted_out_of_context_with_or_without_words_of_one_form() -> None:
+def test_parts_of_speech_are_counted_out_of_context_with_or_without_words_of_one_form():
     """`und` is found out of context alone, `12` in context alone; what was not asked for out of
     context has no answer there.
     """
@@ -89,7 +87,7 @@ def test_parts_of_speech_are_counted_out_of_context_with_or_without_words_of_one
         assert found["NUM"] == numbers
 
 
-def test_rank_differences_fall_into_half_open_bins() -> None:
+def test_rank_differences_fall_into_half_open_bins():
     ranks = {"a": 1, "b": 10, "c": 11, "d": 200}
     table = predictions(
         ("to_pivot", "a", "b", True),  # 9
@@ -114,12 +112,12 @@ def test_rank_differences_fall_into_half_open_bins() -> None:
     )
 
 
-def test_equally_frequent_words_share_a_rank() -> None:
+def test_equally_frequent_words_share_a_rank():
     ranks = ranks_of({"x": 1, "y": 3, "z": 2, "w": 1})
     assert ranks == {"y": 1, "z": 2, "x": 3, "w": 3}
 
 
-def test_tags_of_words_and_of_places() -> None:
+def test_tags_of_words_and_of_places():
     lexicon = majority_tags(
         [(["close", "Hund"], ["VERB", "NOUN"]), (["close"], ["ADJ"]), (["close"], ["ADJ"])]
     )

@@ -1,7 +1,5 @@
 """What a search finds for its effort, and which of its trials end early, computed by hand."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -34,14 +32,14 @@ def test_asha_lets_the_best_half_of_a_rung_go_on(own, others, ends):
     assert prunes(ASHA, [own], [[score] for score in others]) is ends
 
 
-def test_asha_lets_the_best_third_go_on_unless_it_is_told_otherwise() -> None:
+def test_asha_lets_the_best_third_go_on_unless_it_is_told_otherwise():
     others = [[0.9], [0.8], [0.3], [0.2], [0.1]]
     rule = Pruner(name="asha")
     assert not prunes(rule, [0.85], others)  # six values: 0.9 and 0.85 go on
     assert prunes(rule, [0.7], others)
 
 
-def test_asha_compares_at_its_rungs_alone() -> None:
+def test_asha_compares_at_its_rungs_alone():
     rungs = [number for number in range(1, 30) if is_rung(Pruner(name="asha"), number)]
     assert rungs == [1, 3, 9, 27]
     better = [[0.9, 0.9, 0.9, 0.9]]
@@ -49,7 +47,7 @@ def test_asha_compares_at_its_rungs_alone() -> None:
     assert ends == [True, True, False, True]
 
 
-def test_a_warm_up_moves_the_first_rung() -> None:
+def test_a_warm_up_moves_the_first_rung():
     rule = Pruner(name="asha", startup=1, reduction=2, warmup=2)
     ends = [prunes(rule, [0.1] * number, [[0.9] * 6]) for number in (1, 2, 3, 4, 5, 6)]
     assert ends == [False, False, True, False, False, True]
@@ -71,18 +69,18 @@ def test_a_trial_below_the_median_of_those_that_came_as_far_ends(own, others, en
 
 
 @pytest.mark.parametrize("name", ["asha", "median"])
-def test_nothing_ends_before_enough_others_came_as_far(name: str) -> None:
+def test_nothing_ends_before_enough_others_came_as_far(name):
     rule = Pruner.model_validate({"name": name, "startup": 3})
     assert not prunes(rule, [0.1], [[0.9], [0.9]])
     assert not prunes(rule, [0.1, 0.1, 0.1], [[0.9, 0.9, 0.9], [0.9, 0.9, 0.9], [0.9]])
     assert prunes(rule, [0.1], [[0.9], [0.9], [0.9]])
 
 
-def test_none_ends_nothing() -> None:
+def test_none_ends_nothing():
     assert not prunes(Pruner(), [0.0], [[0.9]] * 10)
 
 
-def test_the_expected_best_is_the_mean_over_all_draws_with_replacement() -> None:
+def test_the_expected_best_is_the_mean_over_all_draws_with_replacement():
     values = [0.1, 0.4, 0.4, 0.9]
     for n in (1, 2, 3):
         draws = list(itertools.product(values, repeat=n))
@@ -90,7 +88,7 @@ def test_the_expected_best_is_the_mean_over_all_draws_with_replacement() -> None
         assert expected_best(values)[n - 1] == pytest.approx(mean)
 
 
-def test_the_interval_holds_the_curve_and_is_a_point_for_equal_values() -> None:
+def test_the_interval_holds_the_curve_and_is_a_point_for_equal_values():
     values = [0.2, 0.5, 0.6, 0.7, 0.3]
     low, high = expected_best_interval(values)
     curve = expected_best(values)
@@ -100,5 +98,5 @@ def test_the_interval_holds_the_curve_and_is_a_point_for_equal_values() -> None:
     assert flat_high == pytest.approx([0.5, 0.5])
 
 
-def test_the_best_so_far_never_falls() -> None:
+def test_the_best_so_far_never_falls():
     assert best_so_far([0.3, 0.2, 0.6, 0.4]) == [0.3, 0.3, 0.6, 0.6]

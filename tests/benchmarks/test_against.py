@@ -1,7 +1,5 @@
 """The comparison with other programs: what it says of a log, and what the programs are."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -14,7 +12,7 @@ import pytest
 
 from benchmarks.against import work
 from benchmarks.against.__main__ import Size, kept, main, table
-from benchmarks.against.log import Found, Span, Times, gaps, measure, read, repeats
+from benchmarks.against.log import Span, Times, gaps, measure, read, repeats
 from benchmarks.against.peers import PEERS, code_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +35,7 @@ TRIALS = [f"trial-de-{number}" for number in range(4)]
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def found():
     return measure(read(LOG.splitlines()), TIMES, trials=TRIALS, seconds=1.0, workers=2)
 
 

@@ -1,7 +1,5 @@
 """All benchmarks in one run: which are run, what is kept of them, and those that fail."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -24,7 +22,7 @@ BREAKS = WORKS + "raise ValueError('no such file')\n"
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def programs(tmp_path, monkeypatch):
     """A package of benchmarks with two programs, of which one fails after its first row."""
     package = tmp_path / "benchmarks"
     package.mkdir()

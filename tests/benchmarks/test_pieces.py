@@ -1,7 +1,5 @@
 """The benchmark of much text: parts that were measured are shown again, and not run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import asdict
@@ -15,11 +13,11 @@ PARTS = ("data", "plan", "bitext", "pairs", "text", "pieces", "rows", "finetune"
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(monkeypatch):
     """The parts that the benchmark runs, which here take no time."""
-    found: list[str] = []
+    found = []
 
-    def run(command: list[str], *, check: bool) -> None:
+    def run(command, *, check):
         assert check
         part, folder = command[-1], Path(command[-3])
         found.append(part)

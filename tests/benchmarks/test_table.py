@@ -4,17 +4,7 @@ from itertools import count
 
 import pytest
 
-from benchmarks.table import (
-    ROWS,
-    Failure,
-    Row,
-    at_least,
-    at_most,
-    in_turn,
-    markdown,
-    show,
-    spread,
-)
+from benchmarks.table import ROWS, Failure, Row, at_least, at_most, in_turn, markdown, show, spread
 
 FAST = Row("speed", 0.81, at_least(0.8), 0.034, "bare")
 SLOW = Row("time", 1.31, at_most(1.3), 0.0, "bare")

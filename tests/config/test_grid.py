@@ -1,20 +1,17 @@
-from __future__ import annotations
-
 import json
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from raxalign.config._faults import Faults
-from raxalign.config.grid import CorpusSettings, Grid, Split, load, written
+from raxalign.config.grid import CorpusSettings, Split, load, written
 from raxalign.config.yaml_file import parse
 from tests.config.small import PARTS, SMALL, change
 
 
-def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> None:
+def test_a_small_grid_has_its_defaults_filled_in(read, tmp_path):
     grid = read(SMALL)
     assert (grid.name, grid.pivot, grid.languages) == ("small", "en", ("de", "no"))
     assert not grid.together
@@ -30,20 +27,20 @@ def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> N
     assert grid.text_of_file == SMALL
 
 
-def test_a_list_is_an_axis_and_points_are_the_product(read: Any) -> None:
+def test_a_list_is_an_axis_and_points_are_the_product(read):
     none, rotation = read(change("layers: [9, 9-12]", "layers: [9, 0.50]")).methods
     assert len(none.points) == 1
     found = [(point.center, point.layers) for point in rotation.points]
     assert found == [(False, "9"), (False, "0.50"), (True, "9"), (True, "0.50")]
 
 
-def test_norwegian_and_numbers_mean_what_they_say(read: Any) -> None:
+def test_norwegian_and_numbers_mean_what_they_say(read):
     grid = read(change("layers: [9, 9-12]", "min_count: [1e1, 10_000]"))
     assert grid.languages[1] == "no"
     assert {point.min_count for point in grid.methods[1].points} == {10, 10_000}
 
 
-def test_lists_under_a_task_are_values_and_one_kind_may_have_two_names(read: Any) -> None:
+def test_lists_under_a_task_are_values_and_one_kind_may_have_two_names(read):
     grid = read(
         change(
             "  retrieval: {}", "  retrieval: {}\n  near: {kind: retrieval, k: 5, languages: [de]}"
@@ -55,7 +52,7 @@ def test_lists_under_a_task_are_values_and_one_kind_may_have_two_names(read: Any
     ]
 
 
-def test_excluded_points_are_those_of_the_grid(read: Any, faults: Any) -> None:
+def test_excluded_points_are_those_of_the_grid(read, faults):
     grid = read(
         SMALL
         + "exclude: [{method: rotation, layers: 9, sentences: [1000]}, {language: no, encoder:"
@@ -79,7 +76,7 @@ def test_excluded_points_are_those_of_the_grid(read: Any, faults: Any) -> None:
     ]
 
 
-def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: Any) -> None:
+def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read, faults):
     text = change(
         "rotation: {",
         "weak_contrastive: {freeze: [lower, {blocks: 1-2}, {blocks: 1-2, embeddings: true}]}\n "
@@ -110,12 +107,12 @@ def test_paths_are_relative_to_the_grid_file(tmp_path, monkeypatch):
     names = [getattr(spec.params, "name") for spec in grid.encoders]  # noqa: B009
     folders = [tmp_path / "grids/beside", tmp_path / "mini", Path.home() / "mine"]
     assert names == [*map(str, folders), f"{tmp_path}/grids/other", "some/hub-name"]
-    assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"  # type: ignore[attr-defined]
-    assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"  # type: ignore[attr-defined]
+    assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"
+    assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"
     assert grid.run.storage == f"{tmp_path}/store"
 
 
-def test_encoders_of_one_name_have_different_labels(read: Any) -> None:
+def test_encoders_of_one_name_have_different_labels(read):
     grid = read(
         change(
             "bert-base-multilingual-cased",
@@ -127,7 +124,7 @@ def test_encoders_of_one_name_have_different_labels(read: Any) -> None:
     assert "layers=2" in labels[0]
 
 
-def test_a_language_may_have_a_corpus_of_its_own(read: Any, tmp_path: Path) -> None:
+def test_a_language_may_have_a_corpus_of_its_own(read, tmp_path):
     overrides = (
         "  by_language: {de: {path: other}, no: {source: tsv, path: no.tsv}}\n  split: {dev: 0}\n "
         " path:"
@@ -155,7 +152,7 @@ GRIDS = Path(__file__).parents[2] / "grids"
 
 
 @pytest.mark.parametrize("name", ["liu2020-static", "search", "weam2021"])
-def test_the_order_of_keys_does_not_matter_nor_whether_they_are_json(name: str, read: Any) -> None:
+def test_the_order_of_keys_does_not_matter_nor_whether_they_are_json(name, read):
     text = (GRIDS / f"{name}.yaml").read_text(encoding="utf-8")
     data = parse(name, text, Faults()).plain()
     facts = _facts(read(written(data)))
@@ -163,7 +160,7 @@ def test_the_order_of_keys_does_not_matter_nor_whether_they_are_json(name: str, 
         assert _facts(read(other)) == facts
 
 
-def test_any_one_unknown_key_is_named_with_its_line(faults: Any) -> None:
+def test_any_one_unknown_key_is_named_with_its_line(faults):
     text = SMALL + "pairs: {aligner: links}\nrun: {workers: 1}\n"
     text = change("bert-base-multilingual-cased", "{kind: scratch, layers: 2}", text)
     sections = ("corpus", "pairs", "run", "encoder", "languages")
@@ -178,17 +175,17 @@ def test_any_one_unknown_key_is_named_with_its_line(faults: Any) -> None:
         assert told.startswith(f"line {line}: {'.'.join([*path, 'strange_x'])}: unknown key")
 
 
-def parsed(text: str) -> dict[str, Any]:
-    return parse("grid.yaml", text, Faults()).plain()  # type: ignore[no-any-return]
+def parsed(text):
+    return parse("grid.yaml", text, Faults()).plain()
 
 
-def _sorted(data: Any) -> Any:
+def _sorted(data):
     if isinstance(data, dict):
         return {name: _sorted(data[name]) for name in sorted(data)}
     return [_sorted(item) for item in data] if isinstance(data, list) else data
 
 
-def _facts(grid: Grid) -> dict[str, Any]:
+def _facts(grid):
     """What a grid says, without the text and without order where order means nothing."""
     facts = {
         name: value
@@ -200,7 +197,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
     return facts
 
 
-def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> None:
+def test_parts_of_a_corpus_are_files_of_their_own(read, tmp_path):
     grid = read(change("  path: data/{lang}-{pivot}", f"{PARTS}\n  split: files"))
     assert grid.corpus.split == "files"
     assert grid.corpora["de"].params.path.paths() == {
@@ -213,12 +210,12 @@ def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> 
     assert paths["test"] == str(tmp_path / "test/{side}")
 
 
-def points(read: Any, lora: str) -> list[Any]:
+def points(read, lora):
     grid = read(change("  none: {}", f"  finetune: {{lora: {lora}}}"))
     return [point.lora for point in grid.methods[0].points]
 
 
-def test_lists_in_a_mapping_are_axes_like_any_other(read: Any) -> None:
+def test_lists_in_a_mapping_are_axes_like_any_other(read):
     found = points(read, "[none, {rank: [4, 8], alpha: [8, 16]}, {}]")
     values = [
         point if point == "none" else (point.rank, point.alpha, point.targets) for point in found
@@ -229,7 +226,7 @@ def test_lists_in_a_mapping_are_axes_like_any_other(read: Any) -> None:
     assert (point.rank, point.targets) == (2, "query,value")
 
 
-def test_a_mapping_that_a_list_makes_twice_is_a_fault(faults: Any) -> None:
+def test_a_mapping_that_a_list_makes_twice_is_a_fault(faults):
     text = change("  none: {}", "  finetune: {lora: [{rank: [4, 8]}, {rank: 8}]}")
     assert [line.split(" (")[0] for line in faults(text)] == [
         "line 10: methods.finetune.lora[1]: a mapping is given twice"

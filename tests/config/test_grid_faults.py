@@ -1,9 +1,5 @@
 """Faults of a grid file: all at once, each with its line and what would be right."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from raxalign.config.grid import KEYS
@@ -11,7 +7,7 @@ from raxalign.errors import GridError
 from tests.config.small import PARTS, SMALL, cases, change
 
 
-def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults: Any) -> None:
+def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults):
     text = change("pivot: en", "pivott: en")
     text = change("[de, no]", "[de, norsk]", text)
     text = change(
@@ -40,7 +36,7 @@ def test_of_very_many_faults_the_first_hundred_are_printed_and_the_others_counte
     assert (len(lines), last) == (100, f"  and {len(caught.value.faults) - 100:,} more")
 
 
-def test_faults_hidden_behind_a_duplicate_key_are_told_too(faults: Any) -> None:
+def test_faults_hidden_behind_a_duplicate_key_are_told_too(faults):
     told = faults(change("pivot: en", "name: twice\nseed: 1"))
     assert told == [
         "line 2: name: given twice (it is also on line 1; keep one)",
@@ -48,7 +44,7 @@ def test_faults_hidden_behind_a_duplicate_key_are_told_too(faults: Any) -> None:
     ]
 
 
-def test_every_missing_or_empty_section_is_told(faults: Any) -> None:
+def test_every_missing_or_empty_section_is_told(faults):
     told = faults("pivot: en\ncorpus:\n")
     assert [line.split(":")[1].strip() for line in told] == [
         "encoder",
@@ -61,7 +57,7 @@ def test_every_missing_or_empty_section_is_told(faults: Any) -> None:
     ]
 
 
-def test_a_fault_in_a_product_is_told_once(faults: Any) -> None:
+def test_a_fault_in_a_product_is_told_once(faults):
     told = faults(
         change(
             "center: [false, true]", "center: [false, true], poling: [a, b], pooling: [first, lst]"
@@ -92,7 +88,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("layers", LAYERS)
-def test_layers_of_another_form_are_faults_of_the_file(layers: str, faults: Any) -> None:
+def test_layers_of_another_form_are_faults_of_the_file(layers, faults):
     text = change("layers: [9, 9-12]", f"layers: [9, {layers}]")
     space = (
         f"  retrieval: {{layers: {layers}}}\n  space: {{kind: representation, layers: {layers}}}"
@@ -105,7 +101,7 @@ def test_layers_of_another_form_are_faults_of_the_file(layers: str, faults: Any)
     ]
 
 
-def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults: Any) -> None:
+def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults):
     text = change(
         "  retrieval: {}", "  ner: {layers: last-five}\n  pos: {dataset: x, layers: last-four}"
     )
@@ -185,7 +181,7 @@ def test_a_fault_has_its_line_and_says_what_is_right(faults, old, new, said):
     assert any(said in line for line in faults(change(old, new))), faults(change(old, new))
 
 
-def test_the_nearest_of_the_sections_is_named_for_each(faults: Any) -> None:
+def test_the_nearest_of_the_sections_is_named_for_each(faults):
     told = faults(SMALL + "".join(f"{key}_: 1\n" for key in KEYS))
     assert told == [
         f"line {14 + number}: {key}_: unknown key (did you mean {key}?)"
@@ -215,20 +211,20 @@ PARTS_AND_SPLIT = {
 
 
 @pytest.mark.parametrize("lines", PARTS_AND_SPLIT)
-def test_parts_and_split_go_together(faults: Any, lines: str) -> None:
+def test_parts_and_split_go_together(faults, lines):
     told = faults(change("  path: data/{lang}-{pivot}", lines))
     assert any(PARTS_AND_SPLIT[lines] in line for line in told)
 
 
-def test_codes_are_bcp_47_tags_and_stay_as_they_were_written(read: Any) -> None:
+def test_codes_are_bcp_47_tags_and_stay_as_they_were_written(read):
     languages = ["de", "hau", "zh-Hant", "zh_Hans", "pt-BR", "swh_Latn", "xyz"]
     grid = read(change("[de, no]", f"[{', '.join(languages)}]"))
     assert list(grid.languages) == languages
 
 
 def test_words_of_a_language_without_a_segmenter_are_a_fault_unless_its_text_is_divided(
-    read: Any, faults: Any
-) -> None:
+    read, faults
+):
     text = change("[de, no]", "[de, ja, th]")
     text = change("{lang}-{pivot}\n", "{lang}-{pivot}\n  segmentation: words\n", text)
     assert faults(text) == [
@@ -241,7 +237,7 @@ def test_words_of_a_language_without_a_segmenter_are_a_fault_unless_its_text_is_
     assert read(change("words\n", "characters\n", text)).corpus.segmentation == "characters"
 
 
-def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(faults: Any) -> None:
+def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(faults):
     text = change("  rotation: {center", "  rotation: {lora: {rank: 4}, center")
     text = change("  none: {}", "  finetune: {lora: {rank: [4, 0], alpa: 2}}", text)
     told = faults(text)
@@ -277,18 +273,18 @@ sentences: => pairs: {aligner: [eflomal, links]}\nsentences:
 
 
 @pytest.mark.parametrize(("old", "new", "said"), REMEDIES)
-def test_a_fault_says_what_to_write_instead(old: str, new: str, said: str, faults: Any) -> None:
+def test_a_fault_says_what_to_write_instead(old, new, said, faults):
     (told,) = faults(change(old, new))
     assert told.split(": ", 2)[2] == said
 
 
-def test_a_long_value_is_quoted_in_part(faults: Any) -> None:
+def test_a_long_value_is_quoted_in_part(faults):
     (told,) = faults(change("tasks:\n  retrieval: {}", f"tasks: {'long ' * 40}"))
     assert len(told) < 250
     assert "long lo...' is not a mapping" in told
 
 
-def test_more_points_than_can_be_planned_are_a_fault(faults: Any) -> None:
+def test_more_points_than_can_be_planned_are_a_fault(faults):
     many = list(range(1, 501))
     (told,) = faults(change("[1_000, 10_000]", f"{many}\nseeds: {many}"))
     assert "methods: the grid has 2,500,000 points (a grid may have 1,000,000; shorten" in told

@@ -1,14 +1,10 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from raxalign.config.lock import Lock
 from raxalign.errors import DataError, StorageError
 
 
-def test_what_is_saved_is_read_again_beside_the_grid(tmp_path: Path) -> None:
+def test_what_is_saved_is_read_again_beside_the_grid(tmp_path):
     before = Lock.load(tmp_path / "cao.yaml")
     before.with_("hub:bert", "abc").with_("opus:Europarl/de-en", "ü").save()
     assert before.get("hub:bert") is None, "a lock is a value"
@@ -17,13 +13,13 @@ def test_what_is_saved_is_read_again_beside_the_grid(tmp_path: Path) -> None:
     assert Lock.load(tmp_path / "cao.yaml").entries == entries
 
 
-def test_the_text_does_not_depend_on_the_order_of_entries(tmp_path: Path) -> None:
+def test_the_text_does_not_depend_on_the_order_of_entries(tmp_path):
     Lock(tmp_path / "a.lock").with_("x", "1").with_("y", "2").save()
     Lock(tmp_path / "b.lock").with_("y", "2").with_("x", "1").save()
     assert (tmp_path / "a.lock").read_bytes() == (tmp_path / "b.lock").read_bytes()
 
 
-def test_entries_that_another_process_has_saved_are_kept(tmp_path: Path) -> None:
+def test_entries_that_another_process_has_saved_are_kept(tmp_path):
     ours, theirs = (
         Lock.load(tmp_path / "cao.yaml").with_("a", "1"),
         Lock.load(tmp_path / "cao.yaml").with_("b", "2"),
@@ -34,22 +30,22 @@ def test_entries_that_another_process_has_saved_are_kept(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b'{"a": "1"', b"[]", b'{"a": 1}', b'{"a": ""}', b"\xff", b""])
-def test_a_damaged_lock_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_lock_is_named(tmp_path, content):
     (tmp_path / "cao.lock").write_bytes(content)
     with pytest.raises(DataError, match=r"cao\.lock.*lock file") as caught:
         Lock.load(tmp_path / "cao.yaml")
     assert "delete it" in str(caught.value)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(StorageError, match=r"nowhere.*cannot be written"):
         Lock(tmp_path / "nowhere" / "cao.lock", {"a": "1"}).save()
 
 
-def test_an_existing_lock_survives_a_failed_save(tmp_path: Path) -> None:
+def test_an_existing_lock_survives_a_failed_save(tmp_path):
     lock = Lock(tmp_path / "cao.lock", {"a": "1"})
     lock.save()
     with pytest.raises(TypeError):
-        lock.with_("b", object()).save()  # type: ignore[arg-type]
+        lock.with_("b", object()).save()
     assert Lock.load(tmp_path / "cao.yaml").entries == {"a": "1"}
     assert len(list(tmp_path.iterdir())) == 1

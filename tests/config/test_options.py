@@ -1,16 +1,12 @@
 """Options of the command line: YAML values, the plug-in's own checks, and all faults at once."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from raxalign.config.options import read_options
 from raxalign.errors import RaxalignError
 
 
-def test_values_are_those_of_a_grid_file(tmp_path: Path) -> None:
+def test_values_are_those_of_a_grid_file(tmp_path):
     options = ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "part="]
     params = read_options("methods", "finetune", options, tmp_path)
     found = (params.reg_weight, params.batch_size, params.direction, params.layers, params.part)
@@ -26,7 +22,7 @@ def test_values_are_those_of_a_grid_file(tmp_path: Path) -> None:
         ("transformer", "name=owner/other", None),
     ],
 )
-def test_paths_are_texts_relative_to_a_folder(tmp_path, kind, option, found) -> None:
+def test_paths_are_texts_relative_to_a_folder(tmp_path, kind, option, found):
     """An encoder's folder is found, and a hub name is kept."""
     (tmp_path / "mine").mkdir()
     folder, field = ("corpora", "path") if kind == "moses" else ("encoders", "name")
@@ -34,7 +30,7 @@ def test_paths_are_texts_relative_to_a_folder(tmp_path, kind, option, found) -> 
     assert getattr(options, field) == ("owner/other" if found is None else str(tmp_path / found))
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_are_told_at_once(tmp_path):
     with pytest.raises(RaxalignError) as caught:
         read_options(
             "methods",

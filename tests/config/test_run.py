@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from raxalign.errors import RaxalignError
 HERE = Path.cwd()
 
 
-def test_flags_come_before_the_environment_and_that_before_the_file() -> None:
+def test_flags_come_before_the_environment_and_that_before_the_file():
     run = RunConfig(storage="/file", workers=2, address="file:1", keep="best")
     flags = {"storage": "/flag", "workers": 3, "address": "flag:1", "keep": "none"}
     environ = {"RAXALIGN_STORAGE": "/environment"}
@@ -47,11 +45,11 @@ def test_flags_come_before_the_environment_and_that_before_the_file() -> None:
         ),
     ],
 )
-def test_a_storage_is_a_path_of_the_working_directory_or_a_url(given, found) -> None:
+def test_a_storage_is_a_path_of_the_working_directory_or_a_url(given, found):
     assert effective(RunConfig(), **given).storage == (found or given["storage"])
 
 
-def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_tracking_store_is_refused_with_those_that_there_are():
     told = r"htp://x: there is no tracking store htp://; there are http://, https://, sqlite://"
     with pytest.raises(ValidationError, match=told):
         RunConfig(tracking_uri="htp://x")
@@ -74,7 +72,7 @@ def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> Non
         ({"storage": "gs://ann:secret@bucket"}, "AWS_ACCESS_KEY_ID"),
     ],
 )
-def test_flags_that_mean_nothing_and_users_in_a_url_are_refused(flags, told) -> None:
+def test_flags_that_mean_nothing_and_users_in_a_url_are_refused(flags, told):
     with pytest.raises(RaxalignError, match=told) as caught:
         effective(RunConfig(), **flags)
     assert "ann" not in str(caught.value)

@@ -1,12 +1,7 @@
 """The section `search` and the spaces of methods: what they mean, and what is refused."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
-from raxalign.config.grid import Grid
 from raxalign.config.search import Pruner
 from raxalign.config.search_spaces import Space
 from raxalign.errors import RaxalignError
@@ -21,13 +16,12 @@ SEARCHED = change("tasks:\n", FINETUNE + "tasks:\n") + SEARCH
 
 
 @pytest.fixture
-def grid(read: Any) -> Grid:
+def grid(read):
     return read(SEARCHED)
 
 
-def test_a_method_with_spaces_is_read_with_its_corners(grid: Grid) -> None:
+def test_a_method_with_spaces_is_read_with_its_corners(grid):
     method = grid.methods[-1]
-    assert method.searched is not None
     assert method.searched.spaces == (
         Space("lambda", "log_uniform", 0.01, 10),
         Space("epochs", "int", 1, 3),
@@ -41,9 +35,8 @@ def test_a_method_with_spaces_is_read_with_its_corners(grid: Grid) -> None:
     ]
 
 
-def test_a_point_is_what_a_grid_with_these_values_has(grid: Grid, read: Any) -> None:
+def test_a_point_is_what_a_grid_with_these_values_has(grid, read):
     searched = grid.methods[-1].searched
-    assert searched is not None
     named = FINETUNE.replace("{log_uniform: [0.01, 10]}", "0.5").replace("{int: [1, 3]}", "2")
     named = named.replace("{choice: [last, 9, 9-12]}", "9")
     (point,) = read(change("tasks:\n", named + "tasks:\n")).methods[-1].points
@@ -114,21 +107,18 @@ def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(faults, old, ne
     assert any(line.startswith(said) for line in told), told
 
 
-def test_a_pruner_is_named_alone_or_with_its_options(read: Any) -> None:
+def test_a_pruner_is_named_alone_or_with_its_options(read):
     for written, pruner in (
         ("none", Pruner()),
         ("asha", Pruner(name="asha", warmup=0, startup=4)),
-        (
-            "{name: median, warmup: 2, startup: 6}",
-            Pruner(name="median", warmup=2, startup=6),
-        ),
+        ("{name: median, warmup: 2, startup: 6}", Pruner(name="median", warmup=2, startup=6)),
     ):
         search = read(SEARCHED.replace("40 trials", f"40 trials, pruner: {written}")).search
         assert search.pruner == pruner
     assert Pruner(name="asha").eta == 3
 
 
-def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults: Any) -> None:
+def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults):
     assert faults(SEARCHED.removesuffix(SEARCH))[0] == (
         "line 12: methods.finetune.epochs: int without `search` (give a list of values, or add a"
         " section `search`)"
@@ -139,7 +129,7 @@ def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults: 
     ]
 
 
-def test_a_space_inside_a_mapping_has_a_dotted_name(read: Any) -> None:
+def test_a_space_inside_a_mapping_has_a_dotted_name(read):
     lora = "batch_size: 8, lora: {rank: {choice: [2, 4]}, alpha: {uniform: [1, 8]}}"
     searched = read(change("batch_size: 8", lora, SEARCHED)).methods[-1].searched
     assert [space.name for space in searched.spaces][-2:] == ["lora.rank", "lora.alpha"]
@@ -148,14 +138,14 @@ def test_a_space_inside_a_mapping_has_a_dotted_name(read: Any) -> None:
     assert (lora_point["rank"], lora_point["alpha"]) == (4, 2.0)
 
 
-def test_suggested_numbers_have_three_digits_and_stay_inside() -> None:
+def test_suggested_numbers_have_three_digits_and_stay_inside():
     space = Space("learning_rate", "log_uniform", 1.2345e-5, 1e-3)
     assert space.tidy(0.000123456) == 0.000123
     assert space.tidy(1.2346e-5) == 1.2345e-5
     assert Space("epochs", "int", 1, 3).tidy(2) == 2
 
 
-def test_values_at_equal_distances_include_both_ends() -> None:
+def test_values_at_equal_distances_include_both_ends():
     assert Space("a", "log_uniform", 0.01, 1).values(3) == [0.01, 0.1, 1.0]
     assert Space("a", "int", 1, 9).values(3) == [1, 5, 9]
     assert Space("a", "choice", choices=("last", 9)).values(1) == ["last", 9]

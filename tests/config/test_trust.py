@@ -1,12 +1,9 @@
 """Which plug-ins of a grid file run: a stranger's do not, before the user was asked."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("stranger")
 
 
 @pytest.fixture
-def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stranger(tmp_path, monkeypatch):
     """A user who has trusted nothing yet; returns the file that a plug-in writes when it runs."""
     monkeypatch.delenv(TRUST)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -30,7 +27,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "it ran"
 
 
-def grid_of(folder: Path, marker: Path, more: str = "") -> Path:
+def grid_of(folder, marker, more=""):
     my_method(folder, more=f"\nopen({str(marker)!r}, 'a').close()\n{more}")
     return grid_with(folder)
 
@@ -73,7 +70,7 @@ def test_the_environment_trusts_and_nothing_of_it_is_remembered(tmp_path, strang
         load(grid)
 
 
-def test_a_name_with_a_line_end_trusts_no_other_path(tmp_path: Path, stranger: Path) -> None:
+def test_a_name_with_a_line_end_trusts_no_other_path(tmp_path, stranger):
     folder = tmp_path / f"a\n{tmp_path}"
     folder.mkdir(parents=True)
     trust.trusting.set(True)
@@ -101,7 +98,7 @@ def test_a_user_without_a_home_is_asked_each_time(home, tmp_path, stranger, monk
 def test_on_a_terminal_the_user_is_asked_once(answer, is_trusted, tmp_path, stranger, monkeypatch):
     grid = grid_of(tmp_path, stranger)
 
-    def ask() -> str:
+    def ask():
         """Load the grid on a terminal with the answer typed ahead; return what it shows."""
         monkeypatch.setattr(trust, "_trusted", set())  # as in another process
         ours, theirs = pty.openpty()

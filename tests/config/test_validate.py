@@ -1,7 +1,5 @@
 """Options: what is read into them, what is refused, and what enters their identity."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +7,7 @@ import pytest
 from pydantic import Field, model_validator
 
 from raxalign.catalog import catalog
-from raxalign.config._faults import Faults, Node, nearest
+from raxalign.config._faults import Faults, nearest
 from raxalign.config._validate import validate
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath
@@ -33,17 +31,17 @@ class Options(BaseParams):
     where: DataPath | None = None
 
     @model_validator(mode="after")
-    def _enough(self) -> Options:
+    def _enough(self):
         if self.profile == "paper" and self.wide:
             raise ValueError("profile: paper is never wide")
         return self
 
 
-def node_of(text: str) -> Node:
+def node_of(text):
     return parse("options.yaml", text, Faults())
 
 
-def faults_of(text: str) -> list[str]:
+def faults_of(text):
     faults = Faults(Path("/grids"))
     built = validate(Options, node_of(text), faults)
     assert (built is None) == bool(faults) or all(
@@ -52,7 +50,7 @@ def faults_of(text: str) -> list[str]:
     return [str(fault) for fault in faults.found]
 
 
-def test_good_options_are_built() -> None:
+def test_good_options_are_built():
     faults, text = Faults(), "lambda: 1e-1\nlayers: 9\nalpha: [1, 2]\ndata: {dev: x}"
     built = validate(Options, node_of(text), faults)
     assert not faults
@@ -108,21 +106,20 @@ PERMITTED = "is not permitted (did you mean {}? permitted: {})"
         ),
     ],
 )
-def test_values_of_a_wrong_kind_are_told_in_plain_words(text: str, told: list[str]) -> None:
+def test_values_of_a_wrong_kind_are_told_in_plain_words(text, told):
     assert faults_of(text) == told
 
 
-def test_paths_are_made_absolute_wherever_they_are() -> None:
+def test_paths_are_made_absolute_wherever_they_are():
     text = "where: ../a/{lang}.txt\ndata: {train: b, dev: /c}\nlayers: ./g\n"
     text += "places: {x: s3://d/e, y: ./f}"
     built = validate(Options, node_of(text), Faults(Path("/grids/deep")))
-    assert built is not None
     assert (built.where, built.layers) == ("/grids/a/{lang}.txt", "./g")
     assert built.data == Files(train="/grids/deep/b", dev="/c")
     assert built.places == {"x": "s3://d/e", "y": "/grids/deep/f"}
 
 
-def test_nearest_names_ignore_case_and_dashes() -> None:
+def test_nearest_names_ignore_case_and_dashes():
     assert nearest("Fine-Tune", ["finetune", "none"]) == "finetune"
     assert nearest("to_pivot", ["to-other", "to-pivot"]) == "to-pivot"
     assert nearest("zzz", ["finetune"]) is None
@@ -138,7 +135,7 @@ class After(BaseParams):
     codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict)
 
 
-def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it() -> None:
+def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it():
     assert After().identity() == Before().identity() == {"rate": 0.1}
     assert After(swap=False, codes={}).identity() == {"rate": 0.1}
     said = {"swap": True, "codes": {"nl": "nld"}}
@@ -159,6 +156,6 @@ LOOP |= {"with_task"}
         ("tasks", "dictionary_retrieval", {"swap", "temperature"}),
     ],
 )
-def test_these_options_came_later(folder: str, kind: str, names: set[str]) -> None:
+def test_these_options_came_later(folder, kind, names):
     fields = catalog(folder)[kind].Params.model_fields
     assert {name for name, field in fields.items() if LATER in field.metadata} == names

@@ -1,15 +1,11 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
-from raxalign.config._faults import Faults, Node
+from raxalign.config._faults import Faults
 from raxalign.config.yaml_file import parse, read
-from raxalign.errors import Fault, GridError
+from raxalign.errors import GridError
 
 
-def tree(text: str | bytes, *, sound: bool = True) -> tuple[Node, list[Fault]]:
+def tree(text, *, sound=True):
     """The tree of a text, and its faults; `sound`: of which there are none."""
     faults, content = Faults(), text if isinstance(text, bytes) else text.encode()
     root = parse("file.yaml", content.decode("utf-8-sig"), faults)
@@ -31,13 +27,13 @@ def tree(text: str | bytes, *, sound: bool = True) -> tuple[Node, list[Fault]]:
         ("", None),
     ],
 )
-def test_values_are_those_of_yaml_1_2(text: str, value: object) -> None:
+def test_values_are_those_of_yaml_1_2(text, value):
     found = tree(f"\ufeffa: {text}\nno: 1")[0].plain()
     assert found == {"a": value, "no": 1}
     assert str(found["a"]) == str(value), "10 is not 10.0, nor true 1"
 
 
-def test_every_value_knows_the_line_of_its_key() -> None:
+def test_every_value_knows_the_line_of_its_key():
     a = tree("a:\n  b:\n    c: 1\n  d:\n  - x\n  - {e:\n      2}\n")[0].value["a"]
     second = a.value["d"].value[1]
     lines = (a.line, a.value["b"].line, a.value["b"].value["c"].line, second.line)
@@ -45,7 +41,7 @@ def test_every_value_knows_the_line_of_its_key() -> None:
     assert second.value["e"].key == "a.d[1].e"
 
 
-def test_every_duplicate_key_is_told_with_both_lines() -> None:
+def test_every_duplicate_key_is_told_with_both_lines():
     _, faults = tree("a: 1\nb: {c: 1,\n  c: 2}\na: 3\n", sound=False)
     assert [(fault.line, fault.key, fault.problem) for fault in faults] == [
         (3, "b.c", "given twice"),
@@ -82,14 +78,14 @@ def test_a_file_that_is_no_grid_is_refused_with_its_line(tmp_path, content, said
         read(path, Faults())
 
 
-def test_aliases_into_themselves_tags_odd_keys_and_huge_trees_are_faults() -> None:
+def test_aliases_into_themselves_tags_odd_keys_and_huge_trees_are_faults():
     for odd in ("a: &a [*a]", "a: !!python/object:os.system x", "a: !mine x", "{[1, 2]: x}"):
         assert len(tree(odd, sound=False)[1]) == 1
     aliases = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
     assert tree("\n".join(["a0: &a0 [x]", *aliases]), sound=False)[1]
 
 
-def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path):
     for path, said in ((tmp_path / "none.yaml", "there is no such file"), (tmp_path, "directory")):
         with pytest.raises(GridError, match=said) as caught:
             read(path, Faults())

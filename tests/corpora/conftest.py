@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -9,14 +8,6 @@ import pytest
 
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.moses import Moses
-
-
-@pytest.fixture
-def real_data() -> Path:
-    folder = os.environ.get("RAXALIGN_TEST_DATA")
-    if not folder:
-        pytest.skip("RAXALIGN_TEST_DATA is not set")
-    return Path(folder)
 
 
 @pytest.fixture

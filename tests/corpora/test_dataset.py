@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 
@@ -27,7 +25,7 @@ SCHEMA = pa.schema(
 )
 
 
-def rows(start: int, n: int) -> dict[str, list]:
+def rows(start, n):
     return {
         "id": list(range(start, start + n)),
         "src": [["ein", f"Haus{i}"] for i in range(n)],

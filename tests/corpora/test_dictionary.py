@@ -2,11 +2,7 @@ from collections import Counter
 
 import pytest
 
-from raxalign.corpora.readers.dictionary import (
-    dictionary_coverage,
-    found_entries,
-    read_dictionary,
-)
+from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
 from raxalign.errors import DataError
 
 

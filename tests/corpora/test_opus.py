@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile
@@ -14,9 +12,7 @@ from raxalign.corpora.readers import lines
 from raxalign.errors import DataError
 
 
-def archive(
-    corpus: str, pair: str, texts: dict[str, bytes], packed_by: int = zipfile.ZIP_STORED
-) -> bytes:
+def archive(corpus, pair, texts, packed_by=zipfile.ZIP_STORED):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("README", "text")

@@ -76,7 +76,6 @@ def test_letters_of_the_other_script_or_frequent_words_show_sides_that_are_swapp
         "100% of the letters of ru are Latn, the script of en, and 100% of those of en are Cyrl"
     )
     why = swapped(pairs(ENGLISH, SWAHILI), "sw", "en")
-    assert why is not None
     assert why.endswith(
         "of the words of sw are among the 25 most frequent ones of en, and 0% of those of en"
     )
@@ -91,6 +90,7 @@ def test_letters_of_the_other_script_or_frequent_words_show_sides_that_are_swapp
         assert swapped(right, lang, pivot) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ar", "bg", "de", "es", "fr", "hi", "tr", "zh"])
 @pytest.mark.parametrize("place", ["ntrex/ntrex.{}", "tatoeba/{}-en.{}"])
 def test_published_text_is_not_suspected_and_is_when_it_is_shifted_or_swapped(

@@ -1,7 +1,5 @@
 """The rows that the package carries: what is promised of sentences, links and labelled examples."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.phrases.rows import FILE, LANGS, held, links, read, record
 from raxalign.errors import DataError
@@ -25,31 +23,31 @@ and answers stand in their contexts. Another file is checked anew (see the histo
 """
 
 
-def pairs(lang: str, pivot: str = "en", size: int = 200, seed: int = 0) -> list[SentencePair]:
+def pairs(lang, pivot="en", size=200, seed=0):
     corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=size, seed=seed))
     return list(corpus.read(lang, pivot, CorpusInputs({}, Path())))
 
 
-def test_the_file_is_the_one_that_its_record_describes_and_is_small() -> None:
+def test_the_file_is_the_one_that_its_record_describes_and_is_small():
     content = FILE.read_bytes()
     assert len(content) < MOST_BYTES
     assert hashlib.sha256(content).hexdigest() == record()["sha256"] == CHECKED
     meta = pq.ParquetFile(FILE).metadata
-    found: dict[str, dict[str, int]] = {}
+    found = {}
     for group in (meta.row_group(i) for i in range(meta.num_row_groups)):
         kind, part = (group.column(i).statistics.min for i in range(2))
         found.setdefault(kind, {})[part] = group.num_rows
     assert found == record()["rows"]
 
 
-def test_there_are_as_many_rows_as_the_defaults_ask_for() -> None:
+def test_there_are_as_many_rows_as_the_defaults_ask_for():
     assert PhrasebookCorpus.Params().size <= held("sentences")["0"]
     for kind in record()["rows"].keys() - {"sentences", "text"}:
         task = catalog("tasks")[kind]
         assert held(kind) == task.Params(data="phrasebook").phrasebook.model_dump()
 
 
-def test_the_same_id_is_the_same_sentence_in_all_languages() -> None:
+def test_the_same_id_is_the_same_sentence_in_all_languages():
     by_lang = {lang: pairs(lang) for lang in LANGS if lang != "en"}
     for found in by_lang.values():
         assert [pair.id for pair in found] == list(range(200))
@@ -59,19 +57,19 @@ def test_the_same_id_is_the_same_sentence_in_all_languages() -> None:
     assert [pair.target for pair in crossed] == [pair.source for pair in by_lang["el"]]
 
 
-def test_smaller_sizes_are_prefixes_and_seeds_differ() -> None:
+def test_smaller_sizes_are_prefixes_and_seeds_differ():
     assert pairs("fr", size=50) == pairs("fr", size=200)[:50]
     assert [p.target for p in pairs("fr", seed=1)] != [p.target for p in pairs("fr")]
 
 
-def test_words_that_are_parts_link_to_the_whole() -> None:
+def test_words_that_are_parts_link_to_the_whole():
     """She slept, `durmió`: a pronoun that is dropped belongs to the verb; `im` is `in the`."""
     assert links(((0,), (200,)), ((200, 0),)) == ((0, 0), (1, 0))
     assert links(((305,), (301,), (300,)), ((305, 301), (300,))) == ((0, 0), (1, 0), (2, 1))
     assert links(((201,), (200,)), ((200,),)) == ((0, 0), (1, 0))
 
 
-def test_more_than_there_is_and_what_is_not_known_are_refused_with_what_there_is() -> None:
+def test_more_than_there_is_and_what_is_not_known_are_refused_with_what_there_is():
     for asked in ({"size": 20_000}, {"seed": 7}, {"seed": 1, "size": 4_000}):
         with pytest.raises(ValidationError, match=r"13,000 with seed 0 and 3,000 with seed 1.*mos"):
             PhrasebookCorpus.Params(**asked)
@@ -81,7 +79,7 @@ def test_more_than_there_is_and_what_is_not_known_are_refused_with_what_there_is
         read("xnli", "validation", ("en",), range(3))
 
 
-def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is() -> None:
+def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is():
     kind = catalog("tasks")["xnli"]
     task = kind(kind.Params(data="phrasebook", phrasebook={"train": 5_000}))
     (fault,) = task.check(("de",), "en")

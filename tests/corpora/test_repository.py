@@ -2,11 +2,7 @@
 not asked again, and what a user sees of the faults of a server.
 """
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +17,7 @@ from raxalign.errors import DataError, TransientError
 from raxalign.plan.load import open_grid, resolve, updated
 from raxalign.plan.remotes import answers, fetched, remotes
 from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
-from tests.hub_server import Fault, HubServer, serving
+from tests.hub_server import Fault, serving
 
 GRID = f"""
 name: remote
@@ -37,14 +33,14 @@ tasks: {{xnli: {{data: hub, epochs: 1}}}}
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[HubServer]:
+def filled():
     with serving() as server:
         fill(server, pairs=40, examples=6, layers=2)
         yield server
 
 
 @pytest.fixture
-def hub(filled: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+def hub(filled, tmp_path, monkeypatch):
     """The server as it was filled, asked with an empty cache. `naps` are what clients wait."""
     filled.ask(tmp_path / "cache", monkeypatch)
     filled.naps = []
@@ -55,20 +51,20 @@ def hub(filled: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> H
 
 
 @pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def offline(monkeypatch):
     """What HF_HUB_OFFLINE=1 does, from its call on."""
     return lambda: monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-def commit(hub: HubServer, name: str = XNLI, kind: str = "dataset") -> str:
+def commit(hub, name=XNLI, kind="dataset"):
     return hub.repos[kind, name].branches["main"]
 
 
-def rows(hub: HubServer, storage: Path, lang: str = "de") -> list[str]:
+def rows(hub, storage, lang="de"):
     return load_rows(XNLI, lang, "validation", commit(hub), storage)["premise"][:]
 
 
-def encoder(hub: HubServer) -> Transformer:
+def encoder(hub):
     return Transformer(Transformer.Params(name=OLD_BERT, revision=commit(hub, BERT, "model")))
 
 
@@ -197,7 +193,7 @@ def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, 
     assert remote.bring(commit(hub), tmp_path) == remote.size(commit(hub), tmp_path) > 5000
 
 
-def write(folder: Path) -> Path:
+def write(folder):
     folder.mkdir(exist_ok=True)
     path = folder / "grid.yaml"
     path.write_text(GRID, encoding="utf-8")
@@ -343,11 +339,11 @@ def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, mo
     assert fetched_files == []
 
 
-def test_another_error_than_the_hubs_is_not_tried_again(monkeypatch) -> None:
+def test_another_error_than_the_hubs_is_not_tried_again(monkeypatch):
     monkeypatch.setattr("time.sleep", pytest.fail)
-    calls: list[int] = []
+    calls = []
 
-    def broken() -> None:
+    def broken():
         calls.append(1)
         raise ValueError("a bug")
 

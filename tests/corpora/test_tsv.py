@@ -1,7 +1,5 @@
 """Tables as corpora, and the reading of a file to its end, with all its faults."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
@@ -29,7 +27,7 @@ def opened(lang="de", **params):
     return corpus, CorpusInputs(places, None)
 
 
-def read(tmp_path, content: str, **params):
+def read(tmp_path, content, **params):
     (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8", newline="")
     corpus, inputs = opened(path=str(tmp_path / "pairs.tsv"), **params)
     return list(corpus.read("de", "en", inputs))

@@ -1,30 +1,25 @@
 """An encoder and its transforms, which are used only with finite numbers in its shapes."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 
 from raxalign.catalog import catalog, open_file, visible
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.encoders.models.soundness import refuse_unsound
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 
 H = 32
 SENTENCES = [["the", "playing", "dogs"], ["a", "\u00ad", "cat"], ["der"]]
 
 
-def affine(seed: int) -> Affine:
+def affine(seed):
     generator = torch.Generator().manual_seed(seed)
     center, shift = torch.randn(2, H, generator=generator)
     weight, _ = torch.linalg.qr(torch.randn(H, H, generator=generator))
     return Affine(center, weight, shift)
 
 
-def test_affine_subtracts_then_turns_then_shifts() -> None:
+def test_affine_subtracts_then_turns_then_shifts():
     x, turn = torch.tensor([[3.0, 5]]), torch.tensor([[0.0, 2], [1, 0]])
     assert Affine(torch.tensor([1.0, 0]), turn, torch.tensor([10.0, 20]))(x).tolist() == [[15, 24]]
     assert Affine(shift=torch.tensor([1.0, 1]))(x).tolist() == [[4.0, 6]]
@@ -62,7 +57,7 @@ def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
         assert {torch.allclose(*pair) for pair in above} == {sort == "readout"}
 
 
-def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: TransformerEncoder) -> None:
+def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder):
     moves = (Transform("en", 3, sort, (affine(0),)) for sort in ("readout", "inside"))
     read, inside = (AlignedEncoder(encoder, (move,)) for move in moves)
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
@@ -93,7 +88,7 @@ def test_in_a_mixed_pair_transforms_follow_the_language_of_the_piece(encoder, so
     assert torch.allclose(moved, torch.tensor([1.0, 1, 1, 1, 5, 5, 5]), atol=1e-5)
 
 
-def test_gradient_flows_through_transforms(encoder: TransformerEncoder) -> None:
+def test_gradient_flows_through_transforms(encoder):
     inside, read = Transform("en", 1, "inside", (affine(0),)), Transform("en", 3, steps=(Unit(),))
     aligned = AlignedEncoder(encoder, (inside, read))
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
@@ -103,7 +98,7 @@ def test_gradient_flows_through_transforms(encoder: TransformerEncoder) -> None:
     assert grad.any()
 
 
-def test_toward_chooses_the_transforms_of_one_direction(encoder: TransformerEncoder) -> None:
+def test_toward_chooses_the_transforms_of_one_direction(encoder):
     always, for_de, for_fr = affine(0), affine(1), affine(2)
     steps = ((always, None), (for_de, "de"), (for_fr, "fr"))
     transforms = (Transform("en", 3, steps=(step,), toward=lang) for step, lang in steps)
@@ -116,18 +111,18 @@ def test_toward_chooses_the_transforms_of_one_direction(encoder: TransformerEnco
         assert torch.allclose(view.words([["the"]], "en").vectors_NLH, wanted, atol=1e-5)
 
 
-def test_inside_depth_is_the_highest_layer_inside(encoder: TransformerEncoder) -> None:
+def test_inside_depth_is_the_highest_layer_inside(encoder):
     read, one, two = Transform("en", 3), Transform("en", 1, "inside"), Transform("de", 2, "inside")
     assert AlignedEncoder(encoder, (read,)).inside_depth() == 0
     assert AlignedEncoder(encoder, (read, one, two)).inside_depth() == 2
 
 
-def test_a_layer_that_the_encoder_has_not_is_refused(encoder: TransformerEncoder) -> None:
+def test_a_layer_that_the_encoder_has_not_is_refused(encoder):
     with pytest.raises(ValueError, match="layer 4"):
         AlignedEncoder(encoder, (Transform("en", 4),))
 
 
-def make(encoder: TransformerEncoder, *, weights_changed: bool) -> AlignedEncoder:
+def make(encoder, *, weights_changed):
     steps = (affine(1), Unit(), Affine(shift=torch.ones(H)))
     transforms = (
         Transform("en", 2, "inside", (affine(0),)),
@@ -144,7 +139,7 @@ def test_saving_writes_weights_only_where_they_changed(encoder, tmp_path):
     assert (tmp_path / "changed" / "encoder" / "model.safetensors").is_file()
     expected = make(encoder, weights_changed=False).words(SENTENCES, "en", layers="1-3").vectors_NLH
 
-    def never() -> TransformerEncoder:
+    def never():
         raise AssertionError("its own weights are there")
 
     for loaded in (
@@ -168,7 +163,7 @@ def test_an_export_comes_back_with_its_transforms_and_a_plain_folder_has_none(
     assert AlignedEncoder.from_export(tiny_folder).transforms == ()
 
 
-def test_a_damaged_record_is_named(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named(encoder, tmp_path):
     make(encoder, weights_changed=False).save(tmp_path)
     (tmp_path / "transforms.json").write_text("{")
     with pytest.raises(DataError, match=r"transforms\.json"):
@@ -191,7 +186,7 @@ class Shift(rx.Method):
 """
 
 
-def refused(encoder: TransformerEncoder, step: Affine) -> str:
+def refused(encoder, step):
     aligned = AlignedEncoder(encoder, (Transform("de", 1, steps=(step,)),))
     with pytest.raises(RaxalignError) as caught:
         refuse_unsound(object(), "shifting", aligned)
@@ -208,7 +203,7 @@ def test_a_transform_with_other_shapes_or_without_numbers_is_named(encoder):
     refuse_unsound(object(), "x", AlignedEncoder(encoder, (Transform("de", 1, steps=(fine,)),)))
 
 
-def test_weights_that_are_not_numbers_are_named(encoder: TransformerEncoder) -> None:
+def test_weights_that_are_not_numbers_are_named(encoder):
     refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
     with torch.no_grad():
         encoder.model.get_input_embeddings().weight[0, 0] = torch.inf

@@ -2,11 +2,8 @@
 that begin above kept blocks or run blocks again.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -28,7 +25,7 @@ from tests.train.problems import kept_bytes
 _HALVES = {"mt5", "umt5"}
 
 
-def batch() -> Batch:
+def batch():
     """A sentence of 9 pieces in English and one of 6 in German."""
     ids = torch.randint(5, 60, (2, 9), generator=torch.Generator().manual_seed(1))
     mask, langs = torch.ones_like(ids), torch.tensor([[0] * 9, [1] * 9])
@@ -82,7 +79,7 @@ def test_an_encoder_without_a_head_is_saved_and_opened_again_and_predicts_nothin
         encoder.lm_logits(last)
 
 
-def test_a_head_whose_weights_are_missing_leaves_the_encoder_without_one(tmp_path: Path) -> None:
+def test_a_head_whose_weights_are_missing_leaves_the_encoder_without_one(tmp_path):
     """The config promises a masked LM, the weights do not keep it."""
     file = folder_of(tmp_path, model_of("xlm-r", head=True)) / "model.safetensors"
     weights = load_file(file)
@@ -108,7 +105,7 @@ def test_the_published_head_of_mdeberta_is_read_though_its_config_does_not_name_
     assert torch.allclose(logits, wanted, atol=1e-4)
 
 
-def test_what_translates_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_what_translates_is_refused_by_its_name(tmp_path):
     folder_of(tmp_path, model_of("bert", head=False))
     transformers.MarianConfig(pad_token_id=0).save_pretrained(tmp_path)
     with pytest.raises(DataError, match="is not an encoder: marian is an encoder with a decoder"):
@@ -214,7 +211,7 @@ def test_an_error_in_a_pass_leaves_the_blocks_as_they_were():
         assert encoder.hidden(example)[3].shape == (2, 9, 32)
 
 
-def passed(encoder: TransformerEncoder, *, again: bool) -> tuple[list[torch.Tensor], int]:
+def passed(encoder, *, again):
     """The states of a batch under dropout with a change within the stream, the gradients of the
     blocks' weights, and the bytes that were kept.
     """
@@ -230,7 +227,7 @@ def passed(encoder: TransformerEncoder, *, again: bool) -> tuple[list[torch.Tens
     return [state.detach() for state in (*states, torch.rand(3))] + gradients, kept.bytes
 
 
-def qwen() -> TransformerEncoder:
+def qwen():
     sizes = {"vocab_size": 80, "hidden_size": 32, "intermediate_size": 64, "head_dim": 16}
     shape = {"num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1}
     config = transformers.Qwen3Config(**sizes, **shape, attention_dropout=0.2, use_cache=True)

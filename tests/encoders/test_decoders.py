@@ -1,10 +1,5 @@
 """Causal language models as encoders: pieces, states, padding, and both directions on request."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -19,7 +14,7 @@ from tests.tiny import tiny_bert
 WORDS = ["das", "haus", "ist", "rot", "the", "house", "is", "red"]
 
 
-def tokenizer_of(*, bos: bool) -> Any:
+def tokenizer_of(*, bos):
     """Byte-pair pieces as decoders have them, without [CLS] and [SEP]; `bos` before a text."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -36,7 +31,7 @@ def tokenizer_of(*, bos: bool) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
-def decoder(folder: Path, family: str = "Qwen2", *, bos: bool = False) -> Path:
+def decoder(folder, family="Qwen2", *, bos=False):
     """A folder of a random causal LM of three layers, with its head."""
     import transformers
 
@@ -57,11 +52,11 @@ def decoder(folder: Path, family: str = "Qwen2", *, bos: bool = False) -> Path:
 
 
 @pytest.fixture(scope="module")
-def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def qwen(tmp_path_factory):
     return decoder(tmp_path_factory.mktemp("qwen"))
 
 
-def read(encoder: TransformerEncoder, *sentences: str) -> tuple[torch.Tensor, ...]:
+def read(encoder, *sentences):
     rows = encoder.pieces([sentence.split() for sentence in sentences], "de")
     with torch.no_grad():
         return encoder.hidden(encoder.collate(rows))
@@ -78,7 +73,7 @@ def test_a_tokenizer_puts_the_special_pieces_that_it_has(qwen, tmp_path):
     assert pair.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, 1]
 
 
-def test_a_text_of_which_nothing_is_left_has_one_piece_that_is_no_word(qwen: Path) -> None:
+def test_a_text_of_which_nothing_is_left_has_one_piece_that_is_no_word(qwen):
     encoder = TransformerEncoder.from_folder(qwen)
     words = encoder.words([[], ["haus"]], "de", layers=(3,), pooling="mean")
     assert words.present_N.tolist() == [True]
@@ -91,11 +86,11 @@ def test_a_text_of_which_nothing_is_left_has_one_piece_that_is_no_word(qwen: Pat
 def test_a_piece_depends_on_later_ones_only_where_both_directions_are_asked_for(family, tmp_path):
     folder = decoder(tmp_path, family)
 
-    def opened(*, bidirectional: bool) -> TransformerEncoder:
+    def opened(*, bidirectional):
         kind = Transformer(Transformer.Params(name=str(folder), bidirectional=bidirectional))
         return kind.load(EncoderInputs(), "cpu")
 
-    def first(encoder: TransformerEncoder, *more: str) -> list[torch.Tensor]:
+    def first(encoder, *more):
         return [read(encoder, f"das {last}", *more)[-1][0, :3] for last in ("haus", "rot")]
 
     causal = first(opened(bidirectional=False))
@@ -111,14 +106,14 @@ def test_a_piece_depends_on_later_ones_only_where_both_directions_are_asked_for(
         assert torch.equal(first(again)[1], both[1])
 
 
-def test_an_encoder_that_sees_both_directions_already_refuses_the_option(tmp_path: Path) -> None:
+def test_an_encoder_that_sees_both_directions_already_refuses_the_option(tmp_path):
     kind = Transformer(Transformer.Params(name=str(tiny_bert(tmp_path, WORDS)), bidirectional=True))
     said = "BertForMaskedLM is not a decoder; its pieces see the whole row already. Leave the optio"
     with pytest.raises(RaxalignError, match=said):
         kind.load(EncoderInputs(), "cpu")
 
 
-def test_a_row_is_summed_up_by_its_last_piece(qwen: Path, tmp_path: Path) -> None:
+def test_a_row_is_summed_up_by_its_last_piece(qwen, tmp_path):
     starts_S, lengths_S = np.array([0, 3]), np.array([2, 3])
     model = TransformerEncoder.from_folder(qwen).model
     assert summary_places(model, starts_S, lengths_S).tolist() == [1, 5]

@@ -1,9 +1,6 @@
 """Packed rows that attend by the places where sentences begin, against sentences alone."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,6 @@ from raxalign.encoders.models.flash import (
 )
 from raxalign.encoders.models.loading import load_model
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, DependencyError, RaxalignError
 from tests.encoders.architectures import encoder_of, folder_of, model_of
 
@@ -43,28 +39,28 @@ def plain_attend(query, key, value, runs, scoring):
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def kernels(monkeypatch):
     """A CPU that passes for a card: in place of its kernels, attention is computed plainly."""
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     monkeypatch.setattr(flash, "attend", plain_attend)
 
 
-def sentences() -> list[np.ndarray]:
+def sentences():
     random = np.random.default_rng(1)
     return [random.integers(5, 60, n) for n in LENGTHS]
 
 
-def states_of(encoder: TransformerEncoder, width: int) -> tuple[list[torch.Tensor], np.ndarray]:
+def states_of(encoder, width):
     packed = pack(np.concatenate(sentences()), LENGTHS, 0, width)
     return flat_states(encoder, packed, (0, 1, 2, 3)), packed.starts_S
 
 
-def alone(encoder: TransformerEncoder, sentence: np.ndarray) -> list[torch.Tensor]:
+def alone(encoder, sentence):
     rows = pack(sentence, np.array([len(sentence)]), 0, 0)
     return [state[0] for state in encoder.hidden(packing.one_per_row(encoder, rows))]
 
 
-def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
+def test_a_run_ends_with_its_sentence_and_with_its_row():
     rows = np.array([[0, 0, 0, 1], [2, 2, -1, -1], [3, 4, 4, 5]])
     runs = SentenceRuns.of(rows, "cpu")
     assert runs.edges_N.tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
@@ -73,7 +69,7 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     assert padded.edges_N.tolist() == [0, 2, 3, 6]
 
 
-def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
+def test_the_kernel_of_a_card_takes_what_it_is_given():
     """Its shapes alone, on the device of tensors without values: no card is here."""
     rows = SentenceRuns(torch.empty(4, dtype=torch.int32, device="meta"), 7)
     how = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
@@ -86,7 +82,7 @@ def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", ["bert", "xlm-r", "modernbert", "electra"])
-def test_packed_sentences_have_the_states_that_they_have_alone(name: str) -> None:
+def test_packed_sentences_have_the_states_that_they_have_alone(name):
     encoder = encoder_of(name)
     assert can_pack(encoder)
     assert implementation(encoder.model) == NAME
@@ -133,7 +129,7 @@ def test_attention_has_its_dropout_in_training_alone(monkeypatch):
     encoder, seen = encoder_of("bert"), []
     assert attends_by_runs(encoder)
 
-    def watched(*given: Any) -> torch.Tensor:
+    def watched(*given):
         seen.append(given[-1].dropout)
         return plain_attend(*given)
 
@@ -144,12 +140,12 @@ def test_attention_has_its_dropout_in_training_alone(monkeypatch):
     assert seen == [0.0] * 3 + [0.1] * 3
 
 
-def one_run(query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring) -> torch.Tensor:
+def one_run(query, key, value, runs, scoring):
     """A kernel in which sentences see each other."""
     return plain_attend(query, key, value, SentenceRuns(runs.edges_N[[0, -1]], len(query)), scoring)
 
 
-def broken(*_: Any) -> torch.Tensor:
+def broken(*_):
     raise RuntimeError("no kernel image is available")
 
 
@@ -187,7 +183,7 @@ def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns_nor_what_is_
 
 
 @pytest.mark.usefixtures("kernels")
-def test_scores_that_kernels_cannot_have_leave_the_mask() -> None:
+def test_scores_that_kernels_cannot_have_leave_the_mask():
     encoder = encoder_of("mt5")
     with pytest.warns(UserWarning, match="flash attention is not used"):
         assert not attends_by_runs(encoder)

@@ -1,11 +1,8 @@
 """Masks of a pre-training, and GloVe against values worked by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ from tests.methods.toy import toy_encoder
 RULE = MaskRule(0.15, 4, np.arange(5, 100), np.arange(100) >= 5)
 
 
-def batch(lengths: list[int], seed: int = 0) -> PackedRows:
+def batch(lengths, seed=0):
     """Rows [2, random pieces, 3]."""
     rng = np.random.default_rng(seed)
     rows = [np.concatenate([[2], rng.integers(5, 100, n - 2), [3]]) for n in lengths]
@@ -30,7 +27,7 @@ def batch(lengths: list[int], seed: int = 0) -> PackedRows:
     return PackedRows(ids, np.zeros(len(ids), np.int8), offsets_of(np.array(lengths)))
 
 
-def test_the_share_is_of_all_pieces_that_are_not_special() -> None:
+def test_the_share_is_of_all_pieces_that_are_not_special():
     rows = batch([30, 12, 60, 2])  # 28 + 10 + 58 + 0 pieces
     masks = choose_masks(rows, RULE, np.random.default_rng(1))
     assert (len(masks.places), masks.total) == (14, 14)  # 14.4
@@ -39,7 +36,7 @@ def test_the_share_is_of_all_pieces_that_are_not_special() -> None:
 
 
 @pytest.mark.parametrize("within", ["batch", "row"])
-def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within: str) -> None:
+def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within):
     rows = batch([9, 2, 14, 3] * 50)
     for seed in range(20):
         masks = choose_masks(rows, RULE, np.random.default_rng(seed), within=within)
@@ -52,7 +49,7 @@ def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within
         assert changed[untouched].tolist() == rows.ids[untouched].tolist()
 
 
-def test_of_the_masked_80_are_the_mask_10_random_and_10_as_they_were() -> None:
+def test_of_the_masked_80_are_the_mask_10_random_and_10_as_they_were():
     rows = batch([1002] * 40)
     masks = choose_masks(rows, RULE, np.random.default_rng(0))
     n = masks.total
@@ -66,7 +63,7 @@ def test_of_the_masked_80_are_the_mask_10_random_and_10_as_they_were() -> None:
     assert (strange.min(), strange.max()) == (5, 99)
 
 
-def test_every_piece_is_as_likely_as_another() -> None:
+def test_every_piece_is_as_likely_as_another():
     rows = batch([12, 4, 22])  # 10 + 2 + 20 pieces: 5 of 32
     hits, draws = np.zeros(len(rows.ids)), 400
     for seed in range(draws):
@@ -75,7 +72,7 @@ def test_every_piece_is_as_likely_as_another() -> None:
     assert np.abs(rate - 5 / 32).max() < 5 * np.sqrt(5 / 32 * 27 / 32 / draws)
 
 
-def test_rows_masked_apart_have_the_same_share_each() -> None:
+def test_rows_masked_apart_have_the_same_share_each():
     rows = batch([22, 42, 5])  # 3, 6 and 0.45 of 20, 40 and 3 pieces
     chances = map(np.random.default_rng, range(600))
     masks = (choose_masks(rows, RULE, chance, within="row") for chance in chances)
@@ -85,13 +82,13 @@ def test_rows_masked_apart_have_the_same_share_each() -> None:
 
 
 @pytest.mark.parametrize("within", ["batch", "row"])
-def test_a_batch_has_one_masked_piece_at_least_and_none_where_all_are_special(within: str) -> None:
+def test_a_batch_has_one_masked_piece_at_least_and_none_where_all_are_special(within):
     for seed, lengths in product(range(20), ([3, 2], [2, 2])):
         masks = choose_masks(batch(lengths), RULE, np.random.default_rng(seed), within=within)
         assert masks.total == (3 in lengths)
 
 
-def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
+def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch():
     rows = batch([30, 12, 60])
     masks = choose_masks(rows, RULE, np.random.default_rng(1))
     some = np.array([2, 0])
@@ -103,8 +100,8 @@ def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
     assert part.applied(part_rows).tolist() == changed.take(some).ids.tolist()
 
 
-def test_chance_is_of_seed_step_and_use_and_not_of_the_worker() -> None:
-    def draw(use: int = 0, **changes: int) -> float:
+def test_chance_is_of_seed_step_and_use_and_not_of_the_worker():
+    def draw(use=0, **changes):
         step = {"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}
         return chance_of(Step(**step), use).random()
 
@@ -112,7 +109,7 @@ def test_chance_is_of_seed_step_and_use_and_not_of_the_worker() -> None:
     assert len({draw(), draw(number=4), draw(seed=2), draw(use=1)}) == 4
 
 
-def test_the_rule_of_an_encoder_allows_all_but_its_special_pieces(tmp_path: Path) -> None:
+def test_the_rule_of_an_encoder_allows_all_but_its_special_pieces(tmp_path):
     encoder = toy_encoder(tmp_path)
     rule = MaskRule.of(encoder, 0.3)
     assert (rule.share, rule.mask) == (0.3, 4)
@@ -123,11 +120,11 @@ def test_the_rule_of_an_encoder_allows_all_but_its_special_pieces(tmp_path: Path
         MaskRule.of(encoder, 0.15)
 
 
-def numbers(*words: int) -> np.ndarray:
+def numbers(*words):
     return np.array(words, dtype=np.int64)
 
 
-def test_neighbours_count_by_one_over_their_distance_within_a_sentence() -> None:
+def test_neighbours_count_by_one_over_their_distance_within_a_sentence():
     """a b c | a b: a-b stand 1 apart twice, b-c 1 apart once, a-c 2 apart once; nothing crosses
     from c to the second a.
     """
@@ -135,14 +132,14 @@ def test_neighbours_count_by_one_over_their_distance_within_a_sentence() -> None
     assert found.tolist() == [[0, 2, 0.5], [2, 0, 1], [0.5, 1, 0]]
 
 
-def test_words_without_a_number_keep_their_place_and_a_word_beside_itself_counts_twice() -> None:
+def test_words_without_a_number_keep_their_place_and_a_word_beside_itself_counts_twice():
     assert cooccurrences([numbers(0, -1, 1)], 2, 1).nnz == 0
     assert cooccurrences([numbers(0, -1, 1)], 2, 2).toarray().tolist() == [[0, 0.5], [0.5, 0]]
     assert cooccurrences([numbers(0, 0)], 1, 1).toarray().tolist() == [[2.0]]
     assert cooccurrences([], 2, 3).nnz == 0
 
 
-def test_one_step_by_hand() -> None:
+def test_one_step_by_hand():
     """w_0 = 2, c_0 = 3, c_1 = 1, biases .5, -1 and 0; x_max 8, alpha .5.
 
     X_00 = 8: f = 1, gap 6 + .5 - 1 - ln 8; X_01 = 2: f = .5, gap 2 + .5 + 0 - ln 2. AdaGrad from
@@ -166,8 +163,8 @@ def test_one_step_by_hand() -> None:
     assert model.words_VH[0, 0] == pytest.approx(w - 0.1 * now / math.hypot(before, now), abs=1e-5)
 
 
-def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order() -> None:
-    def stepped(order: list[int]) -> np.ndarray:
+def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order():
+    def stepped(order):
         model = Glove.random(4, 3, np.random.default_rng(0), x_max=5, learning_rate=0.1)
         if order:
             entries = numbers(0, 1, 3, 0), numbers(1, 1, 0, 2), np.array([2.0, 9.0, 1.0, 4.0])
@@ -178,7 +175,7 @@ def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order() -
     assert (stepped([0, 1, 2, 3])[2] != stepped([])[2]).any()
 
 
-def test_training_brings_the_products_to_the_logarithms_and_a_seed_is_one_result() -> None:
+def test_training_brings_the_products_to_the_logarithms_and_a_seed_is_one_result():
     rng = np.random.default_rng(1)
     sentences = [rng.integers(0, 6, size=5) for _ in range(60)]
     training = GloveTraining(8, window=3, epochs=150, x_max=10.0, learning_rate=0.1, seed=3)

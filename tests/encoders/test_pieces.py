@@ -1,9 +1,6 @@
 """The pieces of running text, the words that they belong to, rows of them, and forms of text."""
 
-from __future__ import annotations
-
 import unicodedata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,28 +26,27 @@ from raxalign.encoders.models.pieces import (
     text_pieces,
     token_batches,
 )
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import index_words, pool_words
 from raxalign.encoders.transformer import Transformer
 from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 
 
-def pieces_of(kind: str, sentence: list[str], lang: str = "en") -> tuple[list[str], Pieces]:
+def pieces_of(kind, sentence, lang="en"):
     """The pieces of one sentence as texts, and with their words."""
     tokenizer = tokenizer_of(kind)
     (found,) = bulk_pieces(tokenizer, [sentence], lang)
     return tokenizer.convert_ids_to_tokens(found.ids.tolist()), found
 
 
-def pieces_of_word(names: list[str], found: Pieces, word: int) -> list[str]:
+def pieces_of_word(names, found, word):
     chosen = np.flatnonzero((found.words <= word) & (word <= found.lasts))
     assert chosen.tolist() == list(range(chosen.min(), chosen.max() + 1)) if len(chosen) else True
     return [names[i] for i in chosen]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind: str) -> None:
+def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind):
     """Also of words that come as a list, with the blanks of their language."""
     tokenizer = tokenizer_of(kind)
     for lang, text in ((lang, text) for lang, texts in TEXTS.items() for text in texts):
@@ -70,7 +66,7 @@ def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind: str) -> None:
         assert found.ids.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
-def test_a_bare_blank_belongs_to_no_word_wherever_the_offsets_put_it() -> None:
+def test_a_bare_blank_belongs_to_no_word_wherever_the_offsets_put_it():
     names, found = pieces_of("unigram", ["只", "我", "只"], "zh")
     assert names == ["\u2581", "只", "我", "只"]
     assert found.words.tolist() == [-1, 0, 1, 2]
@@ -82,13 +78,13 @@ def test_a_bare_blank_belongs_to_no_word_wherever_the_offsets_put_it() -> None:
     assert text.spanning(0, 1) == (1, 1)
 
 
-def test_a_blank_sign_in_the_text_is_text() -> None:
+def test_a_blank_sign_in_the_text_is_text():
     names, found = pieces_of("byte-fallback", ["We", "\u2581", "now"])
     assert 1 in found.words.tolist()
     assert "\u2581" in "".join(pieces_of_word(names, found, 1))
 
 
-def test_the_bytes_of_a_character_all_belong_to_its_word() -> None:
+def test_the_bytes_of_a_character_all_belong_to_its_word():
     for kind in ("byte-fallback", "byte-level"):
         names, found = pieces_of(kind, ["now", "\U0001f9a6", "now"])
         own = pieces_of_word(names, found, 1)
@@ -96,7 +92,7 @@ def test_the_bytes_of_a_character_all_belong_to_its_word() -> None:
         assert tokenizer_of(kind).convert_tokens_to_string(own).strip() == "\U0001f9a6"
 
 
-def test_offsets_are_those_of_the_text_before_its_normalisation() -> None:
+def test_offsets_are_those_of_the_text_before_its_normalisation():
     text = "ﬁne cafe\u0301 ½ 🙂x"
     words = Sentence.of_text(text)
     names, found = pieces_of("unigram", words)
@@ -106,7 +102,7 @@ def test_offsets_are_those_of_the_text_before_its_normalisation() -> None:
     assert found.words.max() == 3
 
 
-def test_words_that_share_a_piece_each_count_it() -> None:
+def test_words_that_share_a_piece_each_count_it():
     shared = Sentence.within(["do", "n't", "we"], "don't we")
     assert shared is not None
     starts, ends = np.array([0, 1, 4]), np.array([1, 4, 8])  # d|on'|t we
@@ -124,7 +120,7 @@ def test_words_that_share_a_piece_each_count_it() -> None:
         assert pool_words(states, index, pooling)[:, 0].tolist() == expected
 
 
-def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_own() -> None:
+def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_own():
     whole = Pieces(np.arange(4), np.array([0, 0, 1, 3]), np.array([0, 1, 3, 3]))
     kept = cut(whole, 2)
     assert (kept.words.tolist(), kept.lasts.tolist()) == ([0, 0], [0, 0])
@@ -160,7 +156,7 @@ def test_the_pieces_of_a_word_cover_each_of_its_characters(text, kind, character
         assert chosen.tolist() == list(range(chosen[0], chosen[-1] + 1))
 
 
-def test_an_unknown_language_is_taken_for_spaced_and_empty_words_keep_their_numbers() -> None:
+def test_an_unknown_language_is_taken_for_spaced_and_empty_words_keep_their_numbers():
     known, unknown = (pieces_of("wordpiece", ["We", "now"], lang)[1] for lang in ("en", "x"))
     assert known.ids.tolist() == unknown.ids.tolist()
     _, found = pieces_of("wordpiece", ["We", "", "now"])
@@ -173,14 +169,13 @@ def test_other_pieces_than_the_tokenizers_own_are_described(monkeypatch):
     ends = Template((1,), (2,), (), (2,))
     monkeypatch.setattr(pieces, "read_template", lambda _: ends)
     found = other_pieces(tokenizer_of("unigram"))
-    assert found is not None
     assert found.startswith('"We now have four mice, don\'t we?" is read as <s> ')
     assert found.endswith("</s> of it")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["NFD", "NFC"])
-def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind: str, form: str) -> None:
+def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind, form):
     """Decomposed letters, a joiner and a soft hyphen reach the tokenizer; words are without."""
     tokenizer = tokenizer_of(kind)
     text = unicodedata.normalize(form, "Die Stra\u00dfe am Caf\u00e9, o\u200dkay M\u00e4u\u00adse")
@@ -205,13 +200,13 @@ def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought
     assert row.n_words == 3
 
 
-def test_a_word_of_only_control_characters_has_no_piece(encoder: TransformerEncoder) -> None:
+def test_a_word_of_only_control_characters_has_no_piece(encoder):
     (row,) = encoder.pieces([["the", "\u00ad", "\u0007", "dogs"]], "en")
     assert row.words.tolist() == [-1, 0, 3, -1]
     assert row.n_words == 4
 
 
-def test_pairs_number_words_and_segments_and_languages_through(encoder: TransformerEncoder) -> None:
+def test_pairs_number_words_and_segments_and_languages_through(encoder):
     rows = encoder.pieces([["der", "Hund"]], "de", [["the", "dogs"]], "en")
     batch = encoder.collate(rows)
     assert batch.languages == ("de", "en")
@@ -243,7 +238,7 @@ def test_a_word_that_truncation_cuts_in_two_is_no_word_and_the_longer_side_is_cu
     assert row.words[row.first :].tolist() == [60, 61, 62, -1]
 
 
-def test_two_lists_of_different_lengths_are_refused(encoder: TransformerEncoder) -> None:
+def test_two_lists_of_different_lengths_are_refused(encoder):
     with pytest.raises(ValueError, match="2 sentences, but 1"):
         encoder.pieces([["a"], ["a"]], "en", [["der"]], "de")
 
@@ -273,7 +268,7 @@ TEXT = unicodedata.normalize("NFD", "caf\u00e9 o\u200ck")
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     """A BERT of the class of mBERT's tokenizer, which transformers makes anew from its options."""
     from transformers import BertTokenizer
 
@@ -288,21 +283,20 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def opened(folder: Path, **params: str) -> TransformerEncoder:
+def opened(folder, **params):
     kind = Transformer(Transformer.Params(name=str(folder), **params))
     return kind.load(EncoderInputs(), "cpu")
 
 
-def read(encoder: TransformerEncoder) -> list[str]:
+def read(encoder):
     """The pieces of a text that words stand in, and of one that is read for itself: the same."""
     (row,) = encoder.pieces([TEXT.split()], "en")
     (found,) = text_pieces(encoder.tokenizer, [TEXT], "en")
     assert row.ids.tolist()[1:-1] == found.ids.tolist()
-    names: list[str] = encoder.tokenizer.convert_ids_to_tokens(found.ids.tolist())
-    return names
+    return encoder.tokenizer.convert_ids_to_tokens(found.ids.tolist())
 
 
-def test_text_is_read_as_published_unless_a_form_is_named(bert: Path) -> None:
+def test_text_is_read_as_published_unless_a_form_is_named(bert):
     from tokenizers import normalizers
 
     published = opened(bert)
@@ -312,7 +306,7 @@ def test_text_is_read_as_published_unless_a_form_is_named(bert: Path) -> None:
     assert read(published) == ["caf\u00e9", "[UNK]"], "joiners stay but where `clean` is named"
 
 
-def test_an_encoder_that_was_saved_keeps_its_form(bert: Path, tmp_path: Path) -> None:
+def test_an_encoder_that_was_saved_keeps_its_form(bert, tmp_path):
     encoder = opened(bert, normalize="clean")
     AlignedEncoder(encoder, weights_changed=True).save(tmp_path / "stage")
     AlignedEncoder(encoder).export(tmp_path / "export")

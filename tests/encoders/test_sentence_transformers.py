@@ -1,12 +1,8 @@
 """Folders of sentence-transformers, read, written, and with a module that applies transforms."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -34,12 +30,12 @@ from tests.families.catalogue import FAMILIES, build
 SENTENCES = [["the", "dogs", "sleeps", "."], ["der", "Hund"], ["play"]]
 
 
-def vectors(encoder: TransformerEncoder, pooling: Any, *, specials: bool = True) -> torch.Tensor:
+def vectors(encoder, pooling, *, specials=True):
     reading = SentenceReading("last", pooling, specials=specials)
     return sentence_vectors(AlignedEncoder(encoder), SENTENCES, "en", reading)[0]
 
 
-def states(encoder: TransformerEncoder) -> list[torch.Tensor]:
+def states(encoder):
     """The last layer's states of each sentence alone, special pieces included."""
     found = []
     with torch.no_grad():
@@ -49,7 +45,7 @@ def states(encoder: TransformerEncoder) -> list[torch.Tensor]:
     return found
 
 
-def test_poolings_by_hand(encoder: TransformerEncoder) -> None:
+def test_poolings_by_hand(encoder):
     alone = states(encoder)
     last = torch.stack([state[-2] for state in alone])
     assert torch.allclose(vectors(encoder, "last"), last, atol=1e-5)
@@ -61,7 +57,7 @@ def test_poolings_by_hand(encoder: TransformerEncoder) -> None:
         assert torch.allclose(found, torch.stack(wanted), atol=1e-5)
 
 
-def places(state: torch.Tensor) -> torch.Tensor:
+def places(state):
     return torch.arange(1.0, len(state) + 1)[:, None]
 
 
@@ -107,7 +103,7 @@ def test_what_sentence_transformers_itself_writes_is_read(tiny_folder, tmp_path)
     assert own <= set(Transformer(Transformer.Params(name=str(tmp_path))).sources())
 
 
-def changed(folder: Path, name: str, **entries: Any) -> SentenceConfig | None:
+def changed(folder, name, **entries):
     write_sentence_config(folder, SentenceConfig(), 32, 24)
     record = json.loads((folder / name).read_text())
     if isinstance(record, list):
@@ -136,7 +132,7 @@ def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
         read_sentence_config(files_of(str(tmp_path)))
 
 
-def test_the_default_prompt_comes_before_the_one_of_queries(tmp_path: Path) -> None:
+def test_the_default_prompt_comes_before_the_one_of_queries(tmp_path):
     name = "config_sentence_transformers.json"
     prompts = {"query": "q: ", "sts": "s: "}
     assert changed(tmp_path, name, prompts=prompts) == SentenceConfig(prompt="q: ")
@@ -144,7 +140,7 @@ def test_the_default_prompt_comes_before_the_one_of_queries(tmp_path: Path) -> N
     assert found == SentenceConfig(prompt="s: ")
 
 
-def test_the_last_piece_before_special_ones_has_no_configuration() -> None:
+def test_the_last_piece_before_special_ones_has_no_configuration():
     assert trained_config("last", trailing=1) is None
     assert trained_config("last", trailing=0) == SentenceConfig("last")
     assert trained_config("cls", trailing=1) == SentenceConfig("cls")
@@ -154,7 +150,7 @@ TEXTS = ["der Hund schläft .", "die Katze", "the dogs , the cat"]
 H, TOP = 32, 3
 
 
-def turn(seed: int, layer: int = TOP, sort: Any = "readout", **where: Any) -> Transform:
+def turn(seed, layer=TOP, sort="readout", **where):
     """Some map, which differs from seed to seed."""
     torch.manual_seed(seed)
     affine = Affine(torch.randn(H), torch.randn(H, H), torch.randn(H))
@@ -162,7 +158,7 @@ def turn(seed: int, layer: int = TOP, sort: Any = "readout", **where: Any) -> Tr
     return Transform(where.pop("lang", "de"), layer, sort, steps, **where)
 
 
-def opened(folder: Path) -> Any:
+def opened(folder):
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(folder), device="cpu", trust_remote_code=True)
@@ -173,11 +169,11 @@ def own(aligned, lang="de", layers="last", pooling="mean"):
     return sentence_vectors(aligned, sentences, lang, SentenceReading(layers, pooling, True))[0]
 
 
-def same(theirs: Any, ours: torch.Tensor) -> None:
+def same(theirs, ours):
     assert torch.allclose(torch.as_tensor(theirs), ours, atol=1e-5)
 
 
-CASES: dict[str, tuple[tuple[Transform, ...], SentenceUse]] = {
+CASES = {
     "readout": ((turn(1), turn(2, lang="en")), SentenceUse()),
     "inside before the first block": ((turn(1, 0, "inside"),), SentenceUse()),
     "both": ((turn(1, 2, "inside"), turn(2), turn(3)), SentenceUse()),
@@ -277,7 +273,7 @@ def test_a_language_has_its_adapter_and_a_text_its_form(encoder, tmp_path):
     same(model.encode(joined), torch.as_tensor(model.encode(plain)))
 
 
-def test_a_decoder_that_sees_both_ways_does_so_there_too(tmp_path: Path) -> None:
+def test_a_decoder_that_sees_both_ways_does_so_there_too(tmp_path):
     qwen = TransformerEncoder.from_folder(build(FAMILIES["Qwen3"], tmp_path / "qwen"))
     one_way = own(AlignedEncoder(qwen))
     make_bidirectional(qwen.model)
@@ -286,7 +282,7 @@ def test_a_decoder_that_sees_both_ways_does_so_there_too(tmp_path: Path) -> None
     assert (own(AlignedEncoder(qwen)) - one_way).abs().max() > 0.01
 
 
-def test_the_module_reads_nothing_of_raxalign() -> None:
+def test_the_module_reads_nothing_of_raxalign():
     nodes = list(ast.walk(ast.parse(CODE.read_text(encoding="utf-8"))))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

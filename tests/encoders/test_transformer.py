@@ -2,11 +2,8 @@
 user sees where the hub, asked over HTTP on loopback, does not give it.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,17 +19,17 @@ from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
-from raxalign.plan.load import Opened, open_grid, resolve
+from raxalign.plan.load import open_grid, resolve
 from tests.grids import write_grid
 from tests.single.loopback_hub import COMMIT, hub_in_use, use_hub
 from tests.tiny import tiny_bert
 
 
-def kind(name: str | Path, revision: str | None = None) -> Transformer:
+def kind(name, revision=None):
     return Transformer(Transformer.Params(name=str(name), revision=revision))
 
 
-def test_a_folder_is_known_by_the_files_that_matter(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_is_known_by_the_files_that_matter(tiny_folder, tmp_path):
     folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
     (folder / "README.md").write_text("nothing that matters")
     sources = kind(folder).sources()
@@ -41,33 +38,33 @@ def test_a_folder_is_known_by_the_files_that_matter(tiny_folder: Path, tmp_path:
     assert sources["config.json"] == LocalFile(folder / "config.json")
 
 
-def test_a_hub_name_is_known_by_its_revision() -> None:
+def test_a_hub_name_is_known_by_its_revision():
     for pin in ("abc", None):
         found = kind("someone/encoder", pin).sources()
         assert found == {"encoder": RemoteData("hub:someone/encoder", pin=pin)}
     assert kind("someone/encoder").label() == "encoder"
 
 
-def pickle(folder: Path) -> None:
+def pickle(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-def truncate(folder: Path) -> None:
+def truncate(folder):
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
 
 
-def change_architecture(folder: Path) -> None:
+def change_architecture(folder):
     config = {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 1}
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def swap_tokenizer(folder: Path) -> None:
+def swap_tokenizer(folder):
     larger = tiny_bert(folder.parent / "larger", [f"word{i}" for i in range(200)])
     shutil.copy(larger / "tokenizer.json", folder / "tokenizer.json")
 
 
-def use_few_pieces(folder: Path) -> None:
+def use_few_pieces(folder):
     """The encoder becomes a larger one, whose tokenizer stays small."""
     small = (folder / "tokenizer.json").read_bytes()
     shutil.rmtree(folder)
@@ -75,14 +72,14 @@ def use_few_pieces(folder: Path) -> None:
     (folder / "tokenizer.json").write_bytes(small)
 
 
-def put_nan(folder: Path) -> None:
+def put_nan(folder):
     encoder = TransformerEncoder.from_folder(folder)
     with torch.no_grad():
         encoder.model.bert.encoder.layer[1].output.dense.bias[3] = float("nan")
     encoder.save(folder)
 
 
-def remove_tokenizer(folder: Path) -> None:
+def remove_tokenizer(folder):
     """transformers would make one of five special pieces, to which every word is unknown."""
     (folder / "tokenizer.json").unlink()
 
@@ -110,7 +107,7 @@ def test_a_folder_that_is_not_a_whole_encoder_is_refused(tiny_folder, tmp_path, 
             kind(folder).sources()
 
 
-def test_embeddings_that_are_padded_are_no_fault(tiny_folder: Path, tmp_path: Path) -> None:
+def test_embeddings_that_are_padded_are_no_fault(tiny_folder, tmp_path):
     encoder = TransformerEncoder.from_folder(tiny_folder)
     encoder.model.resize_token_embeddings(128)
     encoder.save(tmp_path)
@@ -118,7 +115,7 @@ def test_embeddings_that_are_padded_are_no_fault(tiny_folder: Path, tmp_path: Pa
     assert again.model.get_input_embeddings().num_embeddings == 128
 
 
-def test_a_name_that_is_neither_a_folder_nor_a_hub_name_is_a_fault_before_anything_runs() -> None:
+def test_a_name_that_is_neither_a_folder_nor_a_hub_name_is_a_fault_before_anything_runs():
     for name in ("a b//c", "one/two/three", "/".join(["x"] * 5), "-x", "a--b"):
         (fault,) = kind(name).check()
         assert fault.startswith(f"{name} is neither a folder nor a name on the Hugging Face Hub")
@@ -128,7 +125,7 @@ def test_a_name_that_is_neither_a_folder_nor_a_hub_name_is_a_fault_before_anythi
         assert kind(name).check() == []
 
 
-def nothing(name: str) -> None:
+def nothing(name):
     """A lock without entries."""
 
 
@@ -164,7 +161,7 @@ def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock_or_in_the_local_ca
     assert kind("some/bert").depth(nothing) == 6
 
 
-def opened(folder: Path) -> Opened:
+def opened(folder):
     """A grid of a hub name whose revision the lock has."""
     path = write_grid(
         folder,
@@ -179,7 +176,7 @@ def opened(folder: Path) -> Opened:
 
 def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    asked: list[tuple[str, ...]] = []
+    asked = []
     config = {"architectures": ["BertForMaskedLM"], "num_hidden_layers": 12}
     monkeypatch.setattr(
         "raxalign.encoders.transformer.fetched_config", lambda *name: asked.append(name) or config
@@ -197,7 +194,7 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
 
 
 def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypatch, tmp_path):
-    def unreachable(name: str, revision: str, *_: str) -> int:
+    def unreachable(name, revision, *_):
         raise TransientError(f"{name} at {revision}: no answer")
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
@@ -218,7 +215,7 @@ _REFUSALS = {
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def hub(tmp_path, monkeypatch):
     """Repositories `some/NAME` refuse by their names, and `some/encoder` has a config alone."""
     config = {"num_hidden_layers": 7, "architectures": ["BertModel"], "model_type": "bert"}
     monkeypatch.setenv("DISABLE_SAFETENSORS_CONVERSION", "1")  # asks another server for weights
@@ -231,18 +228,18 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_hub(tmp_path, monkeypatch):
     """An endpoint at which nothing listens."""
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
     use_hub("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
 
 
-def of_lock(name: str) -> str | None:
+def of_lock(name):
     """A lock that has the commit of every name, and nothing else."""
     return COMMIT if name.startswith("hub:") else None
 
 
-def calls(encoder: Transformer) -> dict[str, Callable[[], object]]:
+def calls(encoder):
     """What is asked of a hub, by its purpose."""
     return {
         "look up its revision": encoder.fetch,
@@ -271,7 +268,7 @@ def test_what_the_hub_refuses_is_one_sentence_with_the_name_and_the_remedy(name,
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_revision_and_weights_that_the_hub_does_not_have_are_named() -> None:
+def test_a_revision_and_weights_that_the_hub_does_not_have_are_named():
     with pytest.raises(DataError, match="some/encoder: the hub has no revision 'v9' of it"):
         kind("some/encoder", "v9").load(EncoderInputs(), "cpu")
     with pytest.raises(DataError, match=r"some/encoder: .*safetensors"):
@@ -279,7 +276,7 @@ def test_a_revision_and_weights_that_the_hub_does_not_have_are_named() -> None:
 
 
 @pytest.mark.usefixtures("hub")
-def test_the_config_on_the_hub_tells_layers_and_head_of_the_revision() -> None:
+def test_the_config_on_the_hub_tells_layers_and_head_of_the_revision():
     encoder = kind("some/encoder")
     assert encoder.fetch() == {"hub:some/encoder": COMMIT}
     assert encoder.has_head(of_lock) is None
@@ -290,7 +287,7 @@ def test_the_config_on_the_hub_tells_layers_and_head_of_the_revision() -> None:
 
 
 @pytest.mark.usefixtures("no_hub")
-def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it(monkeypatch) -> None:
+def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it(monkeypatch):
     for purpose, call in calls(kind("some/encoder")).items():
         if purpose == "load it":  # asks for many files, each with tries: its offline form is enough
             monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -299,6 +296,6 @@ def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it(monkeypatch
             call()
 
 
-def test_another_error_is_not_taken_for_the_hubs() -> None:
+def test_another_error_is_not_taken_for_the_hubs():
     with pytest.raises(ValueError, match="a bug"), hub_call("some/encoder", "load it"):
         raise ValueError("a bug")

@@ -2,10 +2,6 @@
 of sentences. That their states are those of transformers is tested with all families.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -23,16 +19,16 @@ READ = [["haus", "rot"], ["der", "alte", "hund", "schläft"]]
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     return tmp_path_factory.mktemp("translators")
 
 
-def input_ids(encoder: TransformerEncoder, lang: str, *pair: str) -> list[str]:
+def input_ids(encoder, lang, *pair):
     """The pieces that the model reads of a sentence, or of a pair in two languages."""
     pairs = (READ[:1], pair[0]) if pair else ()
     batch = encoder.collate(encoder.pieces(READ[:1], lang, *pairs))
     ids = encoder.inputs.of(batch)["input_ids"][0].tolist()
-    return encoder.tokenizer.convert_ids_to_tokens(ids)  # type: ignore[no-any-return]
+    return encoder.tokenizer.convert_ids_to_tokens(ids)
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -123,7 +119,6 @@ def test_a_plan_counts_the_encoder_half_alone_and_finds_no_head(name, root):
     subject = Subject.of(name, root)
     kind = Transformer(Transformer.Params(name=str(subject.folder)))
     footprint = kind.footprint(lambda name: None)
-    assert footprint is not None
     assert footprint.parameters == sum(p.numel() for p in subject.encoder.model.parameters())
     assert kind.depth(lambda name: None) == 3
     assert kind.has_head(lambda name: None) is False

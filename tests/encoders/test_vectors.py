@@ -1,7 +1,5 @@
 """Vectors of words, by hand and by an encoder, and the layers that params name."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -44,7 +42,7 @@ def test_pooling_is_what_one_computes_by_hand_and_gradient_flows_to_what_was_rea
     assert states.grad[0, :, 0].tolist() == [0.0, *shares[pooling], 1.0, 0.0]
 
 
-def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up() -> None:
+def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up():
     for layers, depth, found in (("0.0", 12, 0), ("0.5", 12, 6), ("0.5", 5, 3), ("0.5", 7, 4)):
         assert parse_layers(layers, depth) == (found,)
     for layers, depth, found in (("0.29", 50, 15), (".25", 4, 1), ("0.66 - 0.67", 3, 2)):
@@ -69,12 +67,12 @@ def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up() -> 
         ("3-1", "begins with its smaller number"),
     ],
 )
-def test_other_forms_are_refused_with_a_sentence(layers: str, said: str) -> None:
+def test_other_forms_are_refused_with_a_sentence(layers, said):
     with pytest.raises(RaxalignError, match=said):
         parse_layers(layers, 12)
 
 
-def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embeddings() -> None:
+def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embeddings():
     assert parse_blocks("0.25-0.5", 4) == (1, 2)
     with pytest.raises(RaxalignError, match="with 4 blocks this begins at layer 0"):
         parse_blocks("0.1", 4)
@@ -84,7 +82,7 @@ def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embedd
         shift.acts(4)
 
 
-def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it() -> None:
+def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it():
     rotation = Rotation(Rotation.Params(layers="0.5"))
     retrieval = Retrieval(Retrieval.Params(layers="0.5-1.0"))
     assert [rotation.acts(depth).readouts for depth in (12, 24)] == [{6}, {12}]
@@ -95,7 +93,7 @@ SENTENCES = [["the", "playing", "dogs"], ["der"], [], ["a", "\u00ad", "cat"]]
 SENTENCES += [["die", "Katze", "schläft", "."], ["played"] * 5]
 
 
-def test_layers_come_in_the_order_asked_for(encoder: TransformerEncoder) -> None:
+def test_layers_come_in_the_order_asked_for(encoder):
     both = encoder.words(SENTENCES, "en", layers=(1, 2), pooling="last").vectors_NLH
     one = encoder.words(SENTENCES, "en", layers=(1,), pooling="last").vectors_NLH
     assert torch.equal(both[:, 0], one[:, 0])
@@ -112,20 +110,20 @@ def test_results_are_in_input_order_whatever_the_batches(encoder):
         assert found.present_N.tolist() == expected.present_N.tolist()
 
 
-def test_batches_come_longest_first(encoder: TransformerEncoder) -> None:
+def test_batches_come_longest_first(encoder):
     encoder.batch_tokens = 14
     batches = list(encoder.iter_words(SENTENCES, "en", layers=(3,), pooling="mean"))
     assert [indices for indices, _ in batches] == [[5], [0, 4], [3, 1, 2]]
     assert [list(part.offsets) for _, part in batches] == [[0, 5], [0, 3, 7], [0, 3, 4, 4]]
 
 
-def test_words_beyond_the_positions_are_absent(encoder: TransformerEncoder) -> None:
+def test_words_beyond_the_positions_are_absent(encoder):
     found = encoder.words([["the"] * 40, ["a"]], "en", layers=(3,), pooling="mean")
     assert found.present_N.tolist() == [True] * 22 + [False] * 18 + [True]
     assert not found.vectors_NLH[22:40].any()
 
 
-def test_no_sentences_and_no_words_are_no_vectors(encoder: TransformerEncoder) -> None:
+def test_no_sentences_and_no_words_are_no_vectors(encoder):
     found = encoder.words([], "en", layers=(1, 2), pooling="mean")
     assert found.vectors_NLH.shape == (0, 2, 32)
     assert list(found.offsets) == [0]

@@ -82,11 +82,7 @@ MBART_CODES = {
     "ru": "ru_RU",
 }
 MBART = Specials(
-    ROBERTA.pieces,
-    "$A </s> en_XX",
-    "$A $B </s> en_XX",
-    _ANGLES,
-    (*MBART_CODES.values(), "<mask>"),
+    ROBERTA.pieces, "$A </s> en_XX", "$A $B </s> en_XX", _ANGLES, (*MBART_CODES.values(), "<mask>")
 )
 
 

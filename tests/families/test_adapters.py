@@ -1,7 +1,5 @@
 """Encoders with an adapter per language are trained with those of the languages that they read."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -32,7 +30,7 @@ def root(tmp_path_factory):
 
 def _adapters(model):
     """The weights of all adapters by language, copied."""
-    found: dict[str, list[torch.Tensor]] = {}
+    found = {}
     for name, weight in model.named_parameters():
         if ".adapter_modules." in name:
             lang = name.split(".adapter_modules.")[1].split("_")[0]

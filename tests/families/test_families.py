@@ -29,9 +29,16 @@ def subject_of(tmp_path_factory):
 
 TWINS = {"LaBSE", "multilingual-e5", "BGE-M3", "paraphrase-multilingual"}
 """Families whose model and tokenizer are those of other ones: they are read alike."""
+QUICK = {"mBERT", "XLM-R", "XLM", "ModernBERT", "mmBERT", "mDeBERTa-v3", "X-MOD", "mT5 encoder"}
+QUICK |= {"NLLB encoder", "Llama"}
+"""One family of each kind of tokenizer and of inputs; the tests of the others are slow ones."""
 
 
-@pytest.fixture(params=[name for name in FAMILIES if EVERY or name not in TWINS])
+def families(names):
+    return [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
+@pytest.fixture(params=families(n for n in FAMILIES if EVERY or n not in TWINS))
 def subject(request, subject_of):
     return subject_of(request.param)
 
@@ -43,7 +50,7 @@ MARKS = "▁ \u0120"
 """What stands for a blank in pieces: SentencePiece's mark, a blank, and that of bytes."""
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", families(FAMILIES))
 def test_it_loads_whole(name, subject_of):
     encoder, reference = subject_of(name).encoder, subject_of(name).reference
     assert encoder.n_layers == 3

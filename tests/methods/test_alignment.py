@@ -35,6 +35,7 @@ CASES = {
 }
 
 
+@torch.no_grad()
 def slow_loss(live, frozen, columns, rows, options):
     """The loss from its definition: a sentence at a time, a word at a time."""
 
@@ -102,14 +103,14 @@ def encoders(tmp_path_factory):
 @pytest.mark.parametrize("name", CASES)
 def test_the_objective_is_the_loss_from_its_definition(name, encoders, tmp_path):
     live, frozen = encoders
-    columns, rows = toy_rows(6), [4, 0, 5, 1, 3]
+    columns, rows = toy_rows(6), [4, 0, 5]
     folders = {"de": write_pairs(tmp_path / "pairs", columns)}
     objective = Alignment(live, frozen, read_linked_rows(live, folders, "en", 64), CASES[name])
     step = Step(0, 0, np.array(rows))
     objective.begin(step)
-    loss = objective.loss(step, np.arange(5)).item()
+    loss = objective.loss(step, np.arange(3)).item()
     assert loss == pytest.approx(slow_loss(live, frozen, columns, rows, CASES[name]), rel=1e-9)
-    shares = sum(objective.loss(step, np.array(part)).item() for part in ([0, 3], [4, 1], [2]))
+    shares = sum(objective.loss(step, np.array(part)).item() for part in ([0, 2], [1]))
     assert shares == pytest.approx(loss, rel=1e-9)
 
 

@@ -1,7 +1,5 @@
 """The losses of awesome-align beside their printed formulas in NumPy, on the model's own states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

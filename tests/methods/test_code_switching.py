@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -87,7 +85,7 @@ def test_words_are_changed_for_translations_whose_language_their_pieces_then_hav
 
 
 def test_both_sides_are_changed_each_translation_as_often_as_another(encoder, text):
-    found: dict[str, int] = {}
+    found = {}
     for seed in range(800):
         rows = mixed(text, [0, 3], seed)
         german, pivot = (surface(encoder, rows, r).split()[1] for r in (0, 1))

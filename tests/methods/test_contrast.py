@@ -1,9 +1,6 @@
 """Losses over a whole batch: the contrasts of words, and what any such objective does."""
 
-from __future__ import annotations
-
 from math import exp, log, sqrt
-from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +84,7 @@ def test_where_nothing_moved_the_regulariser_pulls_nowhere():
 SMALL = {"layers": "1-2", "projector_size": 8, "lambda": 0.5, "temperature": 0.1}
 LINKED = resolved("strong_contrastive", **SMALL)
 ALL = LINKED | {"negatives": "all", "pooling": "first", "lambda": 0.0, "projector_bias": False}
-CASES: dict[str, tuple[dict[str, Any], bool]] = {
+CASES = {
     "strong": (LINKED, True),
     "weak": (LINKED, False),
     "no-projector": (LINKED | {"projector": False, "pooling": "mean"}, True),
@@ -202,7 +199,7 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_pat
     objective = made(encoder, columns, tmp_path, ALL | {"projector": False}, length=5)
     # Cutting a row changes its states, so the reference reads sentences that are cut, and links
     # between what is left.
-    cut: Any = {side: [row[:3] for row in columns[side]] for side in ("src", "tgt")}
+    cut = {side: [row[:3] for row in columns[side]] for side in ("src", "tgt")}
     left = [
         [(i, j) for i, j in zip(*links, strict=True) if max(i, j) < 3]
         for links in zip(columns["src_links"], columns["tgt_links"], strict=True)
@@ -356,7 +353,7 @@ def test_dropout_is_the_same_in_both_passes(objective):
     step = Step(3, 0, BATCH, seed=1, micro=2)
     objective.begin(step)
     gathered = objective._begun[1].clone()
-    seen: list[torch.Tensor] = []
+    seen = []
     plain = objective.vectors
     objective.vectors = lambda rows: seen.append(plain(rows)) or seen[-1]
     for start in (0, 2, 4):

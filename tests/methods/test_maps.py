@@ -1,11 +1,8 @@
 """Maps of one language's vectors onto another's, by hand, on planted vectors and on a toy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -223,8 +220,8 @@ def test_a_sentence_shift_is_the_mean_difference_of_sentences_that_is_computed_b
 
 def bitext(root, src, tgt):
     """Sentence pairs without a single link."""
-    columns: Any = {"id": list(range(len(src))), "src": src, "tgt": tgt}
-    none: Any = {name: [[] for _ in src] for name in ("src_links", "tgt_links")}
+    columns = {"id": list(range(len(src))), "src": src, "tgt": tgt}
+    none = {name: [[] for _ in src] for name in ("src_links", "tgt_links")}
     return MethodInputs(("de",), "en", bitext={"de": write_pairs(root / "bitext", columns | none)})
 
 

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -190,7 +187,7 @@ def test_a_queue_that_is_never_full_is_refused(tmp_path):
 
 
 def test_pairs_that_are_too_short_are_left_out_and_none_left_is_an_error(tmp_path):
-    notes: Any = aligned(tmp_path, min_pieces=8, moco=False).notes
+    notes = aligned(tmp_path, min_pieces=8, moco=False).notes
     assert 0 < notes["de"]["sentences"] < 24
     with pytest.raises(RaxalignError, match=r"none of the 24 sentence pairs .* relax min_pieces"):
         aligned(tmp_path, min_pieces=100)

@@ -2,10 +2,7 @@
 blanks that belong to no word and pieces that words share.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +50,7 @@ def bitext_folders(root):
 
 
 def row(rows, name, r):
-    part: list[int] = getattr(rows, name)[rows.offsets[r] : rows.offsets[r + 1]].tolist()
-    return part
+    return getattr(rows, name)[rows.offsets[r] : rows.offsets[r + 1]].tolist()
 
 
 def pieces(sentences, number):
@@ -244,7 +240,7 @@ def switchable(kind, folder):
     (folder / "de").mkdir()
     with DatasetWriter(folder / "de", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
         writer.write({"words": [["Haus"]]})
-    encoder: Any = SimpleNamespace(tokenizer=tokenizer_of(kind), max_positions=64, prepared={})
+    encoder = SimpleNamespace(tokenizer=tokenizer_of(kind), max_positions=64, prepared={})
     folders = {lang: folder / lang for lang in ("zh", "de", "en")}
     return read_switchable(encoder, folders, ENTRIES, "en", 64)
 

@@ -1,9 +1,5 @@
 """What trainings do on a toy: they lower the loss, count rows and resolve their options."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -25,7 +21,7 @@ from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 BOTH = ("de", "fr")
 ONE_EACH = {"de": {"sentences": 24}, "fr": {"sentences": 19}}
 PPA = {"tlm": False, "queue_size": 16, "momentum": 0.9}
-LOWERED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+LOWERED = [
     ("code_switching", {}, {}),
     ("finetune", {"profile": "paper", "batch_size": 24}, {"steps": 12}),
     ("finetune", {"profile": "released", "batch_size": 24, "learning_rate": 2e-3}, {"steps": 12}),
@@ -63,7 +59,7 @@ def test_training_lowers_the_loss_and_counts_the_rows_of_all_languages(
     assert list(aligned.encoder.model.state_dict()) == list(before), "new heads are left behind"
 
 
-PROFILES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+PROFILES = [
     ("finetune", {"profile": "paper"}, {"batch_size": 2, "align_target": "live", "lambda": 1.0}),
     ("finetune", {"profile": "paper"}, {"reduction": "sum", "special_pairs": False}),
     (
@@ -124,7 +120,7 @@ def test_a_profile_fills_in_what_is_not_given_and_its_name_is_no_part_of_the_ide
 
 PAPER = {"profile": "paper"}
 NONE = {"regularizer": "none"}
-SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+SAME = [
     ("finetune", {"batch_size": 8}, {}),
     ("finetune", {"reduction": "sum", "part": 4}, {"reduction": "sum"}),
     ("finetune", {"profile": "released"}, {"part": 4, "shuffle": False}),
@@ -147,7 +143,7 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("rotation", {"min_count": 5, "swap": True}, {}),
 ]
 DICTIONARY = {"supervision": "dictionary", "dictionary": "d"}
-OTHER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+OTHER = [
     ("centering", {"max_sentences": 5, "sample_seed": 3}, {"max_sentences": 5}),
     ("iterative_normalization", {"rotate": True, "direction": "to-other"}, {"rotate": True}),
     ("mean_shift", {"block_size": 20}, {}),

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -34,7 +30,7 @@ def plain_losses(trained):
     one row and one piece at a time.
     """
     (rows, masks, *_), model = trained.batch, trained.encoder.model
-    columns: Any = toy_rows(24)
+    columns = toy_rows(24)
     own, crossed = [], []
     for r, number in enumerate(ROWS):
         part, mask = rows.take(np.array([r])), masks.take(np.array([r]))
@@ -143,7 +139,7 @@ def test_a_word_link_joins_pieces_in_turn_and_the_rest_with_the_last(src, tgt, e
 
 
 def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path):
-    columns: dict[str, list[object]] = {
+    columns = {
         "id": [0, 1],
         "src": [["haus", "rothaus", "rot"], ["hund"]],
         "tgt": [["red", "redhouse", "old", "house"], ["dog"]],

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -262,7 +260,7 @@ def test_links_digest_tells_links_apart():
 sentences = st.lists(st.lists(st.text(max_size=4), max_size=4), max_size=6)
 
 
-def decode(words: Words) -> list[list[str]]:
+def decode(words):
     flat = words.vocabulary.take(pa.array(words.codes)).to_pylist()
     bounds = words.offsets.tolist()
     return [flat[a:b] for a, b in pairwise(bounds)]

@@ -1,9 +1,5 @@
 """Links made by hand, in both formats, and scores of links against them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,7 +8,7 @@ from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import count_links, read_gold
 
 
-def written(tmp_path: Path, text: str) -> Path:
+def written(tmp_path, text):
     path = tmp_path / "gold"
     path.write_text(text, encoding="utf-8")
     return path

@@ -1,8 +1,5 @@
 """Word aligners beside links made by hand: the Hansards' on real data, and the phrasebook's own."""
 
-from __future__ import annotations
-
-import os
 import re
 from itertools import islice
 from pathlib import Path
@@ -26,28 +23,22 @@ PHRASEBOOK_BOUND = 0.15
 
 
 @pytest.fixture(scope="module")
-def data() -> Path:
-    folder = os.environ.get("RAXALIGN_TEST_DATA")
-    if not folder:
-        pytest.skip("RAXALIGN_TEST_DATA is not set: it names the folder with real data")
-    return Path(folder)
-
-
-@pytest.fixture(scope="module")
-def hansards(data):
+def hansards(real_data):
     """English and French sentences, the first of them with sure and possible links; the others only
     help to learn from.
     """
     sides = [
         line.split("|||")
-        for line in (data / "gold-links" / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
+        for line in (real_data / "gold-links" / "enfr.src-tgt")
+        .read_text(encoding="utf-8")
+        .splitlines()
     ]
     english, french = [s.split() for s, _ in sides], [t.split() for _, t in sides]
     for sentences, name in ((english, "en"), (french, "fr")):
-        with (data / "tatoeba" / f"fr-en.{name}").open(encoding="utf-8") as file:
+        with (real_data / "tatoeba" / f"fr-en.{name}").open(encoding="utf-8") as file:
             sentences += [TOKEN.findall(line) for line in islice(file, MORE_TEXT)]
     inputs = AlignerInputs(
-        range(len(sides)), None, {"links": str(data / "gold-links" / "enfr.gold")}, Path(), 1
+        range(len(sides)), None, {"links": str(real_data / "gold-links" / "enfr.gold")}, Path(), 1
     )
     gold = []
     for possible in ("drop", "keep"):
@@ -56,22 +47,23 @@ def hansards(data):
     return english, french, *gold
 
 
-def both_ways(kind, src, tgt, work, **params) -> tuple[Links, Links]:
+def both_ways(kind, src, tgt, work, **params):
     aligner = catalog("aligners")[kind]
     return aligner(aligner.Params(**params)).align(
         src, tgt, AlignerInputs(range(len(src)), None, {}, work, 1)
     )
 
 
-def test_the_gold_links_are_read_as_they_are_counted(data, hansards):
+def test_the_gold_links_are_read_as_they_are_counted(real_data, hansards):
     _, _, sure, possible = hansards
     assert len(sure) == len(possible) == 447
     assert possible.pair(0) == {(0, 0), (1, 1)}
-    links, marks = read_marked(data / "gold-links" / "enfr.gold")
+    links, marks = read_marked(real_data / "gold-links" / "enfr.gold")
     assert len(links.src) == len(possible.src) > len(sure.src) == np.count_nonzero(~marks)
     assert count_links(sure, sure, possible).scores()["alignment_error_rate"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "params", "bound"), [("fast_align", {}, 0.21), ("eflomal", {"length": 0.2}, 0.17)]
 )

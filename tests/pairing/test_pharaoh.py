@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +8,7 @@ from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.pharaoh import read_links, read_marked, write_links
 
 
-def write(tmp_path, content: bytes):
+def write(tmp_path, content):
     path = tmp_path / "links"
     path.write_bytes(content)
     return path

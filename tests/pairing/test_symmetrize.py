@@ -1,7 +1,5 @@
 """Links of two directions as one, and what is left of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -133,7 +131,7 @@ def test_the_order_of_what_is_kept_is_that_of_the_links_and_sentence_pairs_are_a
 def test_first_of_neighbours_is_a_scan_of_each_sentence_pair(links):
     kept = first_of_neighbours(Links.of(links))
     for i, pair in enumerate(links):
-        scanned: list[tuple[int, int]] = []
+        scanned = []
         for t, s in sorted((t, s) for s, t in pair):
             if not scanned or (scanned[-1][0] != s and scanned[-1][1] != t):
                 scanned.append((s, t))

@@ -2,12 +2,8 @@
 anything runs, and what a word aligner that reads one depends on.
 """
 
-from __future__ import annotations
-
 import json
 import struct
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +14,6 @@ from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
 from raxalign.report.doctor import examine
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
@@ -39,7 +34,7 @@ METHODS = (
 TASKS = ("retrieval: {}", "token_translation: {}")
 
 
-def encoder(folder: Path, *weights: str) -> Path:
+def encoder(folder, *weights):
     """A folder with the file names of an encoder, and weights that have a header alone."""
     folder.mkdir()
     header = json.dumps(
@@ -52,7 +47,7 @@ def encoder(folder: Path, *weights: str) -> Path:
     return folder
 
 
-def plan_of(folder: Path, *weights: str) -> Plan:
+def plan_of(folder, *weights):
     (folder / "d.txt").write_text("Hund dog\n", encoding="utf-8")
     path = write_grid(folder, methods=METHODS, tasks=TASKS, sentences="100")
     text = path.read_text(encoding="utf-8")
@@ -125,7 +120,7 @@ def test_names_of_weights_are_those_of_safetensors_and_a_damaged_file_is_named(t
 FLASH = "{kind: transformer, name: some/encoder, attention: flash_attention_2}"
 
 
-def grid_with(tmp_path: Path, precision: str) -> Path:
+def grid_with(tmp_path, precision):
     return write_grid(
         tmp_path,
         languages="{each: [de]}",
@@ -151,7 +146,7 @@ HELD_METHODS = ("none: {}", "rotation: {}", "finetune: {lora: {rank: 4}}")
 TAGGER = "pos: {data: phrasebook, tagger: bilstm_crf}"
 
 
-def held_grid(tmp_path: Path, run: str = "base_precision: bf16", **parts: Any) -> Path:
+def held_grid(tmp_path, run="base_precision: bf16", **parts):
     given = {"methods": HELD_METHODS, "tasks": ("retrieval: {}", TAGGER), **parts}
     return write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", run=run, **given)
 
@@ -186,7 +181,7 @@ def test_what_trains_all_weights_is_refused_where_they_would_be_held(parts, key,
     assert open_grid(held_grid(tmp_path, encoder=static, methods=("none: {}",))).plan.trials
 
 
-def remarks(path: Path, tmp_path: Path) -> list[str]:
+def remarks(path, tmp_path):
     lines, _ = examine(path, str(tmp_path / "storage"))
     return [line for line in lines if line.startswith("note") and "flash" in line]
 

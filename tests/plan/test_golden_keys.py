@@ -2,15 +2,12 @@
 it here too.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest
 
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
 from raxalign.store.key import digest
 from tests.grids import write_grid
 
@@ -52,7 +49,7 @@ GOLDEN = {
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Plan:
+def plan(tmp_path_factory):
     return expand(
         load(
             write_grid(
@@ -71,11 +68,11 @@ def test_every_kind_of_key_is_held(plan):
     assert found(plan).keys() == GOLDEN.keys()
 
 
-def found(plan: Plan) -> dict[str, str]:
+def found(plan):
     """For each kind of stage, by its maker, and for trials: the number of keys and the beginning of
     a digest over all of them.
     """
-    keys: dict[str, list[str]] = defaultdict(list)
+    keys = defaultdict(list)
     for key, stage in plan.stages.items():
         keys[f"{stage.kind} {stage.maker}"].append(key)
     keys["trials"] = [trial.key for trial in plan.trials]

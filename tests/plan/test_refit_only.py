@@ -2,18 +2,12 @@
 plan does not have that stage.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
@@ -21,17 +15,15 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
-from tests.grids import TINY, write_grid
+from tests.grids import TINY, small_plan
 
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
 
-def plan_of(
-    folder: Path, *tasks: str, run: str = "workers: 2", finetune: str = "finetune: {}"
-) -> Plan:
+def plan_of(folder, *tasks, run="workers: 2", finetune="finetune: {}"):
     methods = ("none: {}", "rotation: {}", finetune)
     options = {"languages": "{each: [de]}", "sentences": "50", "encoder": TINY}
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, run=run, **options)))
+    return small_plan(folder, methods=methods, tasks=tasks, run=run, **options)
 
 
 def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(tmp_path):
@@ -69,7 +61,7 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
     write_plan(plan, Storage(root))
     (start,) = [stage for stage in plan.stages.values() if stage.kind == "encoder"]
     Workshop(plan, Storage(root), Runtime()).ensure(start.key)
-    told: list[str] = []
+    told = []
     export_trial(trial.key, tmp_path / "out", storage=Storage(root), tell=told.append)
     assert told[0].endswith("before it are fitted now, and no task measured them")
     assert ArtifactStore(root).has("aligned", trial.aligned)

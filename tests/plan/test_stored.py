@@ -1,9 +1,6 @@
 """The plans that a storage keeps: a changed one is refused, and none of them runs a program."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +25,7 @@ from tests.toys.pages import write_page
 
 
 @pytest.fixture
-def root(request, tmp_path, monkeypatch) -> str:
+def root(request, tmp_path, monkeypatch):
     """A storage: a folder, or a bucket where a test asks for one."""
     if getattr(request, "param", "folder") == "folder":
         return str(tmp_path / "storage")
@@ -38,7 +35,7 @@ def root(request, tmp_path, monkeypatch) -> str:
 
 
 @pytest.fixture
-def plan(tmp_path, root, monkeypatch) -> Plan:
+def plan(tmp_path, root, monkeypatch):
     """The stored plan of the grid of docs/how-to/plugins.md, the last of whose trials ran; its
     plug-ins are then unknown, as in another process.
     """
@@ -52,7 +49,7 @@ def plan(tmp_path, root, monkeypatch) -> Plan:
     return opened.plan
 
 
-def forged(plan: Plan, folder: Path) -> tuple[Plan, Path]:
+def forged(plan, folder):
     """The plan with another file for each of its plug-ins, as who may write to the storage can make
     it, and what these files write when they run.
     """
@@ -88,11 +85,11 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
 
 
 def test_no_command_runs_a_file_because_a_stored_plan_names_it(
-    plan: Plan,
-    root: str,
-    tmp_path: Path,
-    run: Callable[..., Done],  # noqa: F811
-) -> None:
+    plan,
+    root,
+    tmp_path,
+    run,  # noqa: F811
+):
     made, ran = forged(plan, tmp_path)
     key = plan.trials[-1].key
     files_of(root).delete(plan_path(plan.to_json()))
@@ -110,11 +107,11 @@ def test_no_command_runs_a_file_because_a_stored_plan_names_it(
 
 
 def test_the_user_s_own_files_are_run_where_a_command_names_them(
-    plan: Plan,
-    root: str,
-    tmp_path: Path,
-    run: Callable[..., Done],  # noqa: F811
-) -> None:
+    plan,
+    root,
+    tmp_path,
+    run,  # noqa: F811
+):
     key = plan.trials[-1].key
     named = [word for file in plan.plugins for word in ("--plugins", file.path)]
     at = ("--storage", root)
@@ -126,11 +123,11 @@ def test_the_user_s_own_files_are_run_where_a_command_names_them(
 
 
 def test_a_named_file_with_another_content_is_not_that_of_the_plan(
-    plan: Plan,
-    root: str,
-    tmp_path: Path,
-    run: Callable[..., Done],  # noqa: F811
-) -> None:
+    plan,
+    root,
+    tmp_path,
+    run,  # noqa: F811
+):
     Path(plan.plugins[0].path).write_text("# edited\n" + Path(plan.plugins[0].path).read_text())
     named = [word for file in plan.plugins for word in ("--plugins", file.path)]
     used = next(file for file in plan.plugins if file.folder == "encoders")

@@ -1,25 +1,21 @@
 """Studies of a plan: their names, their parts, and their JSON form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from raxalign.config.search_spaces import Value
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, choose, reopened
+from raxalign.plan.load import choose, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion, fresh_seeds
 from raxalign.plan.study_record import StudyRecord, Tried, best_of
 from tests.searches import METRIC, SPACES, open_search, search_grid
 
 SEARCHED = f"finetune: {{{SPACES}, batch_size: 16}}"
-POINT: dict[str, Value] = {"lambda": 0.5, "layers": "last"}
+POINT = {"lambda": 0.5, "layers": "last"}
 
 
-def opened(folder: Path, search: str = "trials: 4, confirm: 2", **parts: object) -> Opened:
+def opened(folder, search="trials: 4, confirm: 2", **parts):
     folder.mkdir(exist_ok=True)
     return open_search(search_grid(folder, search, **parts))
 
@@ -37,7 +33,7 @@ def test_there_is_one_study_per_language_and_size(tmp_path):
 
 
 def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path):
-    def name(folder: str, search: str, **parts: object) -> str:
+    def name(folder, search, **parts):
         return opened(tmp_path / folder, search, **parts).plan.studies[0].name
 
     first = name("one", "trials: 4, confirm: 2")
@@ -114,7 +110,7 @@ def test_a_study_is_read_back_from_json(tmp_path):
 
 
 def test_a_search_next_to_a_baseline_of_one_run_is_remarked(tmp_path):
-    def about_seeds(seeds: str) -> list[str]:
+    def about_seeds(seeds):
         parts = {"methods": ("none: {}", SEARCHED), "seeds": seeds}
         remarks = opened(tmp_path / seeds, **parts).plan.remarks()
         return [remark for remark in remarks if "give `seeds` several" in remark]

@@ -2,11 +2,6 @@
 key.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from raxalign.catalog import catalog
@@ -18,7 +13,7 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.touch import meet
 from raxalign.tasks.base import Reads
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 
 # grids/paper.yaml as it was when its readouts were all fitted at the last layer, and one task read
 # another
@@ -71,23 +66,23 @@ READOUTS = ["rotation", "sentence_rotation", "linear", "centering", "znorm"]
 READOUTS += ["iterative_normalization", "lsar", "lir"]
 
 
-def paper(folder: Path, locked: dict[str, str]) -> Plan:
+def paper(folder, locked):
     (folder / "paper.yaml").write_text(PAPER, encoding="utf-8")
     return expand(load(folder / "paper.yaml"), Identity(locked=locked.get))
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory) -> Plan:
+def known(tmp_path_factory):
     """The paper's plan where the encoder's depth is known."""
     return paper(tmp_path_factory.mktemp("paper"), BERT)
 
 
-def plan_of(folder: Path, *methods: str, tasks: tuple[str, ...], **parts: Any) -> Plan:
+def plan_of(folder, *methods, tasks, **parts):
     parts = {"sentences": "50", "languages": "{each: [de]}", **parts}
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, **parts)))
+    return small_plan(folder, methods=methods, tasks=tasks, **parts)
 
 
-def untouched(plan: Plan) -> list[tuple[str, str]]:
+def untouched(plan):
     return sorted({(trial.method, task) for trial in plan.trials for task in trial.untouched})
 
 
@@ -183,7 +178,7 @@ def test_static_vectors_have_one_layer_that_all_meet_at(tmp_path):
     assert {len(trial.evaluations) for trial in plan.trials} == {2}
 
 
-def made(folder: str, kind: str, params: dict[str, Any]) -> Any:
+def made(folder, kind, params):
     plugin = catalog(folder)[kind]
     return plugin(plugin.Params.model_validate(params))
 

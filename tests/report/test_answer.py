@@ -1,26 +1,19 @@
 """The answer in one sentence, over comparisons made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from raxalign.analysis.language_sample import FEW_LANGUAGES, LanguageSample
 from raxalign.analysis.significance import ONE_RUN, Comparison
-from raxalign.config.grid import load
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.answer import answer, stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Headline
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.report.material import share
 
 LANGS = ("bg", "de", "es", "fr")
@@ -29,7 +22,7 @@ Values = dict[str, tuple[float, Verdict]]
 """Language -> difference to the baseline, and its verdict."""
 
 
-def row(method: str, lang: str, value: float, task: str = "xnli", **parts: Any) -> dict[str, Any]:
+def row(method, lang, value, task="xnli", **parts):
     facts = {"params": {}, "encoder": "mini", "languages": ["de"], "sentences": None, "seed": 0}
     score = {"metric": "accuracy", "split": "test", "task_params": {}, "task": task}
     key = f"{method}{parts.get('split')}{task}"
@@ -37,17 +30,13 @@ def row(method: str, lang: str, value: float, task: str = "xnli", **parts: Any) 
     return {**facts, **score, **own, **parts}
 
 
-def grid(
-    *methods: str, langs: tuple[str, ...] = LANGS, tasks: tuple[str, ...] = ("xnli",)
-) -> Results:
+def grid(*methods, langs=LANGS, tasks=("xnli",)):
     """Values of 0.5 of every method in every language."""
     rows = [row(method, lang, 0.5, task) for task in tasks for method in methods for lang in langs]
     return Results.of(rows, EMPTY)
 
 
-def compared(
-    results: Results, values: Values, method: str = "finetune", task: str = "xnli"
-) -> list[Compared]:
+def compared(results, values, method="finetune", task="xnli"):
     """Comparisons of a method with `none`, each with an interval of 2 points around it."""
     cells = {cell.method: cell for cell in results.cells}
     made = []
@@ -67,7 +56,7 @@ def compared(
     return made
 
 
-def all_of(difference: float, verdict: Verdict) -> Values:
+def all_of(difference, verdict):
     return dict.fromkeys((*LANGS, "avg"), (difference, verdict))
 
 
@@ -75,7 +64,7 @@ NO_DIFFERENCE = (
     "There is no significant difference between finetune and none in xnli (accuracy) in any of"
     " 4 languages; the difference on average is "
 )
-MIXED: Values = {
+MIXED = {
     "bg": (0.1, "better"),
     "de": (0.08, "better"),
     "es": (-0.12, "worse"),
@@ -97,10 +86,7 @@ MIXED: Values = {
             "finetune is worse than none in xnli (accuracy) in 4 of 4 languages, by 5.0 points on"
             " average (95 %: 3.0 to 7.0).",
         ),
-        (
-            all_of(0.01, "cannot tell"),
-            f"{NO_DIFFERENCE}+1.0 points (95 %: −1.0 to +3.0).",
-        ),
+        (all_of(0.01, "cannot tell"), f"{NO_DIFFERENCE}+1.0 points (95 %: −1.0 to +3.0)."),
         (  # a mean that is significant by itself alone is not called significant
             {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")},
             f"{NO_DIFFERENCE}+3.0 points (95 %: +1.0 to +5.0), not significant after correction.",
@@ -112,12 +98,12 @@ MIXED: Values = {
         ),
     ],
 )
-def test_the_sentence_says_what_the_comparisons_show(values: Values, sentence: str) -> None:
+def test_the_sentence_says_what_the_comparisons_show(values, sentence):
     results = grid("none", "finetune")
     assert answer(compared(results, values), results) == sentence
 
 
-def test_one_language_is_named_and_has_no_average() -> None:
+def test_one_language_is_named_and_has_no_average():
     results = grid("none", "finetune", langs=("de",))
     assert answer(compared(results, {"de": (0.1, "better")}), results) == (
         "finetune beats none in xnli (accuracy) for de, by 10.0 points (95 %: 8.0 to 12.0)."
@@ -125,7 +111,7 @@ def test_one_language_is_named_and_has_no_average() -> None:
 
 
 @pytest.mark.parametrize("reason", [ONE_RUN, NO_PREDICTIONS])
-def test_single_runs_are_reported_as_untested(reason: str) -> None:
+def test_single_runs_are_reported_as_untested(reason):
     results = grid("none", "finetune")
     found = [
         replace(one, comparison=None, verdict="cannot tell", untested=reason)
@@ -138,7 +124,7 @@ def test_single_runs_are_reported_as_untested(reason: str) -> None:
 
 
 def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing(tmp_path):
-    plan = expand(load(write_grid(tmp_path, methods=("none: {}", "rotation: {}"))))
+    plan = small_plan(tmp_path, methods=("none: {}", "rotation: {}"))
     assert answer([], Results.of([], EMPTY)) == "No results yet."
     for results, why in (
         (grid("finetune"), "the grid has no baseline (a method of kind none)"),
@@ -148,7 +134,7 @@ def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_mi
         assert answer([], results) == f"Nothing is compared: {why}."
 
 
-def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
+def test_the_other_tasks_are_clauses_of_the_same_sentence():
     results = grid("none", "finetune", tasks=("sentence_retrieval", "xnli", "mlqa"))
     found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
     found += compared(results, {**all_of(0, "cannot tell"), "de": (0.1, "better")})
@@ -179,9 +165,9 @@ def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(dev, 
     assert answer(found, results).startswith(leader)
 
 
-def test_the_pivot_is_not_counted_among_the_languages() -> None:
+def test_the_pivot_is_not_counted_among_the_languages():
     results = grid("none", "finetune", langs=("en", "de", "fr"))
-    values: Values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
+    values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
     found = compared(results, {"en": (0.2, "better"), **values})
     assert "in 2 of 2 languages, by 10.0 points" in answer(found, results)
 
@@ -201,8 +187,8 @@ def test_the_pivot_is_not_counted_among_the_languages() -> None:
     ],
 )
 def test_the_sentence_says_what_holds_for_languages_like_these_or_names_them(
-    low: float | None, high: float | None, untested: str, part: str
-) -> None:
+    low, high, untested, part
+):
     results = grid("none", "finetune")
     *single, mean = compared(results, all_of(0.1, "better"))
     p = None if low is None else 0.01
@@ -210,22 +196,22 @@ def test_the_sentence_says_what_holds_for_languages_like_these_or_names_them(
     assert part in answer([*single, replace(mean, over_languages=sample)], results)
 
 
-def test_the_sentence_says_that_no_difference_is_large_enough_to_matter() -> None:
+def test_the_sentence_says_that_no_difference_is_large_enough_to_matter():
     results = grid("none", "finetune")
     *single, mean = compared(results, all_of(0.001, "no difference"))
     told = answer([*single, replace(mean, margin=0.03)], results)
     assert told.endswith("(95 %: −1.9 to +2.1), no difference above 3.")
 
 
-def headline(results: Results, found: list[Compared]) -> Headline:
+def headline(results, found):
     made = share("answer", results, judge=Judge(found)).headline
     assert made is not None
     return made
 
 
-def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
+def test_a_cell_of_the_matrix_has_words_besides_its_colour():
     results = grid("none", "finetune")
-    values: Values = {
+    values = {
         "bg": (0.2, "better"),
         "de": (0.05, "better"),
         "es": (-0.1, "worse"),
@@ -235,15 +221,15 @@ def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
     (matrix,) = headline(results, compared(results, values)).matrices
     assert matrix.columns == ("mean", "bg", "de", "es", "fr")
     base, line = matrix.lines
-    assert {entry.verdict for entry in base.entries} == {"baseline"}  # type: ignore[attr-defined]
-    cells: Any = line.entries
+    assert {entry.verdict for entry in base.entries} == {"baseline"}
+    cells = line.entries
     verdicts = ["better", "better", "better", "worse", "cannot tell"]
     assert [cell.verdict for cell in cells] == verdicts
     assert [cell.shade for cell in cells] == [1, 4, 1, -2, 0]
     assert (cells[1].text, cells[1].delta, cells[1].spread) == ("50.0", "+20.0", "[18.0, 22.0]")
 
 
-def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
+def test_a_matrix_of_many_points_has_one_line_per_method():
     rows = [row("none", lang, 0.5) for lang in LANGS]
     for weight in range(12):
         own = {"params": {"lambda": weight}}
@@ -274,7 +260,7 @@ def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
         ),
     ],
 )
-def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
+def test_many_tasks_are_counted_together(verdict, clause):
     first, *others = tasks = ("sentence_retrieval", "xnli", "mlqa", "ner", "pos")
     results = grid("none", "finetune", tasks=tasks)
     found = compared(results, all_of(0.1, "better"), task=first)
@@ -283,10 +269,10 @@ def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
     assert answer(found, results).endswith(clause)
 
 
-def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None:
+def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself():
     tasks = ("sentence_retrieval", "xnli")
     results = grid("none", "finetune", tasks=tasks)
-    values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
+    values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
     found = [finding for task in tasks for finding in compared(results, values, task=task)]
     assert answer(found, results) == (
         "There is no significant difference between finetune and none in sentence_retrieval"
@@ -297,20 +283,20 @@ def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Opened:
+def opened(tmp_path):
     """A grid of three trials, of which nothing is done."""
     path = write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", seeds="[0, 1, 2]")
     return open_grid(path, storage=str(tmp_path / "storage"))
 
 
-def write(opened: Opened, number: int) -> None:
+def write(opened, number):
     """The result of one trial."""
     score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
     for key in opened.plan.trials[number].evaluations.values():
         opened.storage.ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
 
 
-def test_the_answer_is_that_of_the_results_in_the_ledger(opened: Opened) -> None:
+def test_the_answer_is_that_of_the_results_in_the_ledger(opened):
     assert stored_answer(opened.plan, opened.storage.ledger) == ""
     write(opened, 0)
     found = Results.of(rows(opened.plan, opened.storage.ledger), opened.plan)

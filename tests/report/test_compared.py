@@ -1,26 +1,22 @@
 """Comparisons as text: all pairs with ranks, and means for languages like these."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
 import pytest
 
 from raxalign.analysis.cells import cells
-from raxalign.plan.load import Opened
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import Results, table_of
 from raxalign.report.compared import all_pairs, as_text
-from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
 from tests.report.material import leave_undrawn, share
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+def made(tmp_path_factory):
     return made_up(
         tmp_path_factory.mktemp("grid"),
         languages="{together: [de, fr, es, bg]}",
@@ -30,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
     )
 
 
-def text(made: tuple[Opened, Ledger], baseline: str | None, **options: bool) -> str:
+def text(made, baseline, **options):
     opened, ledger = made
     plan = opened.plan
     found = cells(rows(plan, ledger), plan.pivot, plan.measured)
@@ -39,7 +35,7 @@ def text(made: tuple[Opened, Ledger], baseline: str | None, **options: bool) -> 
     return as_text(compared, plan, **options)
 
 
-def test_all_pairs_are_named_by_both_methods_and_ranked(made: tuple[Opened, Ledger]) -> None:
+def test_all_pairs_are_named_by_both_methods_and_ranked(made):
     shown = text(made, "all")
     assert "(test), %, all pairs" in shown
     assert "rotation center=true against rotation center=false" in shown
@@ -51,7 +47,7 @@ def test_all_pairs_are_named_by_both_methods_and_ranked(made: tuple[Opened, Ledg
     assert sorted(number for _, number in ranked) in (["1", "2", "3"], ["1", "1", "3"])
 
 
-def test_two_methods_are_not_ranked_nor_are_all_against_one(made: tuple[Opened, Ledger]) -> None:
+def test_two_methods_are_not_ranked_nor_are_all_against_one(made):
     assert "ranks " not in text(made, None)
 
 
@@ -75,7 +71,7 @@ def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(made, tmp_pa
     assert not share("ranks", two, ledger=ledger, figures=tmp_path).parts
 
 
-def test_groups_of_a_ranking_are_places_in_its_own_order(made: tuple[Opened, Ledger]) -> None:
+def test_groups_of_a_ranking_are_places_in_its_own_order(made):
     opened, ledger = made
     plan = opened.plan
     found = cells(rows(plan, ledger), plan.pivot, plan.measured)

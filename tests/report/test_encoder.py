@@ -1,17 +1,14 @@
 """The report on an encoder, as `raxalign doctor --encoder` prints it."""
 
-from __future__ import annotations
-
 import logging
 from logging.handlers import QueueHandler
-from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.report.encoder import BROKEN, DIFFERENT, HEALTHY, examine_encoder, piece_kind
 from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
@@ -19,12 +16,12 @@ from tests.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     words, place = ["the", "a", "dog", "der", "die", "das", "."], tmp_path_factory.mktemp("encoder")
     return tiny_bert(place / "tiny", words, positions=32, layers=1, hidden=8)
 
 
-def field(lines: list[str], label: str) -> str:
+def field(lines, label):
     """What follows a label, its continued lines included."""
     start = next(i for i, line in enumerate(lines) if line.startswith(f"{label} "))
     rest = lines[start + 1 :]
@@ -32,7 +29,7 @@ def field(lines: list[str], label: str) -> str:
     return " ".join(line[14:].strip() for line in lines[start : start + 1 + end])
 
 
-def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder: Path) -> None:
+def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder):
     lines, _ = examine_encoder(str(folder))
     assert field(lines, "architecture") == "BertForMaskedLM (bert)"
     assert field(lines, "layers") == "1 of 8 dimensions"
@@ -48,7 +45,7 @@ def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder: Path)
     assert field(lines, "broken").startswith(f"{folder}/nowhere: no such encoder folder")
 
 
-def moses(folder: Path, english: str, german: str) -> Opened:
+def moses(folder, english, german):
     """A grid of two lines of local text in each language."""
     for lang, text in (("en", english), ("de", german)):
         (folder / f"text.{lang}").write_text(text, encoding="utf-8")
@@ -69,7 +66,7 @@ def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(folder, tmp_
     assert list(rows) == ["en", "de"]  # the pivot first
 
 
-def test_text_is_looked_at_as_it_was_published_and_composed(tmp_path: Path) -> None:
+def test_text_is_looked_at_as_it_was_published_and_composed(tmp_path):
     """Of four German words the decomposed one is unknown as published; composed it is not."""
     bert = tiny_bert(tmp_path / "bert", ["the", "dog", "der", "\u00fcber"])
     opened = moses(tmp_path, "the dog\nthe dog\n", "der u\u0308ber\nder der\n")
@@ -81,7 +78,7 @@ def test_text_is_looked_at_as_it_was_published_and_composed(tmp_path: Path) -> N
 
 
 def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(folder, monkeypatch):
-    warnings: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    warnings = SimpleQueue()
     monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [QueueHandler(warnings)])
     lines, code = examine_encoder(str(folder))
     assert code == HEALTHY
@@ -90,8 +87,8 @@ def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(fol
 
 
 def test_pieces_that_are_not_those_of_running_text_are_shown_with_their_exit_code(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, monkeypatch
+):
     pieces = TransformerEncoder.pieces
 
     def backwards(self, sentences, lang, *more):
@@ -106,8 +103,8 @@ def test_pieces_that_are_not_those_of_running_text_are_shown_with_their_exit_cod
 
 
 def test_what_needs_a_masked_lm_head_does_not_take_an_encoder_without_one(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, tmp_path, monkeypatch
+):
     def refuse(self, states):
         raise RaxalignError("no head")
 
@@ -135,7 +132,7 @@ def test_what_needs_a_masked_lm_head_does_not_take_an_encoder_without_one(
         ("XLM", "BPE"),
     ],
 )
-def test_tokenizers_are_told_apart(family: str, kind: str, tmp_path: Path) -> None:
+def test_tokenizers_are_told_apart(family, kind, tmp_path):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(build(FAMILIES[family], tmp_path / "encoder"))

@@ -1,21 +1,16 @@
 """What `gc` finds, what it leaves to its users and to searches, and why each thing may go."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.plan import Plan
+from raxalign.plan.load import open_grid
 from raxalign.report import garbage as module
 from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
@@ -25,16 +20,15 @@ from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
-from raxalign.sweep.search.search import SearchSource
 from tests.grids import write_grid
 from tests.searches import measure, open_search, run, search_grid, source_of
 
 OTHER = "f" * 64
-PARTS: dict[str, Any] = {"sentences": "[100]", "methods": ("none: {}",)}
+PARTS = {"sentences": "[100]", "methods": ("none: {}",)}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """An empty folder; that of the machine, in which `gc` looks too, is one inside."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     for name in ("tmp", "more"):
@@ -43,16 +37,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def opened(folder: Path) -> Opened:
+def opened(folder):
     path = write_grid(folder, languages="{each: [de]}", **PARTS)
     return open_grid(path, storage=str(folder / "storage"))
 
 
-def gc(opened: Opened, *more: Path, delete: bool = False) -> str:
+def gc(opened, *more, delete=False):
     return collect([opened.grid.path, *more], opened.root, delete=delete)
 
 
-def put(root: str, path: str, content: object = "x" * 1000) -> Path:
+def put(root, path, content="x" * 1000):
     """Write a file of a storage: a text, or a record."""
     file = Path(root) / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +55,7 @@ def put(root: str, path: str, content: object = "x" * 1000) -> Path:
 
 
 @pytest.fixture
-def french(opened: Opened, folder: Path) -> Opened:
+def french(opened, folder):
     """A grid in the same storage, with word pairs that it has made."""
     path = write_grid(folder / "more", languages="{each: [fr]}", **PARTS)
     made = open_grid(path, storage=opened.root)
@@ -70,13 +64,13 @@ def french(opened: Opened, folder: Path) -> Opened:
     return made
 
 
-def take(root: str, key: str) -> None:
+def take(root, key):
     """Make something, which leaves its lock behind."""
     with lease(Storage(root), f"making/{key}"):
         pass
 
 
-def clutter(root: str) -> dict[str, Path]:
+def clutter(root):
     """One thing of each kind that nobody needs, by its line."""
     code = "from raxalign.store.alive import maker_name; print(maker_name(), end='')"
     dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -102,7 +96,7 @@ def clutter(root: str) -> dict[str, Path]:
 OLD = "1 temporaries (1.0 kB): their processes died"
 
 
-def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened) -> None:
+def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened):
     found = clutter(opened.root)
     os.utime(found[OLD].parent, (0, 0))  # of another machine, and silent for a day
     told = gc(opened)
@@ -115,7 +109,7 @@ def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened
     assert gc(opened) == "0 bytes could be freed with --delete"
 
 
-def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
+def test_what_a_given_grid_needs_stays(opened, tmp_path):
     root, plan = opened.root, opened.plan
     keys = {stage.kind: stage.key for stage in plan.stages.values()}
     opened.storage.artifacts.make("bitext", keys["bitext"], lambda folder: {})
@@ -127,12 +121,12 @@ def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     assert gc(opened) == "0 bytes could be freed with --delete"
 
 
-def test_of_several_grids_all_needs_count(opened, french) -> None:
+def test_of_several_grids_all_needs_count(opened, french):
     assert "would remove 1 artifacts" in gc(opened)
     assert "artifacts" not in gc(opened, french.grid.path)
 
 
-def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
+def test_downloads_go_when_nothing_is_left_to_run(opened):
     put(opened.root, "downloads/corpus.zip")
     assert "downloads" not in gc(opened)
     for trial in opened.plan.trials:
@@ -141,7 +135,7 @@ def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
     assert "would remove 1 downloads (1.0 kB): nothing is left to run" in gc(opened)
 
 
-def test_what_a_living_driver_uses_stays(opened, french) -> None:
+def test_what_a_living_driver_uses_stays(opened, french):
     place = write_plan(french.plan, opened.storage)
     take(opened.root, OTHER)
     put(opened.root, f"ray/{maker_name()}/x")
@@ -154,7 +148,7 @@ def test_what_a_living_driver_uses_stays(opened, french) -> None:
     assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks", "checkpoints"))
 
 
-def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(opened) -> None:
+def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(opened):
     record = {"host": "h", "pid": 1, "plan": "http://127.0.0.1:9/plan.json", "at": 1e12}
     put(opened.root, "drivers/cafecafe-1-1/driver.json", record)
     assert "would remove 1 drivers" in gc(opened)
@@ -184,17 +178,17 @@ def test_an_object_store_is_tidied_with_its_copies_on_this_machine(opened, tmp_p
 
 
 @pytest.fixture
-def searched(folder: Path) -> Opened:
+def searched(folder):
     return open_search(search_grid(folder, "trials: 3, confirm: 1"))
 
 
 @pytest.fixture
-def other(folder: Path) -> Path:
+def other(folder):
     """A grid that shares nothing with the search but its storage."""
     return write_grid(folder / "more", languages="{each: [fr]}", methods=("none: {}",))
 
 
-def begin(source: SearchSource, ended: dict[str, str | None]) -> Plan:
+def begin(source, ended):
     """Do what a sweep does with the next point: write its plan, then align its encoder."""
     plan = source.more(ended, 1)
     assert plan is not None
@@ -203,12 +197,12 @@ def begin(source: SearchSource, ended: dict[str, str | None]) -> Plan:
     return plan
 
 
-def align(root: str, plan: Plan) -> None:
+def align(root, plan):
     for trial in plan.trials:
         ArtifactStore(root).make("aligned", trial.aligned, lambda folder: {})
 
 
-def aligned(root: str) -> set[str]:
+def aligned(root):
     return {key for kind, key in ArtifactStore(root).keys() if kind == "aligned"}  # noqa: SIM118
 
 
@@ -230,7 +224,7 @@ def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(searched, ot
     assert "removed 2 artifacts" in collect([other], searched.root, delete=True)
 
 
-def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
+def test_signs_of_dead_drivers_of_searches_go(searched, other):
     alive, dead = source_of(searched).owner, source_of(searched).owner
     dead.name = "0badcafe-1-1"
     dead.beat()
@@ -240,9 +234,9 @@ def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> 
     assert [file.stem for file in sign.parent.iterdir()] == [alive.token]
 
 
-def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched: Opened, other: Path) -> None:
+def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched, other):
     source = source_of(searched)
-    ended: dict[str, str | None] = {}
+    ended = {}
     for _ in range(3 + 1):  # the points, and the best one again
         plan = begin(source, ended)
         assert len(aligned(searched.root)) > 0
@@ -266,13 +260,13 @@ def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(searched, 
 
 @pytest.mark.parametrize("which", ["search", "other"])
 def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
-    searched: Opened, other: Path, which: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    searched, other, which, monkeypatch
+):
     source = source_of(searched)
     begin(source, {})
     listed, late = module.waste, []
 
-    def waste(needs: module.Needed) -> Iterator[module.Waste]:
+    def waste(needs):
         if not late:  # gc has read what is needed, and has listed nothing yet
             late.append(begin(source_of(searched), {}))
         yield from listed(needs)

@@ -1,10 +1,6 @@
 """Several grids in one table: what is the same stands in one line or table, what is not is said."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -23,19 +19,19 @@ from tests.report.material import write
 RETRIEVAL = "contextual_accuracy"
 
 
-def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> rx.Opened:
+def grid(folder, name, storage="storage", **parts):
     """A grid of a name with made-up results."""
-    options: dict[str, object] = {"encoder": "phrasebook", "languages": "{together: [de, fr]}"}
+    options = {"encoder": "phrasebook", "languages": "{together: [de, fr]}"}
     options |= {"sentences": "100", "seeds": "[0, 1, 2]", "size": 700}
     options |= {"methods": ("none: {}", "rotation: {}"), "tasks": ("retrieval: {unseen_in: 500}",)}
-    file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
+    file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})
     file.write_text(file.read_text().replace("name: small", f"name: {name}"))
     opened = rx.plan(file, storage=str(folder / storage))
     fill_all(opened.storage.ledger, opened)
     return opened
 
 
-def shown(grids: Sequence[rx.Opened], task: str = "retrieval") -> list[str]:
+def shown(grids, task="retrieval"):
     """The names of the lines of a task's main table."""
     both = joined(grids)
     found = blocks(rows(both.plan, both.storage.ledger), both.plan)
@@ -74,7 +70,7 @@ def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table
     found = [c for c in comparisons(results.cells, both.plan, ledger) if c.baseline is not None]
     compared = {"first: rotation", "second: linear", "second: centering"}
     assert {c.cell.method for c in found} == compared
-    assert {c.baseline.method for c in found} == {"first: none"}  # type: ignore[union-attr]
+    assert {c.baseline.method for c in found} == {"first: none"}
     alone = rx.compare(first).to_pylist()
     together = {
         (row["method"], row["lang"], row["metric"]): row
@@ -86,7 +82,7 @@ def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table
         assert row["p"] is None or other["p_adjusted"] >= row["p_adjusted"]
 
 
-def test_tests_that_differ_have_tables_of_their_own_and_the_reason_is_said(tmp_path: Path) -> None:
+def test_tests_that_differ_have_tables_of_their_own_and_the_reason_is_said(tmp_path):
     first = grid(tmp_path, "first")
     second = grid(tmp_path, "second", tasks=("retrieval: {unseen_in: 500, k: 5}",))
     both = joined([first, second])
@@ -98,7 +94,7 @@ def test_tests_that_differ_have_tables_of_their_own_and_the_reason_is_said(tmp_p
     assert why.endswith("(evaluation retrieval: task.k 10 or 5)")
 
 
-def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path: Path) -> None:
+def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path):
     scratch = "{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, steps: 5}"
     first = grid(tmp_path, "first", encoder=scratch)
     second = grid(tmp_path, "second", encoder=scratch, sentences="120", size=720)
@@ -115,7 +111,7 @@ def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_path: Path) -> None:
+def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_path):
     first = grid(tmp_path, "first")
     methods = ("none: {}", "rotation: {center: [false, true]}")
     second = grid(tmp_path, "second", aligner="eflomal", methods=methods)
@@ -129,7 +125,7 @@ def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_pa
     assert "pairs fast_align or pairs eflomal" in page
 
 
-def test_grids_of_other_pivots_storages_or_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_grids_of_other_pivots_storages_or_of_one_name_are_refused(tmp_path):
     first, second = grid(tmp_path, "first"), grid(tmp_path, "second", storage="other")
     with pytest.raises(rx.RaxalignError, match="one storage"):
         joined([first, second])

@@ -1,17 +1,13 @@
 """What `show` finds by a key, and what `diff` finds between storages and grid files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.rotation import Rotation
-from raxalign.plan.plan import Plan
 from raxalign.report.terminal.differences import as_json, differences, read_side
 from raxalign.report.terminal.differences import as_text as text_of
 from raxalign.report.terminal.key_lookup import as_text, details, look_up
@@ -25,7 +21,7 @@ from tests.ledgers import made_up
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, str]:
+def stored(tmp_path_factory):
     """A finished grid with one curve and one stage, and its storage."""
     folder = tmp_path_factory.mktemp("grid")
     opened, _ = made_up(folder, languages="{together: [de, fr]}", sentences="100")
@@ -42,11 +38,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, str]:
     return plan, root
 
 
-def finetuned(plan: Plan) -> Any:
+def finetuned(plan):
     return next(trial for trial in plan.trials if trial.method == "finetune")
 
 
-def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored) -> None:
+def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored):
     plan, root = stored
     trial = finetuned(plan)
     facts = details(look_up(trial.key[:16], Storage(root)), Storage(root), examples=2)
@@ -71,14 +67,14 @@ def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored) -> 
 
 
 @pytest.mark.parametrize("width", [60, 120, None])
-def test_the_text_has_all_of_it_at_any_width(stored, width) -> None:
+def test_the_text_has_all_of_it_at_any_width(stored, width):
     plan, root = stored
     text = as_text(details(look_up(finetuned(plan).key, Storage(root)), Storage(root)), width)
     parts = ("lambda: 0.1", "xnli: accuracy", "bitext phrasebook", "finetune/loss", "predicted=")
     assert all(part in text for part in parts)
 
 
-def test_an_evaluation_names_the_trials_that_share_it(stored) -> None:
+def test_an_evaluation_names_the_trials_that_share_it(stored):
     plan, root = stored
     key = plan.trials[0].evaluations["retrieval"]  # without chance: both seeds share it
     facts = details(look_up(key, Storage(root)), Storage(root))
@@ -89,7 +85,7 @@ def test_an_evaluation_names_the_trials_that_share_it(stored) -> None:
     assert {score["task"] for score in facts["scores"]} == {"retrieval"}
 
 
-def test_a_stage_says_where_it_is_and_who_needs_it(stored) -> None:
+def test_a_stage_says_where_it_is_and_who_needs_it(stored):
     plan, root = stored
     made = next(stage for stage in plan.stages.values() if stage.kind == "pairs")
     facts = details(look_up(made.key, Storage(root)), Storage(root))
@@ -101,7 +97,7 @@ def test_a_stage_says_where_it_is_and_who_needs_it(stored) -> None:
     assert "stage pairs" in as_text(facts, 80)
 
 
-def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(stored) -> None:
+def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(stored):
     storage = Storage(stored[1])
     storage.artifacts.make("text", "f" * 64, lambda place: {"lines": 3})
     facts = details(look_up("ffffffffff", storage), storage)
@@ -113,7 +109,7 @@ def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(store
         look_up("xyz", storage)
 
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "languages": "{together: [de]}",
     "sentences": "100",
     "methods": ("none: {}", "rotation: {}"),
@@ -122,14 +118,14 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
+def storage(tmp_path_factory):
     """A storage in which a small grid has run."""
     opened, _ = made_up(tmp_path_factory.mktemp("one"), **SMALL)
     write_plan(opened.plan, opened.storage)
     return opened.root
 
 
-def compared(one: str, other: str) -> tuple[Any, str]:
+def compared(one, other):
     sides = read_side(one), read_side(other)
     found = differences(*sides)
     return found, text_of(found, *sides, width=None)
@@ -154,7 +150,7 @@ def test_values_are_equal_near_or_apart(storage, tmp_path, by, near, apart):
     assert ("(+0.010000)" in text) == (apart == 1)
 
 
-def test_what_only_one_has_is_named_and_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_what_only_one_has_is_named_and_what_is_not_there_is_refused(tmp_path):
     one = str(write_grid(tmp_path, **SMALL))
     more = {**SMALL, "methods": ("none: {}", "rotation: {}", "znorm: {}")}
     other = str(write_grid(tmp_path, **more, name="other.yaml"))
@@ -181,7 +177,7 @@ def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(tmp
     assert found.only == ([], [])
 
 
-def test_a_raised_version_is_a_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_raised_version_is_a_cause(tmp_path, monkeypatch):
     path = str(write_grid(tmp_path, **SMALL))
     before, version = read_side(path), Rotation.VERSION
     monkeypatch.setattr(Rotation, "VERSION", version + 1)
@@ -189,7 +185,7 @@ def test_a_raised_version_is_a_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert dict(found.causes) == {f"aligned rotation: VERSION {version} or {version + 1}": 1}
 
 
-def test_the_options_of_a_task_that_is_trained_with_a_method_are_a_cause(tmp_path: Path) -> None:
+def test_the_options_of_a_task_that_is_trained_with_a_method_are_a_cause(tmp_path):
     given = {"methods": ("finetune: {with_task: {task: xnli}}",), "sentences": "100"}
     before, after = (
         read_side(str(write_grid(tmp_path, tasks=(f"xnli: {{{options}}}",), **given)))

@@ -2,11 +2,6 @@
 original encoder's value by construction, and correlations with transfer.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
@@ -24,7 +19,7 @@ MEASURES = ("mexa", "cka", "anisotropy")
 METHODS = ("none", "rotation", "finetune")
 
 
-def made(folder: Path, langs: tuple[str, ...], measures: tuple[str, ...] = MEASURES) -> Any:
+def made(folder, langs, measures=MEASURES):
     """Values rise by language, layer and method; MEXA and parts of speech go together."""
     file = write_grid(
         folder,
@@ -52,11 +47,11 @@ def made(folder: Path, langs: tuple[str, ...], measures: tuple[str, ...] = MEASU
     return opened, ledger
 
 
-def score(lang: str, metric: str, value: float) -> dict[str, Any]:
+def score(lang, metric, value):
     return {"lang": lang, "metric": metric, "split": "test", "value": value}
 
 
-def spaces(kind: str, langs: tuple[str, ...], measures: tuple[str, ...]) -> list[dict[str, Any]]:
+def spaces(kind, langs, measures):
     return [
         score(f"{lang}-en", f"{prefix}{name}", 0.1 * i + 0.05 * METHODS.index(kind) + 0.01 * place)
         for i, lang in enumerate(langs)
@@ -65,23 +60,23 @@ def spaces(kind: str, langs: tuple[str, ...], measures: tuple[str, ...]) -> list
     ]
 
 
-def pos(kind: str) -> list[dict[str, Any]]:
+def pos(kind):
     method = METHODS.index(kind)
     ups = {lang: 0.1 * i**1.2 + 0.03 * method for i, lang in enumerate(LANGS)}
     return [score(lang, "accuracy", 0.2 + up) for lang, up in {"en": 0.5, **ups}.items()]
 
 
-def results(made: Any) -> Results:
+def results(made):
     return Results.of(rows(made[0].plan, made[1]), made[0].plan)
 
 
 @pytest.fixture(scope="module")
-def five(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def five(tmp_path_factory):
     return made(tmp_path_factory.mktemp("five"), LANGS)
 
 
 @pytest.fixture
-def tables(five: Any, tmp_path: Path, undrawn: None) -> Any:
+def tables(five, tmp_path, undrawn):
     (part,) = share("layers", results(five), ledger=five[1], figures=tmp_path).parts
     assert [figure.title for figure in part.figures] == [
         "Measures by layer",
@@ -90,7 +85,7 @@ def tables(five: Any, tmp_path: Path, undrawn: None) -> Any:
     return part.tables
 
 
-def test_what_cannot_change_is_marked_and_not_drawn(five: Any, tables: Any) -> None:
+def test_what_cannot_change_is_marked_and_not_drawn(five, tables):
     """The rotation acts from layer 1 on, and with a shift it leaves CKA as it is."""
     shown = {(line.group, line.label): [e.text for e in line.entries] for line in tables[0].lines}
     assert tables[0].columns == ("layer 0", "layer 1", "layer 2")
@@ -106,7 +101,7 @@ def test_what_cannot_change_is_marked_and_not_drawn(five: Any, tables: Any) -> N
     assert drawn["CKA"] == {"none": every, "finetune": every}
 
 
-def test_correlations_are_over_languages_and_methods(tables: Any) -> None:
+def test_correlations_are_over_languages_and_methods(tables):
     lines = {(line.group, line.label): line.entries for line in tables[1].lines}
     assert tables[1].columns == ("pos",)
     (mexa,) = lines["MEXA", "mean over layers"]
@@ -117,7 +112,7 @@ def test_correlations_are_over_languages_and_methods(tables: Any) -> None:
     assert "n = 10, 5 languages" in cka.below  # without the rotation's
 
 
-def test_tables_say_what_is_no_result(five: Any) -> None:
+def test_tables_say_what_is_no_result(five):
     found = results(five)
     said = {
         (entry.cell.method, entry.name[2]): list(remarks(entry, found.unit(*entry.name[::2])))
@@ -129,7 +124,7 @@ def test_tables_say_what_is_no_result(five: Any) -> None:
         assert not any(text.startswith(not_a_result) for text in said[other])
 
 
-def test_few_languages_are_not_correlated(tmp_path: Path, undrawn: None) -> None:
+def test_few_languages_are_not_correlated(tmp_path, undrawn):
     two = made(tmp_path, ("de", "fr"))
     (part,) = share("layers", results(two), ledger=two[1], figures=tmp_path).parts
     below = {entry.below for line in part.tables[1].lines for entry in line.entries}
@@ -137,6 +132,6 @@ def test_few_languages_are_not_correlated(tmp_path: Path, undrawn: None) -> None
     assert [figure.title for figure in part.figures] == ["Measures by layer"]
 
 
-def test_a_grid_with_the_measures_of_before_has_no_such_part(tmp_path: Path, undrawn: None) -> None:
+def test_a_grid_with_the_measures_of_before_has_no_such_part(tmp_path, undrawn):
     before = made(tmp_path, ("de", "fr"), ("language_probe", "anisotropy"))
     assert share("layers", results(before), ledger=before[1], figures=tmp_path).parts == ()

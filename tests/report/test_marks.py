@@ -1,11 +1,8 @@
 """Intervals, differences and marks in the report's own tables and in short ones, with notes."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +14,7 @@ from raxalign.cli import app
 from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.judge import Judge, difference_text, remarks
+from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.numbers import PERCENT
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import opened_canvas
@@ -28,7 +25,7 @@ from tests.ledgers import made_up
 from tests.report.material import judge_of, own_table, share
 
 
-def of(folder: Path, **parts: Any) -> tuple[Results, Judge]:
+def of(folder, **parts):
     """The results of a grid in XNLI, and their tests."""
     opened, ledger = made_up(folder, tasks=("xnli: {data: phrasebook}",), more="", **parts)
     results = Results.of(rows(opened.plan, ledger), opened.plan)
@@ -36,8 +33,8 @@ def of(folder: Path, **parts: Any) -> tuple[Results, Judge]:
 
 
 def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     found = of(tmp_path, seeds="[0, 1, 2, 3, 4]", sentences="100")
     table = own_table(*found, "grid-xnli-accuracy-test")
     base, *others = table.lines
@@ -60,7 +57,7 @@ def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where
     assert {"", "better"} <= set(marks), "some of the planted differences are found, others not"
 
 
-def test_without_predictions_nothing_is_marked_and_the_words_say_so(results: Results) -> None:
+def test_without_predictions_nothing_is_marked_and_the_words_say_so(results):
     table = own_table(results, judge_of(results, None), "grid-xnli-accuracy-test")
     entries = [entry for line in table.lines[1:] for entry in line.entries]
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
@@ -71,7 +68,7 @@ def test_without_predictions_nothing_is_marked_and_the_words_say_so(results: Res
     )
 
 
-def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
+def test_one_run_has_neither_interval_nor_mark(tmp_path):
     table = own_table(*of(tmp_path, seeds="[0]", sentences="100"), "grid-xnli-accuracy-test")
     entries = [entry for line in table.lines for entry in line.entries]
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
@@ -81,7 +78,7 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
     assert why in table.caption
 
 
-def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
+def test_notes_say_what_is_at_chance_and_what_falls_far_below():
     cells_ = [
         Cell(name, {}, "e", None, (), {("xnli", "sw", "accuracy", "test"): Value(value, 0.0, 3)})
         for name, value in (("none", 0.7), ("x", 0.34))
@@ -116,7 +113,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
     )
 
 
-def printed(made: Any, *options: str) -> str:
+def printed(made, *options):
     opened, _ = made
     asked = ["results", str(opened.grid.path), "--storage", opened.root, *options]
     found = CliRunner().invoke(app, asked)
@@ -124,7 +121,7 @@ def printed(made: Any, *options: str) -> str:
     return found.stdout
 
 
-def test_the_report_writes_what_results_prints(made: Any, written: Path) -> None:
+def test_the_report_writes_what_results_prints(made, written):
     for name, suffix in (("latex", "tex"), ("markdown", "md")):
         text = (written / "tables" / f"xnli.{suffix}").read_text(encoding="utf-8")
         assert printed(made, "--format", name, "--task", "xnli") == text
@@ -152,7 +149,7 @@ def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid
     assert head in short_markdown(retrieval)
 
 
-def test_a_selection_holds_for_short_tables_too(made: Any) -> None:
+def test_a_selection_holds_for_short_tables_too(made):
     text = printed(made, "--format", "markdown", "--task", "xnli", "--lang", "fr", "--split", "dev")
     assert "| method | fr |" in text
     assert "On the" not in text
@@ -164,15 +161,15 @@ def test_a_selection_holds_for_short_tables_too(made: Any) -> None:
 
 
 @pytest.mark.parametrize("option", ["--per-seed", "--transpose"])
-def test_short_tables_have_one_form(made: Any, option: str) -> None:
+def test_short_tables_have_one_form(made, option):
     opened, _ = made
     asked = ["results", str(opened.grid.path), "--format", "latex", option]
     assert CliRunner().invoke(app, asked).exit_code == 2
 
 
 def test_every_task_has_a_figure_of_its_methods_in_every_language(
-    made: Any, results: Results, judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    made, results, judge, tmp_path, monkeypatch
+):
     drawings = dict[str, Any]()
     monkeypatch.setattr(
         "raxalign.report.figures.drawing.draw",
@@ -188,7 +185,7 @@ def test_every_task_has_a_figure_of_its_methods_in_every_language(
     assert panel.series[0].ends[1] == (100 * low, 100 * high)
 
 
-def test_axes_hold_the_values_and_their_intervals_unless_these_leave_the_values_no_room() -> None:
+def test_axes_hold_the_values_and_their_intervals_unless_these_leave_the_values_no_room():
     near = Series("a", (), [70.0, 72.0], look="dots", ends=[(68.5, 71.5), (70.0, 74.0)])
     far = Series("b", (), [71.0, 71.5], look="dots", ends=[(5.0, 100.0), None])
     for dots, low, high in (([near], 68.5, 74.0), ([near, far], 66.0, 76.0)):

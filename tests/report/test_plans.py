@@ -2,11 +2,7 @@
 are untouched, in every table.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,10 +10,8 @@ from typer.testing import CliRunner
 
 from raxalign.analysis.cells import cells
 from raxalign.cli import app
-from raxalign.config.grid import load
 from raxalign.config.run import RunConfig
 from raxalign.errors import RaxalignError
-from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, Untouched
@@ -36,24 +30,24 @@ from raxalign.report.tables import blocks
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.ledgers import fill_all, made_up
 from tests.report.material import part, published
 from tests.searches import search_grid
 
 
-def plan_of(folder: Path) -> Plan:
+def plan_of(folder):
     parts = {"languages": "{each: [de]}", "seeds": "[0, 1]", "sentences": "[50, 100]"}
     methods = ("none: {}", "finetune: {}")
-    return expand(load(write_grid(folder, methods=methods, **parts)))  # type: ignore[arg-type]
+    return small_plan(folder, methods=methods, **parts)
 
 
-def record(plan: Plan, ledger: Ledger, number: int) -> None:
+def record(plan, ledger, number):
     for key in plan.trials[number].evaluations.values():
         ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.5}, None)
 
 
-def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path: Path) -> None:
+def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     record(plan, Ledger(root), 0)
     stage = next(stage for stage in plan.stages.values() if stage.kind == "bitext")
@@ -67,7 +61,7 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path: Path) -> No
         assert told in text
 
 
-def test_a_failure_counts_until_its_trial_is_done(tmp_path: Path) -> None:
+def test_a_failure_counts_until_its_trial_is_done(tmp_path):
     plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
     ledger.fail(plan.trials[0].key, {"message": "out of memory"})
     state = status(plan, ledger)
@@ -77,7 +71,7 @@ def test_a_failure_counts_until_its_trial_is_done(tmp_path: Path) -> None:
     assert (state.done, state.failed, state.missing, state.evaluations_done) == (1, (), 4, 1)
 
 
-def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path: Path) -> None:
+def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     store = ArtifactStore(root)
     keys = [key for key, stage in plan.stages.items() if stage.kind == "aligned"][:2]
@@ -138,7 +132,7 @@ def test_fresh_runs_are_results_of_their_own_and_leave_those_of_the_grid_alone(t
     assert confirmed(opened, 2).plan == again.plan, "the choice does not see the fresh runs"
 
 
-def test_an_unfinished_grid_and_a_search_are_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_an_unfinished_grid_and_a_search_are_refused_with_what_to_do(tmp_path):
     path = write_grid(tmp_path)
     with pytest.raises(RaxalignError, match=r"run `raxalign grid grid\.yaml` first"):
         confirmed(open_grid(path, storage=str(tmp_path / "storage")), 3)
@@ -147,7 +141,7 @@ def test_an_unfinished_grid_and_a_search_are_refused_with_what_to_do(tmp_path: P
         confirmed(open_grid(path, storage=str(tmp_path / "storage")), 3)
 
 
-def test_a_part_of_a_grid_chooses_nothing(tmp_path: Path) -> None:
+def test_a_part_of_a_grid_chooses_nothing(tmp_path):
     command = ["grid", str(write_grid(tmp_path)), "--confirm", "3", "--limit", "1"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 2
@@ -161,9 +155,7 @@ TOLD = (
 )
 
 
-def trial(
-    method: str, *evaluations: str, untouched: tuple[str, ...] = (), sentences: int | None = 250_000
-) -> Trial:
+def trial(method, *evaluations, untouched=(), sentences=250_000):
     keys = {task: f"{method}/{task}" for task in evaluations}
     params = {"supervision": "parallel"} if method == "rotation" else {}
     facts = (method, method, params, "bert-base-multilingual-cased", ("de",), sentences, None)
@@ -177,7 +169,7 @@ TRIALS = (
 )
 
 
-def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
+def found(*trials):
     base = {"params": {}, "languages": ["de"], "seed": None, "lang": "de", "split": "test"}
     base |= {"metric": "accuracy", "value": 0.5}
     base |= {"task_params": {"setting": "zero-shot", "data": "hub"}}
@@ -191,7 +183,7 @@ def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
     return rows, Plan("p", "en", 3, trials, {}, {})
 
 
-def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
+def test_the_grid_s_own_tables_say_untouched_and_why():
     section = part("own_tables", Results.of(*found(*TRIALS)), Judge())
     low, xnli = section.tables
     shown = [(line.label, line.sub, line.entries[0].text) for line in low.lines]
@@ -207,7 +199,7 @@ def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
     assert xnli.notes == tuple(TOLD.format(task="xnli", method=method) for method in methods)
 
 
-def test_a_short_table_names_in_its_caption_what_it_does_not_show() -> None:
+def test_a_short_table_names_in_its_caption_what_it_does_not_show():
     made = short_tables(Results.of(*found(*TRIALS)), Judge())
     tables = {entry[0]: table for entry, table in made}
     assert [line.label for line in tables["xnli"].lines] == ["none"]
@@ -216,7 +208,7 @@ def test_a_short_table_names_in_its_caption_what_it_does_not_show() -> None:
     assert "it reads: znorm." in tables["pos"].caption
 
 
-def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
+def test_a_published_table_says_it_too_beside_the_printed_figure():
     sections, records = published(Results.of(*found(*TRIALS)), Judge(), ["cao2020"])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
     own = {line.label: line for line in table.lines if line.group == "zero-shot"}
@@ -231,14 +223,14 @@ def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) -> None:
+def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path):
     document = compose(*found(*TRIALS), tmp_path).document
     for text in (as_html(document), as_markdown(document), as_latex(document)):
         assert text.count("untouched") >= 3
         assert "the result would be that of the encoder itself" in text
 
 
-def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row() -> None:
+def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row():
     low, xnli = blocks(*found(*TRIALS))
     assert low.lines == (
         ("none", "", "50.0"),
@@ -255,13 +247,13 @@ def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row() -> None:
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path):
     parts = {"languages": "{each: [de]}", "sentences": "50", "tasks": ("retrieval: {}",)}
     methods = ("none: {}", "rotation: {layers: 1}", "znorm: {}")
-    return expand(load(write_grid(tmp_path, methods=methods, **parts)))  # type: ignore[arg-type]
+    return small_plan(tmp_path, methods=methods, **parts)
 
 
-def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan: Plan, tmp_path: Path) -> None:
+def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan, tmp_path):
     storage, run = Storage(str(tmp_path / "storage")), RunConfig()
     ledger = storage.ledger
     text = as_text(plan, storage, run)

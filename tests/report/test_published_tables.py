@@ -1,14 +1,11 @@
 """Published rows find the trials that measure them, and every way in which the two are not alike
 is noted; and a param that is chosen for each language."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import Value
 from raxalign.analysis.significance import Interval
 from raxalign.config.published import read
 from raxalign.plan.plan import Plan
@@ -16,13 +13,12 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Table
-from raxalign.report.published.matching import RowMatch, match_row
+from raxalign.report.published.matching import match_row
 from raxalign.report.published.table import RECORD
 from raxalign.report.sections.base import Fill
 from tests.report.material import published, share
 
-BASE: dict[str, Any] = {
+BASE = {
     "trial": "t",
     "method": "finetune",
     "params": {"lambda": 1.0},
@@ -37,14 +33,14 @@ BASE: dict[str, Any] = {
     "split": "test",
     "evaluation": "e",
 }
-BARE: dict[str, Any] = {"method": "none", "params": {}, "sentences": None}
+BARE = {"method": "none", "params": {}, "sentences": None}
 
 
-def row(value: float, **changes: Any) -> dict[str, Any]:
+def row(value, **changes):
     return {**BASE, "value": value, **changes}
 
 
-def results(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> Results:
+def results(rows, kinds=None):
     trials = tuple(
         Trial(name, kind, {}, "e", ("de",), None, None, "a", {})
         for name, kind in (kinds or {}).items()
@@ -52,42 +48,37 @@ def results(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> 
     return Results.of(rows, Plan("p", "en", 1, trials, {}, {"finetune": ("lambda",)}))
 
 
-def table_of(
-    found: Results | list[dict[str, Any]],
-    label: str = "xnli_methods",
-    name: str = "cao2020",
-    judge: Judge | None = None,
-) -> Table:
+def table_of(found, label="xnli_methods", name="cao2020", judge=None):
     made = found if isinstance(found, Results) else results(found)
     sections, _ = published(made, judge or Judge(), [name])
     return next(table for table in sections[0].tables if table.anchor == f"{name}-{label}")
 
 
-def line_of(table: Table, label: str, group: str = "") -> Any:
+def line_of(table, label, group=""):
     return next(line for line in table.lines if (line.label, line.group) == (label, group))
 
 
-def entry_of(table: Table, label: str, column: str, group: str = "") -> Any:
+def entry_of(table, label, column, group=""):
     return line_of(table, label, group).entries[table.columns.index(column)]
 
 
-def finetuned(table: Table, column: str = "de") -> Any:
+def finetuned(table, column="de"):
     """The cell of zero-shot fine-tuning in Cao et al.'s table of methods."""
     return entry_of(table, "finetune", column, "zero-shot")
 
 
-def told(table: Table) -> str:
+def told(table):
     """All that a table says in words."""
     return " ".join([table.caption, *table.notes])
 
 
-def records_of(records: list[tuple[object, ...]]) -> list[dict[str, Any]]:
+def records_of(records):
     """The records of measured figures."""
     every = [dict(zip(RECORD, record, strict=True)) for record in records]
     return [record for record in every if record["measured"] is not None]
 
 
-def test_a_cell_has_mean_interval_mark_published_figure_and_difference() -> None:
+def test_a_cell_has_mean_interval_mark_published_figure_and_difference():
     values = (0.70, 0.72, 0.74)
     found = results([row(v, seed=i, evaluation=f"{i}") for i, v in enumerate(values)])
     assert finetuned(table_of(found)).spread == "", "nothing is known of it without predictions"
@@ -104,7 +95,7 @@ def test_a_cell_has_mean_interval_mark_published_figure_and_difference() -> None
     assert (record["low"], record["high"]) == pytest.approx((69.5, 74.49))
 
 
-def test_another_encoder_stands_in_where_the_grid_has_none_of_the_paper_s_and_is_named() -> None:
+def test_another_encoder_stands_in_where_the_grid_has_none_of_the_paper_s_and_is_named():
     found = [row(0.7, **ALIGN | {"method": "none", "params": {}, "encoder": "small"})]
     place = ("fine-tuning", "de", "not-realigned")
     for label, paper in (("mbert", "bert"), ("distilmbert", "distilbert")):
@@ -117,7 +108,7 @@ def test_another_encoder_stands_in_where_the_grid_has_none_of_the_paper_s_and_is
     assert [entry_of(table, *place).text for table in shown] == ["not run", "70.0", "not run"]
 
 
-def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mean() -> None:
+def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mean():
     found = results([row(0.7, lang="de"), row(0.8, lang="fr"), row(0.9, lang="en")])
     (cell,) = found.cells
     compared = []
@@ -186,15 +177,15 @@ FINETUNE, LAYERS = ("finetune", "zero-shot"), "finetune-last-6-layers"
 CAO, MORE, MDS = "cao2020/xnli_methods", "cao2020/xnli_more_languages", "liu2020/xnli_mds"
 ABLATION, UNSWITCHED = "pan2021/xnli_ablation", "ppa-without-code-switching/250k"
 TRAINED, CONTEXTUAL = "translate-train", "contextual"
-FREE: dict[str, Any] = {"freeze": "none"}
-ALIGN: dict[str, Any] = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
+FREE = {"freeze": "none"}
+ALIGN = {"method": "strong_contrastive", "task": "pos", "task_params": {}}
 DURING = {"freeze": "none", "with_task": {"task": "pos", "schedule": "joint"}}
 LOWER = {"freeze": {"blocks": "lower", "embeddings": False}}
 FROZEN = [
     row(value, **ALIGN | {"params": params})
     for value, params in ((0.4, DURING), (0.1, FREE), (0.2, LOWER), (0.3, {"freeze": "upper"}))
 ]
-MEXA: dict[str, Any] = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
+MEXA = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
 BY_LAYER = [row(0.9, **MEXA | {"metric": "layer2_cka"})]
 BY_LAYER += [
     row(value, **MEXA | {"metric": f"layer{layer}_mexa"})
@@ -267,7 +258,7 @@ def test_what_is_not_as_published_is_noted(rows, table, notes):
     assert notes in told(table_of(rows, label, name))
 
 
-def test_other_encoders_and_data_are_noted_once_for_the_whole_table() -> None:
+def test_other_encoders_and_data_are_noted_once_for_the_whole_table():
     table = table_of([row(0.7, method=method, **PHRASES) for method in ("none", "finetune")])
     assert "Measured on scratch (published: bert-base-multilingual-cased)." in table.caption
     assert "data: phrasebook (published: hub)" in table.caption
@@ -276,10 +267,10 @@ def test_other_encoders_and_data_are_noted_once_for_the_whole_table() -> None:
     assert states == {"absent", "published"}
 
 
-def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev() -> None:
+def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev():
     table = read("cao2020").tables["xnli_methods"]
 
-    def matched(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> RowMatch | None:
+    def matched(rows, kinds=None):
         return match_row(results(rows, kinds), table, "zero-shot/finetune")
 
     assert matched([row(0.7, method="mine")], {"mine": "rotation"}) is None
@@ -287,16 +278,14 @@ def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev() -> No
     values = ((0.1, 0.9), (1.0, 0.5), (10.0, 0.8))
     points = [row(value, params={"lambda": x}) for x, value in values]
     own = matched(points)
-    assert own is not None
     assert (own.cell.params["lambda"], own.differs, own.chosen) == (1.0, (), "")
     dev = [row(value, params={"lambda": x}, split="dev") for x, value in ((0.1, 0.2), (10.0, 0.3))]
     best = matched([points[0], points[2], *dev])
-    assert best is not None
     differs = ("lambda: 10 (published: 1)",)
     assert (best.differs, best.chosen) == (differs, "the best on dev of 2 points")
 
 
-def test_a_dataset_is_matched_by_the_task_s_name() -> None:
+def test_a_dataset_is_matched_by_the_task_s_name():
     base = {**BARE, "metric": "f1", "split": "dev", "task_params": {"tagger": "bilstm_crf"}}
     found = replace(results([row(0.5, task="atis", lang="tr", **base)]), tasks={"atis": "slots"})
     _, records = published(found, Judge(), ["kulshreshtha2020"])
@@ -305,7 +294,7 @@ def test_a_dataset_is_matched_by_the_task_s_name() -> None:
     assert record["difference"] == pytest.approx(50.0 - 21.15)
 
 
-def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point() -> None:
+def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point():
     names = {
         "layer10_alpha1_bleu1": 0.05,
         "layer11_alpha3.0_bleu1": 0.08,
@@ -328,10 +317,10 @@ def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point() -> 
     assert entries["best-layer"].worse is None  # a layer is neither better nor worse
 
 
-def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() -> None:
-    asked: list[Any] = []
+def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them():
+    asked = []
 
-    def measure(cell: Cell) -> Fill:
+    def measure(cell):
         asked.append((cell.method, cell.params.get("lambda"), cell.sentences))
         return Fill({"NOUN": Value(0.655, 0.01, 3), "PUNCT": "too few queries"}, "Of one seed.")
 
@@ -357,7 +346,7 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
     assert own["base", "VERB"][-1] == "not run"
 
 
-def shifted(values: dict[str, dict[float, tuple[float, float]]]) -> list[dict[str, Any]]:
+def shifted(values):
     """Rows of mean difference shift: language -> α -> (dev, test)."""
     return [
         row(value, method="mean_shift", params={"alpha": alpha}, lang=lang, split=split)
@@ -375,7 +364,7 @@ CHOICES = {
 SHIFT, WEIGHT = "finetune-last-6-layers/mds", "shifting-weight"
 
 
-def test_a_weight_is_chosen_for_each_language_on_its_dev_set_and_never_on_test() -> None:
+def test_a_weight_is_chosen_for_each_language_on_its_dev_set_and_never_on_test():
     """German takes 1.5; French the first of two equals; Chinese the better shift, although none at
     all is better. Every choice would be another on test.
     """
@@ -391,7 +380,7 @@ def test_a_weight_is_chosen_for_each_language_on_its_dev_set_and_never_on_test()
     assert "not a purely zero-shot result" in told(table)
 
 
-def test_no_weight_is_chosen_for_the_pivot_and_weights_have_no_mean() -> None:
+def test_no_weight_is_chosen_for_the_pivot_and_weights_have_no_mean():
     choices = {"en": {0.0: (0.5, 0.5), 0.1: (0.6, 0.6)}, "de": CHOICES["de"]}
     table = table_of(shifted(choices), "xnli_mds", "liu2020")
     assert entry_of(table, "finetune-last-6-layers", "en").text == "50.00"
@@ -400,7 +389,7 @@ def test_no_weight_is_chosen_for_the_pivot_and_weights_have_no_mean() -> None:
     assert entry_of(table, SHIFT, "average-without-en").text == "55.00"
 
 
-def test_without_dev_values_no_weight_is_chosen() -> None:
+def test_without_dev_values_no_weight_is_chosen():
     only_test = [entry for entry in shifted(CHOICES) if entry["split"] == "test"]
     table = table_of(only_test, "xnli_mds", "liu2020")
     assert entry_of(table, SHIFT, "de").text == "not run"
@@ -410,7 +399,7 @@ def test_without_dev_values_no_weight_is_chosen() -> None:
     assert entry_of(table, WEIGHT, "de").text == "1.5"
 
 
-def tables(method: str = "mean_shift") -> dict[str, Table]:
+def tables(method="mean_shift"):
     rows = [{**row, "method": method} for row in shifted(CHOICES)]
     trial = Trial(method, method, {}, "e", ("de",), None, None, "a", {})
     found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {method: ("alpha",)}))
@@ -419,7 +408,7 @@ def tables(method: str = "mean_shift") -> dict[str, Table]:
     }
 
 
-def test_each_language_has_its_weight_with_its_dev_and_test_values() -> None:
+def test_each_language_has_its_weight_with_its_dev_and_test_values():
     table = tables()["xnli: mean_shift, α per language"]
     shown = {line.label: [entry.text for entry in line.entries] for line in table.lines}
     assert table.columns == ("de", "fr", "zh")
@@ -432,5 +421,5 @@ def test_each_language_has_its_weight_with_its_dev_and_test_values() -> None:
     assert "not a purely zero-shot result" in table.caption
 
 
-def test_a_method_that_declares_no_such_param_has_no_such_table() -> None:
+def test_a_method_that_declares_no_such_param_has_no_such_table():
     assert list(tables("centering")) == ["xnli"]

@@ -1,17 +1,12 @@
 """Searches in the report, in `plan`, `status` and `results --best`."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import reopened
 from raxalign.plan.study_record import read_record
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose
-from raxalign.report.document import Document
 from raxalign.report.plans import as_text
 from raxalign.report.sections.searches import Seen, expectations, history
 from raxalign.report.studies import best_lines, plan_lines, status_lines
@@ -28,7 +23,7 @@ TWO = (
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+def searched(tmp_path_factory):
     """Two methods with six trials each, confirmed with two seeds."""
     folder = tmp_path_factory.mktemp("searched")
     opened = open_search(search_grid(folder, "trials: 6, confirm: 2", methods=TWO))
@@ -37,7 +32,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 
 
 @pytest.fixture(scope="module")
-def document(searched: Opened, tmp_path_factory: pytest.TempPathFactory) -> Document:
+def document(searched, tmp_path_factory):
     """Its report, with empty figures."""
     ledger, folder = searched.storage.ledger, tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
@@ -45,7 +40,7 @@ def document(searched: Opened, tmp_path_factory: pytest.TempPathFactory) -> Docu
         return compose(rows(searched.plan, ledger), searched.plan, folder, ledger=ledger).document
 
 
-def test_the_report_shows_what_was_chosen_and_how(searched: Opened, document: Document) -> None:
+def test_the_report_shows_what_was_chosen_and_how(searched, document):
     part = next(part for part in document.parts if part.anchor == "searches")
     lines = part.tables[0].lines
     assert [line.label.split()[0] for line in lines] == ["finetune", "slow"]
@@ -62,7 +57,7 @@ def test_the_report_shows_what_was_chosen_and_how(searched: Opened, document: Do
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> None:
+def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path):
     search = "trials: 8, confirm: 0, pruner: {name: asha, startup: 2}"
     found = open_search(search_grid(tmp_path, search))
     run(source_of(found))
@@ -87,7 +82,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     assert f"{ended} of 8 trials pruned, which saved " in part.tables[0].caption
 
 
-def test_tables_have_confirmed_points_alone_and_mark_them(document: Document) -> None:
+def test_tables_have_confirmed_points_alone_and_mark_them(document):
     tables = {table.anchor: table for part in document.parts for table in part.tables}
     labels = [line.label for line in tables["grid-xnli-accuracy-test"].lines]
     assert [label.split(" ")[0] for label in labels] == ["finetune", "slow"]
@@ -97,7 +92,7 @@ def test_tables_have_confirmed_points_alone_and_mark_them(document: Document) ->
     assert not [name for name in figures if "curve" in name]
 
 
-def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> None:
+def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
     lines = as_text(opened.plan, opened.storage, opened.grid.run).splitlines()
     assert "nothing is left to run (without the trials of searches)" in lines
@@ -111,7 +106,7 @@ def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> N
     assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
 
 
-def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:
+def test_status_and_best_say_how_far_and_how_good(searched):
     plan, root = searched.plan, searched.root
     record = read_record(Storage(root), plan.studies[0])
     (best,) = record.chosen
@@ -123,10 +118,9 @@ def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:
     assert f"{METRIC} {100 * (1 - best.scores[0]):.1f} ± 0.0 % on test over 2 seeds" in told[1]
 
 
-def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched: Opened) -> None:
+def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched):
     ledger = searched.storage.ledger
     for trial in searched.plan.trials:
-        assert trial.searched is not None
         tags = trial_run(searched.plan, trial).tags
         assert tags["raxalign.study"] == trial.searched.study
         assert tags["raxalign.study_trial"] == str(trial.searched.number)

@@ -1,12 +1,9 @@
 """Sections of the report: their order, those from outside, and how the results were made."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -33,7 +30,7 @@ NASTY = '# <b> & "quotes" `code`\n\n\n# after two empty lines\n'
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[rx.Opened, Path]:
+def own(tmp_path_factory):
     """A grid with the section of docs/how-to/report.md, and its report."""
     folder = tmp_path_factory.mktemp("own")
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
@@ -46,7 +43,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[rx.Opened, Path]:
     return made[0], folder / "out"
 
 
-def test_the_package_s_sections_have_places_of_their_own() -> None:
+def test_the_package_s_sections_have_places_of_their_own():
     places = [section.place for section in section_kinds(EMPTY)]
     assert places == sorted(set(places))
     assert len(places) == len(catalog("sections"))
@@ -107,7 +104,7 @@ def test_a_section_of_an_entry_point_is_last_whatever_its_place(monkeypatch, tmp
 
 
 @pytest.mark.parametrize("kind", catalog("sections"))
-def test_a_grid_without_results_has_no_section(kind: str, tmp_path: Path) -> None:
+def test_a_grid_without_results_has_no_section(kind, tmp_path):
     found = share(kind, Results.of([], EMPTY), figures=tmp_path)
     assert (found.parts, found.files) == ((), {})
     assert list(tmp_path.iterdir()) == []
@@ -122,20 +119,20 @@ MADE = {
 }
 
 
-def how(opened: rx.Opened) -> Share:
+def how(opened):
     ledger = opened.storage.ledger
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     return share("how_made", results, ledger=ledger, sources=opened.sources)
 
 
-def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path: Path) -> None:
+def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path):
     opened = rx.plan(write_grid(tmp_path, sentences="100"), storage=str(tmp_path / "storage"))
     ledger = opened.storage.ledger
     keys = [key for trial in opened.plan.trials for key in trial.evaluations.values()]
     for place, key in enumerate(dict.fromkeys(keys)):
         other = {"torch": "2.12.0"} if place else {}
         later = {"created": 1_800_000_000.0 + 86_400 * bool(place)}
-        made = {**MADE, **later, "versions": {**MADE["versions"], **other}}  # type: ignore[dict-item]
+        made = {**MADE, **later, "versions": {**MADE["versions"], **other}}
         ledger.write(key, {"scores": [], "params": {}, **made}, None)
     found = how(opened)
     hours = 2.0 * len(set(keys))
@@ -152,7 +149,7 @@ def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path: Pa
     assert "machine: cuda (NVIDIA H100)" in shown
 
 
-def test_the_options_in_effect_are_those_of_the_plan_with_defaults(made: Any) -> None:
+def test_the_options_in_effect_are_those_of_the_plan_with_defaults(made):
     text = next(entry.text for entry in how(made[0]).listings if entry.title == "Options in effect")
     options = YAML(typ="safe", pure=True).load(text)
     finetune = options["methods"]["finetune"]
@@ -166,8 +163,8 @@ def test_the_options_in_effect_are_those_of_the_plan_with_defaults(made: Any) ->
 
 
 def test_data_is_named_by_digest_and_file_and_plugins_are_shown_as_they_were_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("RAXALIGN_TRUST", "1")
     for lang in ("de", "en"):
         (tmp_path / f"t.{lang}").write_text("".join(f"{lang} {n}\n" for n in range(300)))

@@ -2,11 +2,6 @@
 CSV.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from raxalign.analysis.cells import MEANS, cells
@@ -17,21 +12,14 @@ from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.report.cells.results import Results
-from raxalign.report.tables import (
-    FIELDS,
-    as_csv,
-    as_json,
-    as_text,
-    blocks,
-    csv_parts,
-)
+from raxalign.report.tables import FIELDS, as_csv, as_json, as_text, blocks, csv_parts
 from raxalign.report.terminal.selection import Selection
 from tests.grids import write_grid
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
 
-BASE: dict[str, Any] = {
+BASE = {
     **dict.fromkeys(FIELDS),
     "trial": "t",
     "method": "finetune",
@@ -49,7 +37,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def row(value: float, **changes: Any) -> dict[str, Any]:
+def row(value, **changes):
     return {**BASE, "value": value, **changes}
 
 
@@ -66,7 +54,7 @@ ROWS = [
 ]
 
 
-def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path: Path) -> None:
+def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path):
     path = write_grid(tmp_path, languages="{together: [fr, bg, de]}")
     plan = open_grid(path, storage=str(tmp_path / "storage"), allow_missing=True).plan
     shuffled = ["avg", "de-en", "bg-en", "en", "el", "avg_zero_shot", "fr-en", "fr-bg", "en-fr"]
@@ -81,7 +69,7 @@ def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path
     assert [entry.name[1] for entry in found] == list(block.langs)
 
 
-def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
+def test_a_line_names_the_axes_alone_and_means_are_over_seeds():
     [block] = blocks(ROWS, PLAN)
     assert block.title == "sentence_retrieval: accuracy (test), %"
     assert block.langs == ("en", "bg", "de", "avg", "avg_zero_shot")
@@ -93,7 +81,7 @@ def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
     assert zero_shot.startswith("60.0")
 
 
-def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
+def test_the_legend_says_what_the_spread_is_and_one_run_has_none():
     assert "±: standard deviation over 2 runs" in as_text(blocks(ROWS, PLAN))
     once = as_text(blocks([row(0.5)], PLAN))
     assert "±" not in once
@@ -105,7 +93,7 @@ def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
     ]
 
 
-def test_what_is_shown_without_a_wish_and_with_all() -> None:
+def test_what_is_shown_without_a_wish_and_with_all():
     assert {block.title for block in blocks(ROWS, PLAN, Selection(every=True))} >= {
         "sentence_retrieval: accuracy_pairs (test)",
         "sentence_retrieval: accuracy_stderr (test), %",
@@ -117,7 +105,7 @@ def test_what_is_shown_without_a_wish_and_with_all() -> None:
     assert [line[0] for line in block.lines] == names
 
 
-def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown() -> None:
+def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown():
     few = [row(12.0, metric="accuracy_pairs"), *(r for r in ROWS if "_pairs" not in r["metric"])]
     hidden, shown = (
         next(block for block in found if ": accuracy (test)" in block.title)
@@ -136,7 +124,7 @@ def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(capsys):
     assert as_json([row(0.5)]).endswith("}\n]")
 
 
-def test_metrics_that_are_no_shares_keep_their_unit() -> None:
+def test_metrics_that_are_no_shares_keep_their_unit():
     [block] = blocks([row(12.5, metric="bleu"), row(3.0, metric="bleu", lang="bg")], PLAN)
     assert block.title == "sentence_retrieval: bleu (test)"
     assert block.lines[0][2:] == ("3.000", "12.500", "7.750")
@@ -150,7 +138,7 @@ MANY = [
 
 
 @pytest.mark.parametrize("width", [30, 40, 80, 120, None])
-def test_every_number_is_whole_at_any_width(width: int | None) -> None:
+def test_every_number_is_whole_at_any_width(width):
     lines = as_text(blocks(MANY, PLAN), width=width).splitlines()
     table = "\n".join(line for line in lines if "standard deviation" not in line)
     for place in range(10):
@@ -158,7 +146,7 @@ def test_every_number_is_whole_at_any_width(width: int | None) -> None:
     assert width is None or max(map(len, lines)) <= width
 
 
-def test_columns_fold_into_bands_that_repeat_the_method() -> None:
+def test_columns_fold_into_bands_that_repeat_the_method():
     lines = as_text(blocks(MANY, PLAN), width=80).splitlines()
     heads = [line.split() for line in lines if line.startswith("method")]
     langs = [lang for head in heads for lang in head[2:]]
@@ -166,7 +154,7 @@ def test_columns_fold_into_bands_that_repeat_the_method() -> None:
     assert len(heads) == sum("1,000" in line for line in lines) == 3
 
 
-def test_a_table_that_does_not_fit_at_all_is_a_list() -> None:
+def test_a_table_that_does_not_fit_at_all_is_a_list():
     assert as_text(blocks([row(0.5), row(0.25, lang="bg")], PLAN), width=22).splitlines() == [
         "sentence_retrieval:",
         "accuracy (test), %",
@@ -178,7 +166,7 @@ def test_a_table_that_does_not_fit_at_all_is_a_list() -> None:
     ]
 
 
-def test_seeds_have_a_line_each_and_no_spread() -> None:
+def test_seeds_have_a_line_each_and_no_spread():
     rows = [row(0.5), row(0.7, seed=1, evaluation="f")]
     [block] = blocks(rows, PLAN, per_seed=True)
     assert block.heads == ("method", "sentences", "seed")
@@ -186,7 +174,7 @@ def test_seeds_have_a_line_each_and_no_spread() -> None:
     assert "±" not in as_text([block])
 
 
-def test_a_transposed_table_has_a_line_per_language() -> None:
+def test_a_transposed_table_has_a_line_per_language():
     rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, sentences=None)]
     assert as_text(blocks(rows, PLAN), transpose=True).splitlines() == [
         "sentence_retrieval: accuracy (test), %",
@@ -198,7 +186,7 @@ def test_a_transposed_table_has_a_line_per_language() -> None:
     ]
 
 
-def test_a_selection_takes_columns_and_leaves_means_over_all_languages() -> None:
+def test_a_selection_takes_columns_and_leaves_means_over_all_languages():
     asked = Selection(langs=("de", "avg"), splits=("test",))
     [block] = blocks(ROWS, PLAN, asked)
     assert block.langs == ("de", "avg")
@@ -212,7 +200,7 @@ def test_a_selection_takes_columns_and_leaves_means_over_all_languages() -> None
     assert block.langs == ("de-en",), "a language means its pair with the pivot too"
 
 
-def test_what_no_result_has_is_refused_with_what_there_is() -> None:
+def test_what_no_result_has_is_refused_with_what_there_is():
     wrong = r"--task sentence_retreival: no result has it; did you mean sentence_retrieval\?"
     with pytest.raises(RaxalignError, match=wrong):
         Selection(tasks=("sentence_retreival",)).refuse_unknown(ROWS, "en")
@@ -221,7 +209,7 @@ def test_what_no_result_has_is_refused_with_what_there_is() -> None:
     Selection(langs=("de",)).refuse_unknown([row(0.5, lang="de-en")], "en")
 
 
-def test_means_over_different_languages_are_marked() -> None:
+def test_means_over_different_languages_are_marked():
     rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, lang="bg")]
     both = [*rows, row(0.5, method="none", params={}, lang="el")]
     [block] = blocks(both, PLAN)

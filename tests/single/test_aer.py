@@ -1,9 +1,5 @@
 """The error rate of files and of word pairs beside gold links."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter
@@ -12,12 +8,12 @@ from raxalign.pairing.schema import pairs_schema
 from raxalign.single.aer import ErrorRateRequest, error_rate
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def pairs(folder: Path, *rows: tuple[int, str, str, int, int]) -> Path:
+def pairs(folder, *rows):
     """Word pairs of sentences with one link each."""
     with DatasetWriter(folder, pairs_schema(), {}) as writer:
         for id_, src, tgt, *link in rows:
@@ -80,7 +76,7 @@ def test_other_numbers_of_lines_are_refused(tmp_path, links):
 
 
 def test_gold_links_that_seem_to_count_from_one_are_told(tmp_path):
-    told: list[str] = []
+    told = []
     links, gold = (
         write(tmp_path / "links", "0-0 1-1\n" * 12),
         write(tmp_path / "gold", "1-1 2-2\n" * 12),

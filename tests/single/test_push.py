@@ -1,10 +1,5 @@
 """Exports on the hub: pushed to one on this machine by the hub's own client, and downloaded."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -13,12 +8,12 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError, TransientError
 from raxalign.single.export import push, refuse_unready
-from tests.single.loopback_hub import TOKEN, LoopbackHub, hub_in_use
+from tests.single.loopback_hub import TOKEN, hub_in_use
 from tests.tiny import tiny_bert
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+def hub(tmp_path, monkeypatch):
     """A hub to which the user is logged in."""
     with hub_in_use(tmp_path / "cache", monkeypatch) as server:
         # large files by git-lfs, which the hub takes as well: Xet has servers of its own
@@ -28,7 +23,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """An export with a transform."""
     encoder = TransformerEncoder.from_folder(
         tiny_bert(tmp_path / "tiny", ["ein", "Haus"], layers=1, hidden=8)
@@ -40,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "export"
 
 
-def test_a_pushed_export_is_downloaded_with_its_transforms(folder: Path, hub: LoopbackHub):
+def test_a_pushed_export_is_downloaded_with_its_transforms(folder, hub):
     from huggingface_hub import snapshot_download
 
     assert push(folder, "me/aligned") == f"{hub.url}/me/aligned"
@@ -52,7 +47,7 @@ def test_a_pushed_export_is_downloaded_with_its_transforms(folder: Path, hub: Lo
     assert torch.equal(found, expected)
 
 
-def test_a_repository_becomes_the_same_as_the_export(folder: Path, hub: LoopbackHub) -> None:
+def test_a_repository_becomes_the_same_as_the_export(folder, hub):
     push(folder, "me/aligned", private=True)
     assert hub.private == {"me/aligned"}
     hub.repositories["me/aligned"]["of-an-earlier-export.json"] = b"{}"
@@ -61,14 +56,14 @@ def test_a_repository_becomes_the_same_as_the_export(folder: Path, hub: Loopback
     assert hub.repositories["me/aligned"].keys() == {".gitattributes", *paths}
 
 
-def test_a_repository_with_something_else_is_left_as_it_is(folder: Path, hub: LoopbackHub):
+def test_a_repository_with_something_else_is_left_as_it_is(folder, hub):
     hub.repositories["me/other"] = {"weights.bin": b"of another"}
     with pytest.raises(RaxalignError, match=r"something else .*weights\.bin.*Give another name"):
         push(folder, "me/other")
     assert hub.repositories["me/other"] == {"weights.bin": b"of another"}
 
 
-def test_who_is_not_logged_in_is_told_before_the_export(hub: LoopbackHub, monkeypatch, tmp_path):
+def test_who_is_not_logged_in_is_told_before_the_export(hub, monkeypatch, tmp_path):
     monkeypatch.delenv("HF_TOKEN")
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
     with pytest.raises(RaxalignError, match=r"not logged in to the hub. Log in with `hf auth"):
@@ -78,8 +73,8 @@ def test_who_is_not_logged_in_is_told_before_the_export(hub: LoopbackHub, monkey
 
 
 def test_a_token_that_may_not_write_is_refused_with_the_place_of_the_export(
-    folder: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, hub, monkeypatch
+):
     monkeypatch.setenv("HF_TOKEN", "hf_of_another")
     refuse_unready("me/aligned")
     with pytest.raises(RaxalignError, match=r"the hub refuses .* `hf upload me/aligned .*export`"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.fake_bucket  # noqa: F401 registers the file system
+from tests.every import EVERY
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +19,9 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture(params=["folder", "file", "bucket", "memory"])
+@pytest.fixture(params=["folder", "bucket", *(["file", "memory"] if EVERY else [])])
 def root(request, tmp_path) -> str:
+    """A storage of files and one of objects; of others of these two tests of round trips ask."""
     return {
         "folder": str(tmp_path / "root"),
         "file": f"file://{tmp_path}/root",

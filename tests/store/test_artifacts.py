@@ -1,12 +1,7 @@
 """Artifacts on every kind of storage: visible whole or not at all, and never used when damaged."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
@@ -20,33 +15,34 @@ from raxalign.store.storage import Storage
 KEY = "ab" * 32
 
 
-def build(folder: Path) -> Mapping[str, Any]:
+def build(folder):
     (folder / "data" / "deep").mkdir(parents=True)
     (folder / "words.txt").write_text("Haus\n" * 100, encoding="utf-8")
     (folder / "data" / "deep" / "links.bin").write_bytes(bytes(range(256)))
     return {"links": 3, "digest": "π"}
 
 
-def never(folder: Path) -> Mapping[str, Any]:
+def never(folder):
     raise AssertionError("it was there")
 
 
-def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def new_process(monkeypatch):
     """What a process remembers of verified folders is gone."""
     monkeypatch.setattr(artifacts, "_verified", Verified())
 
 
-def stored(store: ArtifactStore, name: str) -> tuple[Any, str]:
+def stored(store, name):
     """The file system, and where in it a file of the artifact lies."""
     files, folder = fsspec.url_to_fs(store.folder("pairs", KEY))
     [path] = [found for found in files.find(folder) if found.endswith(f"/{name}")]
     return files, path
 
 
-def flip(data: bytes) -> bytes:
+def flip(data):
     return bytes([data[0] ^ 1]) + data[1:]
 
 
+@pytest.mark.parametrize("root", ["folder", "file", "bucket", "memory"], indirect=True)
 def test_what_was_built_is_there_with_its_notes_also_on_another_machine(
     root, tmp_path, monkeypatch
 ):
@@ -170,7 +166,7 @@ def test_verify_sees_what_changed_since_the_artifact_was_opened(root):
 
 
 def test_a_build_that_raises_leaves_nothing(root, tmp_path):
-    def half(folder: Path) -> Mapping[str, Any]:
+    def half(folder):
         (folder / "words.txt").write_text("half")
         raise KeyError("a bug of the maker")
 
@@ -184,7 +180,7 @@ def test_a_build_that_raises_leaves_nothing(root, tmp_path):
 
 
 def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root):
-    def unreadable(folder: Path) -> Mapping[str, Any]:
+    def unreadable(folder):
         (folder.parent.parent.parent / "no such corpus").read_text()
         return {}
 
@@ -193,11 +189,11 @@ def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root):
 
 
 def test_links_and_a_manifest_of_the_makers_own_are_refused(root, tmp_path):
-    def linked(folder: Path) -> Mapping[str, Any]:
+    def linked(folder):
         (folder / "words.txt").symlink_to(tmp_path)
         return {}
 
-    def presumptuous(folder: Path) -> Mapping[str, Any]:
+    def presumptuous(folder):
         (folder / "manifest.json").write_text("{}")
         return {}
 
@@ -212,7 +208,7 @@ def test_links_and_a_manifest_of_the_makers_own_are_refused(root, tmp_path):
 def test_notes_that_are_no_json_are_refused_and_leave_nothing(root):
     store = ArtifactStore(root)
     with pytest.raises(TypeError):
-        store.make("pairs", KEY, lambda folder: {"path": folder})  # type: ignore[dict-item]
+        store.make("pairs", KEY, lambda folder: {"path": folder})
     assert not store.has("pairs", KEY)
 
 

@@ -1,12 +1,7 @@
 """The machine's copies of an object store: within the limit, and never taken from who uses them."""
 
-from __future__ import annotations
-
 import gc
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,17 +11,17 @@ from raxalign.store.artifacts import ArtifactStore
 KIB = 1024
 
 
-def build(folder: Path) -> Mapping[str, Any]:
+def build(folder):
     (folder / "weights").write_bytes(os.urandom(10 * KIB))
     return {}
 
 
-def key(number: int) -> str:
+def key(number):
     return f"{number:064x}"
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch) -> str:
+def root(tmp_path, monkeypatch):
     """A bucket, and a cache that has room for two artifacts and a half."""
     monkeypatch.setenv(LIMIT, str(27 * KIB / 2**30))
     return f"bucket://{tmp_path}/root"

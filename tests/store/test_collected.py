@@ -2,11 +2,8 @@
 never more than a help.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -27,12 +24,12 @@ class Requests(list[tuple[str, str]]):
 
 
 @pytest.fixture
-def requests(monkeypatch) -> Requests:
+def requests(monkeypatch):
     found = Requests()
 
-    def counted(method: str, act: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(method, act):
         @functools.wraps(act)
-        def ask(files: Bucket, path: str, *args: object, **options: object) -> Any:
+        def ask(files, path, *args, **options):
             found.append((method, path))
             found.fault(method, path)
             return act(files, path, *args, **options)
@@ -45,7 +42,7 @@ def requests(monkeypatch) -> Requests:
     return found
 
 
-def fill(place: str) -> None:
+def fill(place):
     store = ArtifactStore(place)
     for number in range(N):
         store.make("pairs", key(number), lambda folder: {"number": number})  # noqa: B023 called here
@@ -53,7 +50,7 @@ def fill(place: str) -> None:
 
 
 @pytest.fixture
-def root(requests, tmp_path) -> str:
+def root(requests, tmp_path):
     place = f"bucket://{tmp_path}/root"
     fill(place)
     requests.clear()
@@ -61,17 +58,17 @@ def root(requests, tmp_path) -> str:
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch, requests) -> Callable[[str], None]:
+def elsewhere(tmp_path, monkeypatch, requests):
     """Go to another machine, which has read nothing."""
 
-    def go(name: str) -> None:
+    def go(name):
         monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / name))
         requests.clear()
 
     return go
 
 
-def key(number: int) -> str:
+def key(number):
     return f"{number:064x}"
 
 
@@ -79,15 +76,15 @@ KEYS = [key(number) for number in range(N)]
 PAIRS = [("pairs", key) for key in KEYS]
 
 
-def numbers(root: str) -> list[int]:
+def numbers(root):
     return [record["number"] for record in Ledger(root).read_many(KEYS).values()]
 
 
-def notes(root: str) -> list[Any]:
+def notes(root):
     return [manifest.notes["number"] for manifest in ArtifactStore(root).manifests(PAIRS).values()]
 
 
-def collected(root: str) -> int | None:
+def collected(root):
     return files_of(root).names("collected").get("all")
 
 
@@ -159,7 +156,7 @@ def test_a_collection_that_goes_while_it_is_read_or_is_refused_does_no_harm(
     Storage(root).collect([], KEYS)
     elsewhere("second")
 
-    def fault(method: str, path: str) -> None:
+    def fault(method, path):
         if method in only and "collected" in path:
             raise error(path)
 

@@ -1,7 +1,5 @@
 """Digests of data files are remembered, and a wrong one is never given."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -15,12 +13,12 @@ from raxalign.store.storage import Storage
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 
 
-def sha256(text: str) -> str:
+def sha256(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.fixture
-def corpus(tmp_path) -> Path:
+def corpus(tmp_path):
     file = tmp_path / "corpus.txt"
     file.write_text("Haus")
     os.utime(file, LONG_AGO)

@@ -1,14 +1,10 @@
 """Real faults: killed processes, races, full and read-only disks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +19,7 @@ from tests.fake_bucket import Bucket
 KEY = "ab" * 32
 
 
-def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+def start(program, *arguments):
     """Another process, with the tests' file systems."""
     imports = "import os, sys, time\nfrom pathlib import Path\nimport tests.fake_bucket\n"
     imports += "from raxalign.store.artifacts import ArtifactStore\n"
@@ -37,12 +33,12 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def build(folder: Path) -> Mapping[str, Any]:
+def build(folder):
     (folder / "words.txt").write_text("whole")
     return {}
 
 
-def temporaries(*folders: Path) -> list[Path]:
+def temporaries(*folders):
     return [path for folder in folders for path in folder.rglob(".tmp-*")]
 
 
@@ -117,14 +113,14 @@ def test_who_is_overtaken_while_uploading_uses_the_winners(tmp_path, monkeypatch
     root, put = f"bucket://{tmp_path}/root", Bucket.put_file
     others = [ArtifactStore(root)]
 
-    def put_file(self: Bucket, *arguments: Any, **options: Any) -> None:
+    def put_file(self, *arguments, **options):
         if moment == "after":
             put(self, *arguments, **options)
         if others:
             others.pop().make("pairs", KEY, build)
         put(self, *arguments, **options)
 
-    def slow(folder: Path) -> Mapping[str, Any]:
+    def slow(folder):
         return {"size": (folder / "words.txt").write_text("other")}
 
     monkeypatch.setattr(Bucket, "put_file", put_file)
@@ -159,11 +155,11 @@ def test_old_temporaries_of_other_machines_are_swept_and_fresh_ones_kept(tmp_pat
     assert temporaries(tmp_path) == [fresh]
 
 
-def large(folder: Path) -> Mapping[str, Any]:
+def large(folder):
     return {"size": (folder / "words.txt").write_bytes(b"x" * 4_000_000)}
 
 
-def large_tensors(folder: Path) -> Mapping[str, Any]:
+def large_tensors(folder):
     """A library that wraps the error."""
     import numpy as np
     from safetensors.numpy import save_file
@@ -243,7 +239,7 @@ def test_a_link_that_is_sent_again_finds_its_own_file(tmp_path, monkeypatch):
     """NFS sends a request again whose answer was lost: the link is then there already."""
     link = os.link
 
-    def twice(source: Path, target: Path) -> None:
+    def twice(source, target):
         link(source, target)
         link(source, target)
 

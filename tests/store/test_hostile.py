@@ -1,7 +1,5 @@
 """A storage that others can write to must not choose what is read or written elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -29,7 +27,7 @@ NAMES = (
 )
 
 
-def planted(root: str, name: str, data: bytes = b"evil") -> ArtifactStore:
+def planted(root, name, data=b"evil"):
     """A store with one artifact, whose manifest was sealed anew with another name in it."""
     store = ArtifactStore(root)
     store.make("pairs", KEY, lambda folder: {"n": (folder / "words.txt").write_text("x")})
@@ -41,10 +39,10 @@ def planted(root: str, name: str, data: bytes = b"evil") -> ArtifactStore:
     return store
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root, name):
-    with pytest.raises(DamagedArtifact, match="names a file outside its folder"):
-        planted(root, name).open("pairs", KEY)
+def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root):
+    for name in NAMES:
+        with pytest.raises(DamagedArtifact, match="names a file outside its folder"):
+            planted(root, name).open("pairs", KEY)
 
 
 def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path):

@@ -1,10 +1,7 @@
 """Identity: the same value has the same key anywhere, another value another."""
 
-from __future__ import annotations
-
 import math
 import os
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +17,7 @@ VALUES = st.recursive(
 )
 
 
-def same(left: Any, right: Any) -> bool:
+def same(left, right):
     """Equality as keys see it: 1 is 1.0, but not True; NaN is NaN; a tuple is a list."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -32,13 +29,13 @@ def same(left: Any, right: Any) -> bool:
     return nan or bool(left == right)
 
 
-def reordered(value: Any) -> Any:
+def reordered(value):
     if isinstance(value, dict):
         return {name: reordered(value[name]) for name in reversed(value)}
     return [reordered(entry) for entry in value] if isinstance(value, list) else value
 
 
-def retyped(value: Any) -> Any:
+def retyped(value):
     """Every whole number as the other of the two number types, where that is exact; every list as a
     tuple.
     """

@@ -1,7 +1,5 @@
 """Locks in a storage: one holder, whatever dies; and signs of life of its drivers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,14 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
-from raxalign.store._filesystem import Files
 from raxalign.store.alive import maker_name
 from raxalign.store.drivers import remove_sign, signed_on, signs
 from raxalign.store.files import files_of
@@ -29,22 +25,21 @@ def quick(monkeypatch):
     monkeypatch.setattr(module, "LOOK", 0.01)
 
 
-def holder(root: str, number: int = 1) -> dict[str, object]:
-    record: dict[str, object] = json.loads(files_of(root).read(f"locks/training/{number}"))
-    return record
+def holder(root, number=1):
+    return json.loads(files_of(root).read(f"locks/training/{number}"))
 
 
-def held_by(root: str, number: int = 1, **changes: object) -> None:
+def held_by(root, number=1, **changes):
     """The lock of another machine, which gives no sign of life."""
     record = {"maker": "0badcafe-1-1", "host": "other", "pid": 1, "beat": 0, "done": False}
     files_of(root).write(f"locks/training/{number}", json.dumps({**record, **changes}).encode())
 
 
 def test_one_after_the_other_holds_it(root):
-    inside: list[int] = []
-    most: list[int] = []
+    inside = []
+    most = []
 
-    def work(number: int) -> None:
+    def work(number):
         with lease(Storage(root), "training"):
             inside.append(number)
             most.append(len(inside))
@@ -59,7 +54,7 @@ def test_one_after_the_other_holds_it(root):
 
 
 def test_who_waits_is_told_once_who_holds_it(root):
-    told: list[str] = []
+    told = []
     held_by(root)
     waiter = threading.Thread(target=lambda: wait(root, told))
     waiter.start()
@@ -72,7 +67,7 @@ def test_who_waits_is_told_once_who_holds_it(root):
     assert list(files_of(root).names("locks/training")) == ["2"]
 
 
-def wait(root: str, told: list[str]) -> None:
+def wait(root, told):
     with lease(Storage(root), "training", told.append):
         pass
 
@@ -96,9 +91,9 @@ def test_a_silent_dead_or_damaged_holder_loses_it(root, monkeypatch, lock):
 
 
 def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root):
-    asked: list[Holder] = []
+    asked = []
 
-    def patience(holder: Holder) -> float:
+    def patience(holder):
         asked.append(holder)
         return 0.0
 
@@ -128,7 +123,7 @@ def test_a_holder_that_gives_signs_of_life_keeps_it(root, monkeypatch):
     clock = iter(range(0, 1000, 9))  # nine seconds pass with each look at the clock
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
 
-    def sleep(seconds: float) -> None:
+    def sleep(seconds):
         beat = next(looks)
         held_by(root, beat=beat, done=beat > 5)
 
@@ -166,27 +161,27 @@ def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(root, mo
 class Slow:
     """A storage whose process is stopped before its first creation, while other things happen."""
 
-    def __init__(self, storage: Files, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, storage, meanwhile):
         self.storage, self.meanwhile = storage, [meanwhile]
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name):
         return getattr(self.storage, name)
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path, data):
         if self.meanwhile:
             self.meanwhile.pop()()
         return self.storage.create(path, data)
 
 
-def take_after(root: str, meanwhile: Callable[[], None]) -> list[str]:
+def take_after(root, meanwhile):
     """Have a process look, stop, and go on; returns those that it then had to wait for."""
-    waited: list[str] = []
+    waited = []
 
-    def wait(holder: str) -> None:
+    def wait(holder):
         waited.append(holder)
         held_by(root, 3, done=True)
 
-    slow = Lease(Slow(files_of(root), meanwhile), "training")  # type: ignore[arg-type]
+    slow = Lease(Slow(files_of(root), meanwhile), "training")
     slow.take(wait, lambda holder: EXPIRY)
     return waited
 
@@ -194,7 +189,7 @@ def take_after(root: str, meanwhile: Callable[[], None]) -> list[str]:
 def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(root):
     """The number that it creates was another one's, which the holder of the next one removed."""
 
-    def others() -> None:
+    def others():
         held_by(root, 3, done=False)
         files_of(root).delete("locks/training/1")
 
@@ -204,19 +199,19 @@ def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(
 
 
 def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_holder(root):
-    waited: list[str] = []
+    waited = []
 
-    def others() -> None:
+    def others():
         remove_lock(Storage(root), "training")
         holder.take(waited.append, lambda holder: EXPIRY)
 
-    def wait(process: str) -> None:
+    def wait(process):
         waited.append(process)
         holder.give_back()
 
     holder = Lease(files_of(root), "training")
     held_by(root, 4, done=True)
-    slow = Lease(Slow(files_of(root), others), "training")  # type: ignore[arg-type]
+    slow = Lease(Slow(files_of(root), others), "training")
     slow.take(wait, lambda holder: EXPIRY)
     assert len(waited) == 1
     assert not holder.is_held()
@@ -263,7 +258,7 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(sha
             lose(shared, held)
 
 
-def lose(root: str, held: Lease) -> None:
+def lose(root, held):
     """Have another process take the lock, and the former holder give a sign of life."""
     Lease(files_of(root), "training").take(lambda holder: None, lambda holder: EXPIRY)
     held.beat()
@@ -312,7 +307,7 @@ def test_a_plan_is_looked_for_in_the_storage_whatever_place_a_sign_names(tmp_pat
     assert sign.plan == f"{tmp_path}/plans/abc.json"
 
 
-def sign_of(root: Path, name: str = "cafecafe-1-1", **changes: object) -> None:
+def sign_of(root, name="cafecafe-1-1", **changes):
     """The sign of a driver on another machine."""
     record = {"host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
     place = root / "drivers" / name

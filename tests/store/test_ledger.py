@@ -1,10 +1,7 @@
 """The ledger on every kind of storage."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -15,7 +12,7 @@ from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 
 KEY = "12" * 32
-RECORD: dict[str, Any] = {
+RECORD = {
     "key": KEY,
     "task": "xnli",
     "params": {"setting": "zero-shot"},
@@ -26,12 +23,13 @@ RECORD: dict[str, Any] = {
 TABLE = pa.table({"id": [1, 2, 3], "prediction": ["a", "b", None]})
 
 
-def stored(root: str, name: str) -> tuple[Any, str]:
+def stored(root, name):
     files, folder = fsspec.url_to_fs(f"{root}/ledger")
     [path] = [found for found in files.find(folder) if found.endswith(f"/{name}")]
     return files, path
 
 
+@pytest.mark.parametrize("root", ["folder", "file", "bucket", "memory"], indirect=True)
 def test_records_and_predictions_come_back_as_they_were(root, tmp_path, monkeypatch):
     ledger = Ledger(root)
     assert not ledger.has(KEY)

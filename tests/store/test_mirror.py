@@ -1,9 +1,5 @@
 """The copy of a folder in a storage: as it was at one moment, or nothing."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from raxalign.errors import StorageError
@@ -13,7 +9,7 @@ from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 
 
-def files(folder: Path, **texts: str) -> dict[str, Path]:
+def files(folder, **texts):
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name, text in texts.items():
@@ -67,7 +63,7 @@ def test_a_push_that_fails_leaves_the_copy_of_before(root, tmp_path, monkeypatch
     mirror = Mirror(Storage(root), "checkpoints/key")
     version = mirror.push(files(tmp_path / "here", one="1"))
 
-    def full(file: Path, path: str) -> None:
+    def full(file, path):
         raise StorageError("full")
 
     monkeypatch.setattr(mirror._files, "upload", full)

@@ -1,11 +1,7 @@
 """Files have the permissions that the umask gives, also where a library wrote them."""
 
-from __future__ import annotations
-
 import os
 import stat
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,24 +18,24 @@ from raxalign.train.checkpoint import Checkpoint, write_checkpoint
 
 
 @pytest.fixture(params=[0o002, 0o027])
-def umask(request) -> Iterator[int]:
+def umask(request):
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
-def modes(folder: Path) -> dict[str, int]:
+def modes(folder):
     return {
         str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
         for path in (folder, *folder.rglob("*"))
     }
 
 
-def wanted(folder: Path, umask: int) -> dict[str, int]:
+def wanted(folder, umask):
     return {name: (0o777 if (folder / name).is_dir() else 0o666) & ~umask for name in modes(folder)}
 
 
-def private(folder: Path) -> dict[str, int]:
+def private(folder):
     """Write as safetensors does, which makes files for their owner alone."""
     (folder / "deep").mkdir(mode=0o700)
     save_file({"a": torch.zeros(2)}, folder / "deep" / "model.safetensors")

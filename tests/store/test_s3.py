@@ -1,11 +1,5 @@
 """A storage on S3: what is asked of the store, and what its failures become."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from raxalign.errors import StorageError
@@ -16,16 +10,16 @@ from tests.aws import BUCKET, SETTINGS
 
 
 @pytest.fixture
-def root(proxy, tmp_path) -> str:
+def root(proxy, tmp_path):
     return f"s3://{BUCKET}/{tmp_path.name}"
 
 
-def build(folder: Path) -> Mapping[str, Any]:
+def build(folder):
     (folder / "words.txt").write_text("whole")
     return {}
 
 
-def key(number: int) -> str:
+def key(number):
     return f"{number:064x}"
 
 

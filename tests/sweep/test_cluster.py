@@ -2,8 +2,6 @@
 machines are asked.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import socket
@@ -60,7 +58,7 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path, monkeypatch):
     ],
 )
 def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch):
-    def init(**_: object) -> None:
+    def init(**_):
         raise error
 
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
@@ -92,7 +90,7 @@ def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
 
 @pytest.mark.parametrize("address", ["auto", "{host}:{port}", "ray://{host}:{port}"])
 def test_a_cluster_that_listens_is_joined(address, monkeypatch):
-    joined: list[object] = []
+    joined = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = address.format(host="127.0.0.1", port=server.getsockname()[1])
         monkeypatch.setattr(cluster.ray, "init", lambda **given: joined.append(given["address"]))
@@ -102,9 +100,9 @@ def test_a_cluster_that_listens_is_joined(address, monkeypatch):
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("the raylet is gone")])
 def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(monkeypatch, fault):
-    collected: list[bool] = []
+    collected = []
 
-    def shutdown() -> None:
+    def shutdown():
         collected.append(gc.isenabled())
         if fault is not None:
             raise fault
@@ -117,12 +115,12 @@ def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(mo
 
 
 @pytest.fixture
-def temporary(tmp_path, monkeypatch) -> Path:
+def temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
-def ended_process() -> str:
+def ended_process():
     """The name of a process that has ended."""
     code = "from raxalign.store.alive import maker_name; print(maker_name())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -158,7 +156,7 @@ def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(te
 HOLDER = Holder("rax2", "0badcafe-7-1")
 
 
-def node(identity: str, *, host: str = "rax2", alive: bool = True) -> dict[str, object]:
+def node(identity, *, host="rax2", alive=True):
     return {"NodeID": identity, "NodeManagerHostname": host, "Alive": alive}
 
 
@@ -182,7 +180,7 @@ def node(identity: str, *, host: str = "rax2", alive: bool = True) -> dict[str, 
 def test_a_holder_is_waited_for_as_long_as_its_machine_demands(
     nodes, answers, expected, monkeypatch
 ):
-    def ask(remote: object, living: list[str], holder: Holder, seconds: float) -> dict[str, object]:
+    def ask(remote, living, holder, seconds):
         assert living == [n["NodeID"] for n in nodes if n["Alive"] and n != node("a", host="rax1")]
         return dict(zip(living, answers, strict=False))
 

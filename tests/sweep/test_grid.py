@@ -1,7 +1,5 @@
 """The main job around Ray: where runs go, and what is not copied twice."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path
@@ -27,7 +25,7 @@ def opened(tmp_path, monkeypatch):
     return open_grid(write_grid(tmp_path), storage=str(tmp_path / "storage"))
 
 
-def fill(opened) -> None:
+def fill(opened):
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for key in trial.evaluations.values():
@@ -56,7 +54,7 @@ def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeyp
 
 
 def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatch):
-    def down(plan: object, target: object, pruned: object) -> None:
+    def down(plan, target, pruned):
         raise TrackingError("it is down")
 
     fill(opened)
@@ -95,7 +93,7 @@ def test_workers_hear_how_the_grid_saves_memory(tmp_path):
 def test_outside_the_main_thread_signals_are_left_alone():
     before, seen = signal.getsignal(signal.SIGINT), []
 
-    def work() -> None:
+    def work():
         with grid._interrupt_twice():
             seen.append(signal.getsignal(signal.SIGINT))
 
@@ -109,9 +107,9 @@ def test_outside_the_main_thread_signals_are_left_alone():
 def test_all_stages_and_results_of_a_plan_are_collected_and_a_store_that_refuses_stops_nothing(
     opened, monkeypatch, fault
 ):
-    found: dict[str, str] = {}
+    found = {}
 
-    def collect(storage, artifacts, evaluations) -> None:
+    def collect(storage, artifacts, evaluations):
         found.update({key: kind for kind, key in artifacts})
         found.update(dict.fromkeys(evaluations, "evaluation"))
         if fault is not None:

@@ -1,7 +1,5 @@
 """The training of a trial by a group of workers: its losses, and what it leaves to one worker."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -12,7 +10,6 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 from raxalign.errors import DataError, RaxalignError
 from raxalign.sweep import groups, work
 from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
-from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.mailbox import HELD_UP, Inbox
 from raxalign.sweep.work import keep_failure, run_inline
@@ -21,15 +18,15 @@ from raxalign.sweep.work import keep_failure, run_inline
 class Groups:
     """Ends groups of workers as a list has it, and counts how often rooms were cleared."""
 
-    def __init__(self, job: Job, key: str, ends: list[tuple[object, Exception | None]]) -> None:
+    def __init__(self, job, key, ends):
         self.ledger, self.key, self.ends = job.storage.ledger, key, ends
         self.cleared = 0
 
-    def clear(self, job: Job, key: str) -> None:
+    def clear(self, job, key):
         assert key == self.key
         self.cleared += 1
 
-    def fit(self, job: Job, key: str, number: int) -> object:
+    def fit(self, job, key, number):
         loss, kept = self.ends[number]
         if kept is not None:
             known = isinstance(kept, RaxalignError)

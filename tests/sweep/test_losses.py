@@ -2,8 +2,6 @@
 count.
 """
 
-from __future__ import annotations
-
 import pickle
 import threading
 from dataclasses import replace
@@ -61,15 +59,15 @@ def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep
 class TuneTrial:
     """What Tune passes to its callbacks."""
 
-    def __init__(self, config, error: Exception | None = None, *, result: object = None) -> None:
+    def __init__(self, config, error=None, *, result=None):
         self.config, self.last_result, self._error = config, result, error
         self.max_failures, self.num_failures = -1, 0
 
-    def get_error(self) -> Exception | None:
+    def get_error(self):
         return self._error
 
 
-def watch_of(plan, job, told=None) -> _Watch:
+def watch_of(plan, job, told=None):
     """What hears of losses, of which one is allowed; what it says goes to `told`."""
     delayed = lambda key, text: (told if told is not None else []).append((key, text))  # noqa: E731
     sweep = SimpleNamespace(plan_of=lambda key: plan, delayed=delayed)
@@ -123,7 +121,7 @@ def test_a_loss_is_described_by_the_last_line_of_a_traceback():
 
 
 @pytest.fixture
-def sweep(plan, job, heard) -> Sweep:
+def sweep(plan, job, heard):
     """A sweep on two cores whose shared stages are all made, as far as it knows."""
     found = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]))
     found.ask()

@@ -1,7 +1,5 @@
 """What workers tell the driver: it stops nothing, and is shown once."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections import defaultdict
@@ -20,7 +18,7 @@ from raxalign.sweep.work import attempt
 from tests.toys.pages import write_page
 
 
-def begun(scratch: object, key: str) -> Outbox:
+def begun(scratch, key):
     outbox = Outbox(str(scratch), key)
     outbox.begin()
     return outbox
@@ -80,7 +78,7 @@ def test_what_cannot_be_written_or_read_stops_nothing(tmp_path):
 
 
 def test_lines_are_gathered_and_the_last_one_is_passed_on_at_the_end():
-    heard: list[str] = []
+    heard = []
     lines = Lines(heard.append)
     print("one", file=lines)
     assert heard == ["one"], "the first line comes at once"

@@ -1,25 +1,23 @@
 """Jobs in the order of their dependencies: the longest chain first, and failures downwards."""
 
-from __future__ import annotations
-
 from raxalign.sweep.order import Holds, Order, SweepJob
 
 
-def stage(key: str, *inputs: str, cost: float = 1.0, needs: Holds = Holds.WORKER) -> SweepJob:
+def stage(key, *inputs, cost=1.0, needs=Holds.WORKER):
     return SweepJob(key, False, frozenset(inputs), cost, needs)
 
 
-def trial(key: str, *inputs: str, cost: float = 1.0, needs: Holds = Holds.WORKER) -> SweepJob:
+def trial(key, *inputs, cost=1.0, needs=Holds.WORKER):
     return SweepJob(key, True, frozenset(inputs), cost, needs)
 
 
-def made(*jobs: SweepJob) -> Order:
+def made(*jobs):
     order = Order()
     order.add(jobs)
     return order
 
 
-def taken(order: Order) -> list[str]:
+def taken(order):
     """Take all that is ready, without an end of anything."""
     found = []
     while (job := order.take(lambda _: True)) is not None:
@@ -68,7 +66,7 @@ def test_nothing_shorter_overtakes_a_group_that_waits_for_room():
     assert taken_with(order, lambda job: job.needs is not Holds.GROUP) == ["long"]
 
 
-def taken_with(order: Order, fits) -> list[str]:
+def taken_with(order, fits):
     found = []
     while (job := order.take(fits)) is not None:
         found.append(job.key)
@@ -115,7 +113,7 @@ def test_thousands_of_steps_are_taken_and_ended_without_a_loop_over_all():
     order.finish("a")
     looked = 0
 
-    def fits(job: SweepJob) -> bool:
+    def fits(job):
         nonlocal looked
         looked += 1
         return True

@@ -1,7 +1,5 @@
 """What a person sees: plain lines where there is no terminal, and not too many."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -23,22 +21,22 @@ from raxalign.sweep.remaining import Expected
 
 
 @pytest.fixture
-def out() -> io.StringIO:
+def out():
     return io.StringIO()
 
 
 @pytest.fixture
-def progress(out, plan, job) -> Progress:
+def progress(out, plan, job):
     made = Progress(job.storage.ledger, Console(file=out, width=200))
     made.hear(Planned(plan, 2, 1, 4))
     return made
 
 
-def lines(out: io.StringIO) -> list[str]:
+def lines(out):
     return out.getvalue().splitlines()[1:]
 
 
-def rendered(progress: Progress) -> str:
+def rendered(progress):
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     return shown.get()
@@ -167,7 +165,7 @@ def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progr
     assert lines(out) == [f"none de: {text} ({s} s so far)" for s in (12, 72, 12)]
 
 
-def record(job, trial, **scores: float) -> None:
+def record(job, trial, **scores):
     """Write the results of a trial; names are ``split_lang_metric``."""
     rows = []
     for name, value in scores.items():

@@ -1,10 +1,7 @@
 """The time left of a sweep, on a recorded run: how far the estimate is from what then happened."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +12,7 @@ RECORDED = json.loads(
 )
 
 
-def replayed(share: float, *, slower: float = 1.0, off: dict[str, float] | None = None) -> Any:
+def replayed(share, *, slower=1.0, off=None):
     """Replay a share of the recorded run: the estimate of all of it over what it took.
 
     `slower` stretches the run and not what is expected; `off` multiplies what is expected of a

@@ -2,8 +2,6 @@
 share of a card that workers get where the grid leaves it to the cluster.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -120,7 +118,7 @@ def cluster(monkeypatch, tmp_path):
     """A cluster with a head, as Ray describes it."""
     found = SimpleNamespace(alive=[FIRST])
 
-    def listed() -> list[dict[str, object]]:
+    def listed():
         alive = [{"Alive": True, "Resources": node} for node in found.alive]
         return [*alive, {"Alive": False, "Resources": GPUS}]
 
@@ -158,7 +156,7 @@ def test_a_group_waits_for_the_machines_that_the_cluster_file_names(cluster, hea
 
 
 def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(cluster, heard, monkeypatch):
-    def fail(seconds: float) -> None:
+    def fail(seconds):
         raise AssertionError
 
     monkeypatch.setattr(room.time, "sleep", fail)

@@ -1,10 +1,6 @@
 """A sweep without Ray: what starts when, what fails with what, and trials that come later."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -21,20 +17,20 @@ from raxalign.sweep.work import TRAINED_ONLY
 from tests.grids import write_grid
 
 
-def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
+def sweep_of(source, job, heard, cpus=2.0):
     sweep = Sweep(source, job, heard, lambda: Room(job, [{"CPU": cpus}]))
     sweep.ask()
     return sweep
 
 
-def after_stages(sweep: Sweep) -> dict[str, Any]:
+def after_stages(sweep):
     while (config := sweep.take()) and "stage" in config:
         sweep.ended(config, {})
     assert config is not None
     return config
 
 
-def write(job, trial) -> None:
+def write(job, trial):
     for key in trial.evaluations.values():
         job.storage.ledger.write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
 
@@ -120,14 +116,14 @@ def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard):
 class OneByOne:
     """A source that gives the second trial of a plan when the first has ended."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         self._plan, self.asked = plan, []
 
     @property
-    def exhausted(self) -> bool:
+    def exhausted(self):
         return len(self.asked) > 1 and bool(self.asked[-1])
 
-    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+    def more(self, ended, idle):
         self.asked.append(dict(ended))
         first, second = self._plan.trials
         if len(self.asked) == 1:
@@ -151,7 +147,7 @@ def test_a_source_adds_trials_after_the_results_of_others(plan, job, heard):
     assert len(places) == 2
 
 
-def groups_of(plan, job, heard, monkeypatch, *, cpus: float) -> Sweep:
+def groups_of(plan, job, heard, monkeypatch, *, cpus):
     """Return a sweep whose trials need two workers each, with its stages made."""
     monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
     sweep = sweep_of(Whole(plan), replace(job, workers=2), heard, cpus)
@@ -291,7 +287,7 @@ def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_p
     plan = open_grid(path, storage=job.storage.root).plan
     job = replace(job, plan="")
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
-    kinds: list[str] = []
+    kinds = []
     while "encoder" not in kinds:
         config = sweep.take()
         kinds.append(plan.stages[config["stage"]].kind)
@@ -300,7 +296,7 @@ def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_p
     assert kinds.count("text") == 3
 
 
-def evaluations(plan) -> list[str]:
+def evaluations(plan):
     return [key for trial in plan.trials for key in trial.evaluations.values()]
 
 

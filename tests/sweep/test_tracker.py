@@ -2,10 +2,7 @@
 is.
 """
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Sequence
 
 import pytest
 
@@ -14,7 +11,6 @@ from raxalign.sweep import tracker
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
-from raxalign.tracking.recorder import Event
 
 TARGET = Target("sqlite:////x/mlflow.db", Storage("/x"), "")
 
@@ -27,41 +23,41 @@ class Store:
     left: int | None = None
     copied = 0
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked: list[str] = []
         self.gate, self.down = threading.Event(), False
         self.gate.set()
 
-    def __call__(self, plan: object, target: object) -> Store:
+    def __call__(self, plan, target):
         return self
 
-    def _ask(self, what: str) -> None:
+    def _ask(self, what):
         self.asked.append(what)
         self.gate.wait()
         if self.down:
             raise ConnectionError("nobody is there")
 
-    def open(self) -> None:
+    def open(self):
         self._ask("open")
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take(self, events):
         self._ask(
             " ".join(event.pruned or ("finish" if event.ended else "start") for event in events)
         )
 
-    def close(self) -> int:
+    def close(self):
         self._ask("close")
         return 0
 
-    def abandon(self) -> None:
+    def abandon(self):
         self._ask("abandon")
 
-    def release(self) -> None:
+    def release(self):
         """Nothing is held."""
 
 
 @pytest.fixture
-def store(monkeypatch) -> Store:
+def store(monkeypatch):
     made = Store()
     monkeypatch.setattr(tracker, "Recorder", made)
     return made
@@ -91,7 +87,7 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan):
 def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan):
     store.gate.clear()
     logger = Tracker(plan, TARGET)
-    logger._recorder, store.left = store, 37  # type: ignore[assignment]
+    logger._recorder, store.left = store, 37
     logger.hear(JobEnded(plan.trials[0]))
     message = logger.close(wait=0.01)
     store.gate.set()
@@ -127,13 +123,13 @@ def test_an_interruption_ends_the_thread(store, plan):
 
 
 def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store, plan, monkeypatch):
-    told: list[str] = []
+    told = []
     logger = Tracker(plan, TARGET, told.append)
     logger.hear(Began(plan.trials[0]))
     store.gate.clear()
     looks = iter(range(1, 100))
 
-    def slow(timeout: float) -> None:
+    def slow(timeout):
         """In each wait the store accepts something, and in the fourth the rest."""
         store.copied, store.left = next(looks), 40 - store.copied
         if store.copied == 4:
@@ -141,7 +137,7 @@ def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store,
             join(5)
 
     join = logger._thread.join
-    logger._recorder = store  # type: ignore[assignment]
+    logger._recorder = store
     monkeypatch.setattr(logger._thread, "join", slow)
     assert logger.close(wait=30.0) is None
     assert told == [

@@ -2,8 +2,6 @@
 or raised.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from dataclasses import replace
@@ -24,8 +22,8 @@ from raxalign.sweep.work import attempt, keep_failure, run_stage
 @pytest.fixture
 def failing(monkeypatch):
 
-    def fail(error: Exception) -> None:
-        def run_trial(workshop: object, key: str) -> None:
+    def fail(error):
+        def run_trial(workshop, key):
             raise error
 
         monkeypatch.setattr(work, "run_trial", run_trial)
@@ -95,8 +93,8 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
 
 
 @pytest.fixture
-def reports(monkeypatch) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+def reports(monkeypatch):
+    found = []
     monkeypatch.setattr(work.tune, "report", found.append)
     return found
 
@@ -142,10 +140,10 @@ def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
     assert reports[0]["error"]
 
 
-def broken(monkeypatch, fault: Exception) -> None:
+def broken(monkeypatch, fault):
 
     class Workshop:
-        def ensure(self, key: str) -> None:
+        def ensure(self, key):
             raise fault
 
     monkeypatch.setattr(work, "open_workshop", lambda *given, **named: Workshop())

@@ -2,23 +2,19 @@
 those that change a result another.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import product
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.tasks.base import Task
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.vectors.frame import VectorTask
 
 GOLD = {"test": {"text": "gold", "links": "gold.{lang}"}}
-NEEDED: dict[str, dict[str, Any]] = {
+NEEDED = {
     "dictionary_retrieval": {"dictionary": "d.txt"},
     "word_alignment": {"data": GOLD},
     "slots": {"data": "phrasebook"},
@@ -38,7 +34,7 @@ PAPER = {
 }
 OF_PAPER = {"profile": "paper"}
 CSLS, COSINE = {"measure": "csls"}, {"measure": "cosine"}
-SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+SAME = [
     ("retrieval", {"unseen_in": 10}, {}),
     ("retrieval", COSINE | {"k": 3}, COSINE),
     ("dictionary_retrieval", {"k": 3}, {}),
@@ -56,7 +52,7 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ner", OF_PAPER, PAPER),
     ("ner", {"tagger": "linear", "learning_rate": 2e-5, "hidden": 7}, {}),
 ]
-OTHER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+OTHER = [
     ("retrieval", {"k": 3}, {}),
     ("retrieval", {"noncontextual": "queries"}, {}),
     ("dictionary_retrieval", CSLS | {"k": 3}, CSLS),
@@ -110,7 +106,7 @@ def test_parts_of_speech_are_tuned_for_five_epochs_and_the_data_of_slots_have_no
     assert "dataset" in made("slots", data="hub").check(("de",), "en")[0]
 
 
-KINDS: dict[str, type[Task]] = dict(catalog("tasks").items())
+KINDS = dict(catalog("tasks").items())
 
 
 def examples(name):

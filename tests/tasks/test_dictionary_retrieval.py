@@ -1,7 +1,5 @@
 """Dictionary retrieval on planted vectors, and ranks with ties, all values worked by hand."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from pathlib import Path

@@ -77,7 +77,7 @@ def benches(tmp_path_factory, tiny):
     return cache(lambda name: Bench(name, tmp_path_factory.mktemp("few"), tiny(TOYS[name].WORDS)))
 
 
-@pytest.fixture(params=TOYS)
+@pytest.fixture(params=["nli", "ner", pytest.param("qa", marks=pytest.mark.slow)])
 def bench(request, benches):
     return benches(request.param)
 

@@ -40,7 +40,7 @@ def aligned(tmp_path_factory):
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     """What the tasks read, of the toy's sentences."""
-    folder, rows = tmp_path_factory.mktemp("inputs"), toy_rows(24)
+    folder, rows = tmp_path_factory.mktemp("inputs"), toy_rows(12)
     (folder / "pairs").mkdir()
     for part in ("dev", "data"):
         write_pairs(folder / "pairs" / part, rows)
@@ -52,7 +52,7 @@ def inputs(tmp_path_factory):
     for name, lines in {
         "words": [f"{a} {b}" for a, b in WORDS.items()],
         "text": [f"{' '.join(a)} ||| {' '.join(b)}" for a, b in both],
-        "links": ["0-0 1-1"] * 24,
+        "links": ["0-0 1-1"] * 12,
     }.items():
         (folder / name).write_text("\n".join(lines) + "\n")
     paths = {"dictionary": "words", "test_text": "text", "test_links": "links"}

@@ -10,12 +10,7 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.representation import Representation
-from raxalign.tasks.vectors.pair_measures import (
-    PairMeasures,
-    linear_cka,
-    skewness,
-    unbiased_cka,
-)
+from raxalign.tasks.vectors.pair_measures import PairMeasures, linear_cka, skewness, unbiased_cka
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, static, values
 from tests.tasks.test_representation import SPACES

@@ -83,8 +83,7 @@ def by_numpy(spaces, lang, measure, k):
 
 
 @pytest.mark.parametrize(
-    "measure",
-    ["cosine", "csls", "dot", "margin", "inverted_softmax", "sinkhorn"],
+    "measure", ["cosine", "csls", "dot", "margin", "inverted_softmax", "sinkhorn"]
 )
 @pytest.mark.parametrize("apart", [0.0, 1.0, 8.0])
 def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path, measure, apart):

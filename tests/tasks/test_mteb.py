@@ -2,11 +2,7 @@
 scores, and what is reported before anything runs.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +13,6 @@ from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.tasks.base import Outcome
 from raxalign.tasks.mteb import Mteb
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
@@ -29,7 +24,7 @@ OWN = str(Path(__file__).with_name("own_mteb_tasks.py"))
 WORDS = sorted({word for text in (*GERMAN, *ENGLISH) for word in text.split()})
 
 
-def made(*names: str, **options: Any) -> Mteb:
+def made(*names, **options):
     return Mteb(Mteb.Params(tasks=names, **{"definitions": OWN, **options}))
 
 
@@ -38,21 +33,21 @@ def encoder(tiny):
     return tiny(WORDS, layers=1, hidden=8)
 
 
-def shifted(encoder) -> AlignedEncoder:
+def shifted(encoder):
     """German is turned, so that which side is read as German matters."""
     turn = torch.linalg.qr(torch.randn(8, 8, generator=torch.Generator().manual_seed(1)))[0]
     shift = torch.arange(8.0) / 4
     return AlignedEncoder(encoder, (Transform("de", 1, steps=(Affine(weight=turn, shift=shift),)),))
 
 
-def copy_of_ntrex(folder: Path) -> Path:
+def copy_of_ntrex(folder):
     """A local copy of the data set, in the layout of the hub."""
     rows = Dataset.from_dict({"deu_Latn": GERMAN, "eng_Latn": ENGLISH})
     rows.to_parquet(folder / "ntrex" / "data" / "test-00000-of-00001.parquet")
     return folder / "ntrex"
 
 
-def retrieval(aligned: AlignedEncoder, folder: Path) -> dict[str, float]:
+def retrieval(aligned, folder):
     """What sentence_retrieval finds for the same pairs."""
     for code, texts in (("de", GERMAN), ("en", ENGLISH)):
         (folder / f"test.{code}").write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -79,7 +74,7 @@ def test_a_pair_is_read_in_its_languages_whichever_column_comes_first(encoder, t
         assert reported[f"{pair} test"]["f1"] == values(both, "de")[f"main_score_{way}"]
 
 
-def rows_of(outcome: Outcome, **chosen: Any) -> list[dict[str, Any]]:
+def rows_of(outcome, **chosen):
     rows = outcome.predictions.to_pylist()
     return [row for row in rows if all(row[name] == value for name, value in chosen.items())]
 
@@ -91,7 +86,6 @@ def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_
     parts = [found[f"main_score_of_{name}"] for name in ("NTREXBitextMining", "OwnTopics")]
     assert found["main_score"] == pytest.approx(np.mean(parts))
     sample = Mteb.sample(outcome.predictions, "main_score")
-    assert sample is not None
     assert sample.value == pytest.approx(found["main_score"], abs=1e-9)
     assert len(sample.units) == 10  # five rows of each task, in whichever direction
     topics = rows_of(outcome, task="OwnTopics")
@@ -114,7 +108,7 @@ def test_f1_of_an_example_is_less_where_others_find_the_same_sentence(encoder, t
     assert got == pytest.approx(expected)
 
 
-def vectors_of(encoder, texts: Sequence[str], code: str):
+def vectors_of(encoder, texts, code):
     """Means over all pieces of the last layer, of length 1."""
     means = []
     for text in texts:
@@ -126,16 +120,14 @@ def vectors_of(encoder, texts: Sequence[str], code: str):
 
 def test_a_task_without_scores_per_example_has_its_value_and_no_sample(encoder):
     task = made("OwnGroups", "OwnPairs")
-    outcome = Mteb.evaluate.__wrapped__(  # type: ignore[attr-defined]
-        task, AlignedEncoder(encoder), ("de",), *given()
-    )
+    outcome = Mteb.evaluate.__wrapped__(task, AlignedEncoder(encoder), ("de",), *given())
     assert 0 <= values(outcome, "de")["main_score_of_OwnGroups"] <= 1
     assert Mteb.sample(outcome.predictions, "main_score") is None
     assert Mteb.sample(outcome.predictions, "main_score_of_OwnGroups") is None
     assert Mteb.sample(outcome.predictions, "main_score_of_OwnPairs") is not None
 
 
-def given() -> tuple[Any, ...]:
+def given():
     from raxalign.tasks.base import TaskInputs
     from raxalign.train.runtime import Runtime
 

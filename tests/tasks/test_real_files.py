@@ -1,10 +1,5 @@
 """The readers of the tasks on real files, against counts that other programs made."""
 
-from __future__ import annotations
-
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -21,27 +16,23 @@ from raxalign.tasks.taggers.scheme import UNIVERSAL
 from raxalign.tasks.xnli import Xnli
 from tests.tiny import tiny_bert
 
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    folder = os.environ.get("RAXALIGN_TEST_DATA")
-    if not folder:
-        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    return Path(folder)
+pytestmark = pytest.mark.slow  # files of tens of thousands of rows
 
 
-def test_tagged_files_have_the_rows_and_tags_that_cut_and_sort_count(data):
-    rows = read_tagged(data / "slots-facebook" / "train.en.conll")
+def test_tagged_files_have_the_rows_and_tags_that_cut_and_sort_count(real_data):
+    rows = read_tagged(real_data / "slots-facebook" / "train.en.conll")
     assert len(rows) == 30521
     # one more entity begins with an I-
     assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
-    assert len(read_tagged(data / "slots-snips" / "test.en.conll")) == 700
+    assert len(read_tagged(real_data / "slots-snips" / "test.en.conll")) == 700
     for lang in ("en", "de", "es", "fr", "tr", "zh"):
-        assert len(read_tagged(data / "ud-pud" / f"dev.{lang}.conllu", scheme=UNIVERSAL)) == 500
+        assert (
+            len(read_tagged(real_data / "ud-pud" / f"dev.{lang}.conllu", scheme=UNIVERSAL)) == 500
+        )
 
 
-def test_requests_come_again_and_only_a_training_file_is_refused(data):
-    place = data / "slots-facebook"
+def test_requests_come_again_and_only_a_training_file_is_refused(real_data):
+    place = real_data / "slots-facebook"
     files = {"train": f"{place}/train.{{pivot}}.conll", "dev": f"{place}/dev.{{lang}}.conll"}
     head = Slots(Slots.Params.model_validate({"data": files})).head(TaskInputs("en"))
     train = head.rows("train", "en")
@@ -51,11 +42,11 @@ def test_requests_come_again_and_only_a_training_file_is_refused(data):
         train.seen_in(np.sort(train.fingerprints()), head.allowed)
 
 
-def test_xnli_has_its_rows_and_labels_and_shares_none_with_the_training_file(data):
+def test_xnli_has_its_rows_and_labels_and_shares_none_with_the_training_file(real_data):
     scheme = Xnli(Xnli.Params()).scheme()
 
     def read(name, lang):
-        return ExampleFile(data / "xnli" / name, lang, "dev", scheme, alone=True).read()
+        return ExampleFile(real_data / "xnli" / name, lang, "dev", scheme, alone=True).read()
 
     train = read("train-en.tsv", "en")
     assert len(train) == 6000
@@ -68,11 +59,11 @@ def test_xnli_has_its_rows_and_labels_and_shares_none_with_the_training_file(dat
 
 
 @pytest.mark.parametrize("lang", ["en", "de", "es", "zh", "ar", "el"])
-def test_gold_answers_of_xquad_are_found_score_one_and_shifted_ones_less(data, lang, tmp_path):
+def test_gold_answers_of_xquad_are_found_score_one_and_shifted_ones_less(real_data, lang, tmp_path):
     """What lies between an answer's pieces are its characters, except part of a word at its
     ends.
     """
-    found = read_squad(data / "xquad" / f"dev.{lang}.json")
+    found = read_squad(real_data / "xquad" / f"dev.{lang}.json")
     assert len(found) == 558
     for shift, full in ((0, True), (4, False)):
         said = [

@@ -2,8 +2,6 @@
 all of it on static and tiny encoders.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.compute as pc
 import pytest
@@ -110,7 +108,7 @@ def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path):
             or kind == "occurrence"
         )
     rows = toy_rows(40)
-    counts: dict[str, int] = {}
+    counts = {}
     for words, links in list(zip(rows["src"], rows["src_links"], strict=True))[:30]:
         for place in links:
             counts[words[place]] = counts.get(words[place], 0) + 1

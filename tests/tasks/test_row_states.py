@@ -1,15 +1,11 @@
 """Rows that share the encoder's rows have the losses, gradients and predictions of padded ones."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from copy import copy
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
@@ -113,7 +109,7 @@ def answering(aligned):
     return Tuning(model, head.batches(model, {"en": questions()}))
 
 
-TASKS: list[Callable[..., Tuning]] = [classifying, tagging, answering]
+TASKS = [classifying, tagging, answering]
 
 
 def predicted(tuning):
@@ -130,7 +126,7 @@ def predicted(tuning):
 
 def loss_of(objective, steps):
     """The loss over the parts of one global batch, and the gradients."""
-    module: nn.Module = objective.module
+    module = objective.module
     module.zero_grad()
     losses = []
     for step, positions in steps:
@@ -236,8 +232,7 @@ def trained(make, aligned, runtime):
 
 
 @pytest.mark.parametrize(
-    ("make", "way"),
-    [*product(TASKS, ["packed"]), *product(in_turn(TASKS, 1), ["padded"])],
+    ("make", "way"), [*product(TASKS, ["packed"]), *product(in_turn(TASKS, 1), ["padded"])]
 )
 def test_weights_are_bit_for_bit_those_of_a_plain_training(make, way, encoder):
     inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),))

@@ -1,9 +1,5 @@
 """Sentence pairs of a task's own: what is read, in languages that the grid has or has not."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from raxalign.errors import DataError, GridError
@@ -19,18 +15,18 @@ from tests.tasks.outcomes import evaluated, static, values
 SPACES = {"de": {"a": [1.0, 0.0], "b": [0.0, 1.0]}, "en": {"A": [1.0, 0.1], "B": [0.2, 1.0]}}
 
 
-def write(folder: Path, **texts: str) -> None:
+def write(folder, **texts):
     for code, text in texts.items():
         (folder / f"test.{code}").write_text(text, encoding="utf-8")
 
 
-def found(folder: Path, lang: str = "de") -> dict[str, dict[str, Path]]:
+def found(folder, lang="de"):
     """What the plan hands to the task: name -> language -> path."""
     sources = SentenceFiles(test=f"{folder}/test").sources(lang, "en")
     return {name: {lang: source.path} for name, source in sources.items()}
 
 
-def test_pairs_are_those_of_both_files_without_blank_ones(tmp_path: Path) -> None:
+def test_pairs_are_those_of_both_files_without_blank_ones(tmp_path):
     write(tmp_path, de="a\n\nb\n", en="A\nB\nB\n")
     files = SentenceFiles(test=f"{tmp_path}/test")
     ((split, pairs),) = files.read("de", "en", found(tmp_path))
@@ -42,7 +38,7 @@ def test_pairs_are_those_of_both_files_without_blank_ones(tmp_path: Path) -> Non
     assert outcome.predictions["id"].to_pylist() == [0, 2, 0, 2]
 
 
-def test_files_that_do_not_go_together_are_told_before_anything_runs(tmp_path: Path) -> None:
+def test_files_that_do_not_go_together_are_told_before_anything_runs(tmp_path):
     write(tmp_path, de="a\nb\n", en="A\n")
     task = SentenceRetrieval(SentenceRetrieval.Params(data=SentenceFiles(test=f"{tmp_path}/test")))
     (read,) = task.read_files(("de",), "en")
@@ -87,7 +83,7 @@ def test_a_language_that_is_not_aligned_is_in_the_pool_and_has_a_mean_of_its_own
     assert record["notes"]["fr-en"]["test"]["pool"] == {"de": 3, "fr": 3, "en": 3}
 
 
-def test_a_missing_file_is_named_with_what_the_path_stands_for(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_what_the_path_stands_for(tmp_path):
     task = "sentence_retrieval: {data: {tst: ./test}}"
     path = write_grid(tmp_path, languages="{together: [de]}", tasks=(task,))
     with pytest.raises(GridError, match=r"data\.tst: unknown key"):

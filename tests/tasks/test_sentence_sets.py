@@ -1,9 +1,5 @@
 """Sets of translated sentences on the hub, read from local copies in their published layouts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import datasets
 import numpy as np
 import pytest
@@ -17,12 +13,12 @@ from tests.tasks.outcomes import evaluated, static, values
 SPACES = {"de": {"a": [1.0, 0.0], "b": [0.0, 1.0]}, "en": {"A": [1.0, 0.1], "B": [0.2, 1.0]}}
 
 
-def write(path: Path, **columns) -> None:
+def write(path, **columns):
     path.parent.mkdir(parents=True, exist_ok=True)
     datasets.Dataset.from_dict(columns).to_parquet(path)
 
 
-def flores(folder: Path, en=("A", "B"), ids=(1, 2), text="text") -> Path:
+def flores(folder, en=("A", "B"), ids=(1, 2), text="text"):
     """FLORES+ as it is on the hub: a folder per split, and a README that names configurations."""
     configs = []
     for code, sentences in (("deu_Latn", ("a", "b")), ("eng_Latn", en)):
@@ -36,7 +32,7 @@ def flores(folder: Path, en=("A", "B"), ids=(1, 2), text="text") -> Path:
     return folder
 
 
-def task(**params) -> SentenceRetrieval:
+def task(**params):
     return SentenceRetrieval(SentenceRetrieval.Params.model_validate(params))
 
 
@@ -89,7 +85,7 @@ def test_a_copy_that_does_not_go_together_is_refused(tmp_path, copy, says):
 
 
 def test_languages_that_a_set_lacks_and_names_of_no_set_are_refused_with_their_line(tmp_path):
-    def refused(options: str) -> str:
+    def refused(options):
         path = write_grid(tmp_path, tasks=(f"sr: {{kind: sentence_retrieval, {options}}}",))
         with pytest.raises(GridError) as caught:
             open_grid(path, storage=str(tmp_path / "storage"))

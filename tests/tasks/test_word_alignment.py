@@ -1,7 +1,5 @@
 """Word alignment from planted vectors, all values worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -235,7 +233,7 @@ def test_gold_words_are_read_joined_as_their_language_writes_them_or_one_by_one(
     (tmp_path / "links").write_text("0-0 1-1\n", encoding="utf-8")
     vocabulary = ["とうきょう", "とう", "きょう", "##きょう", "a", "b"]
     encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "bert", vocabulary))
-    read: list[str] = []
+    read = []
 
     class Heard(AlignedEncoder):
         def words(self, sentences, lang, **options):

@@ -5,8 +5,6 @@ Words are (digits, capitals) and a translation differs in its capitals alone: li
 apart, and a method that shifts by a share of the mean difference leaves 1 - share.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import re
@@ -62,7 +60,7 @@ class Ran:
         }
 
 
-def run_page(grid: Path) -> Ran:
+def run_page(grid):
     """Plan, run, read results and write the report, whose figures are empty files."""
     opened = open_grid(grid, storage=str(grid.parent / "storage"))
     workshop = Workshop(opened.plan, opened.storage, Runtime())
@@ -86,11 +84,11 @@ def ran(tmp_path_factory):
     return found
 
 
-def stages(ran: Ran, kind: str) -> list[Any]:
+def stages(ran, kind):
     return [stage for stage in ran.opened.plan.stages.values() if stage.kind == kind]
 
 
-def write_changed(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
+def write_changed(folder, name, *changes):
     """Write the page with changes of one of its files; returns the grid's path."""
     grid = write_page(folder)
     text = (folder / name).read_text(encoding="utf-8")
@@ -162,7 +160,6 @@ def test_an_encoder_gives_the_vectors_that_everything_is_measured_on(ran):
 def test_a_task_keeps_a_row_of_predictions_per_example(ran):
     trial = next(trial for trial in ran.opened.plan.trials if trial.method == "none")
     table = ran.workshop.ledger.predictions(trial.evaluations["gap"])
-    assert table is not None
     assert table["distance"].to_pylist() == [1.0] * 16  # two links in each of 8 sentences
 
 
@@ -174,7 +171,6 @@ def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran, tmp_path):
         for entry in comparisons(cells(ran.found, plan.pivot, plan.measured), plan, ledger)
         if entry.name[2] == "close" and entry.cell.params.get("strength") == 0.5
     ]
-    assert compared.comparison is not None
     assert (compared.comparison.difference, compared.comparison.examples) == (1.0, 8)
     assert compared.verdict == "better"
     without = write_changed(tmp_path, "grid.yaml", ("gap: {metrics: [close]}", "gap: {}"))
@@ -223,7 +219,7 @@ def installed(tmp_path, monkeypatch):
     package.mkdir()
     info.mkdir()
     (package / "__init__.py").touch()
-    groups: dict[str, list[str]] = {}
+    groups = {}
     for name, folder in KINDS.items():
         file = open_file(write_page(package, only=f"{name}.py"))
         plugin = catalog(folder)[file.kind].__name__

@@ -1,7 +1,5 @@
 """Whose error it is that keeps runs from a tracking store."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest
@@ -14,7 +12,7 @@ AT = "the tracking store at http://server"
 LOCKED = OperationalError("SELECT", {}, Exception("database is locked"))
 
 
-def of_mlflow(code: str) -> Exception:
+def of_mlflow(code):
     from mlflow.exceptions import MlflowException
     from mlflow.protos import databricks_pb2
 
@@ -44,7 +42,7 @@ def test_an_error_is_that_of_the_store_or_of_raxalign(error, said, more):
     assert is_of_store(error) == ("a bug" not in found)
 
 
-def test_an_error_of_the_storage_is_told_as_it_is() -> None:
+def test_an_error_of_the_storage_is_told_as_it_is():
     said = not_copied("http://server", StorageError("/x: cannot be read"))
     assert said.startswith(f"runs were not copied to {AT}: /x: cannot be")
     assert "a bug" not in said

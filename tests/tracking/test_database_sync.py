@@ -2,8 +2,6 @@
 silence.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -18,13 +16,13 @@ from raxalign.tracking.database_sync import Copy, carried
 
 
 @pytest.fixture
-def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+def storage(tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     return Storage(f"memory://{tmp_path}/root")
 
 
 @pytest.fixture
-def first(storage: Storage, tmp_path: Path) -> Copy:
+def first(storage, tmp_path):
     """That of a machine with one run."""
     add(tmp_path / "one", "first")
     copy = Copy(storage, tmp_path / "one")
@@ -32,7 +30,7 @@ def first(storage: Storage, tmp_path: Path) -> Copy:
     return copy
 
 
-def add(local: Path, name: str) -> None:
+def add(local, name):
     """A run, as MLflow writes one: a row, and a file in a folder that the row names."""
     artifacts = local / "mlartifacts" / name
     artifacts.mkdir(parents=True)
@@ -43,14 +41,14 @@ def add(local: Path, name: str) -> None:
         database.execute("INSERT INTO runs VALUES (?, ?)", (name, str(artifacts)))
 
 
-def runs(database: Path) -> dict[str, str]:
+def runs(database):
     """Name -> what is in the file that the run names."""
     with closing(sqlite3.connect(database)) as opened:
         rows = opened.execute("SELECT name, artifact_uri FROM runs").fetchall()
     return {name: Path(place, "grid.yaml").read_text() for name, place in rows}
 
 
-def never() -> None:
+def never():
     raise AssertionError("nothing was missing")
 
 
@@ -91,15 +89,15 @@ def test_a_grid_begins_with_the_copy_and_ends_with_one(first, storage, tmp_path)
 
 
 @pytest.mark.parametrize("uri", ["http://server", "sqlite:////elsewhere/mlflow.db"])
-def test_what_goes_elsewhere_is_not_copied(storage: Storage, tmp_path: Path, uri: str) -> None:
+def test_what_goes_elsewhere_is_not_copied(storage, tmp_path, uri):
     add(tmp_path, "first")
     with carried(Target(uri, storage, ""), never):
         pass
     assert files_of(storage.root).names("tracking") == {}
 
 
-def test_a_storage_that_fails_is_a_message(storage: Storage, monkeypatch, capsys) -> None:
-    def down(*arguments: object) -> None:
+def test_a_storage_that_fails_is_a_message(storage, monkeypatch, capsys):
+    def down(*arguments):
         raise StorageError("it is down")
 
     monkeypatch.setattr(Copy, "fetch", down)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 
@@ -157,7 +155,7 @@ def test_nothing_to_train_on_is_an_error():
 
 
 def test_curves_have_at_most_a_hundred_points_and_the_last():
-    points: list[tuple[int, float]] = []
+    points = []
     runtime = Runtime(report=lambda metrics, step: points.append((step, metrics["train/loss"])))
     _, fitted = trained(replace(SETTINGS, steps=250), runtime)
     assert points[0] == (3, pytest.approx(sum(fitted.losses[:3]) / 3))
@@ -317,7 +315,7 @@ def test_the_last_selection_is_heard_and_ends_nothing():
 
 
 def test_scores_of_dev_selections_are_reported_when_they_are_made():
-    told: list[tuple[dict[str, float], int]] = []
+    told = []
 
     def report(metrics, step):
         if not any(name.endswith(("loss", "_per_second", "rate")) for name in metrics):

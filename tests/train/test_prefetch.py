@@ -1,7 +1,5 @@
 """The host's side of a step, made by a thread while the device computes the step before."""
 
-from __future__ import annotations
-
 import threading
 import traceback
 from dataclasses import replace
@@ -55,7 +53,7 @@ def test_an_error_of_the_thread_is_that_of_its_step_with_the_place_where_it_aros
         def end(self, step):
             ended.append(step.number)
 
-    ended: list[int] = []
+    ended = []
     with pytest.raises(ValueError, match="row 7 is damaged") as raised:
         fit(Fails(), 22, SETTINGS, AHEAD)
     assert ended == [0, 1, 2, 3], "the steps before are whole"

@@ -1,7 +1,5 @@
 """When the losses of a training are read, what holds by then, and tokens per second."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -19,7 +17,7 @@ SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=40)
 @pytest.fixture
 def reads(monkeypatch):
     """The numbers of losses that were known after each reading; the clock asks for none."""
-    found: list[int] = []
+    found = []
     read = LossReader.read
 
     def noted(self, losses):
@@ -52,7 +50,7 @@ def test_losses_are_read_every_few_steps_and_at_the_end(reads):
 def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch):
     def run(every):
         monkeypatch.setattr(reading, "EVERY", every)
-        curves: list[tuple[object, int]] = []
+        curves = []
 
         def report(values, step):
             curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))
@@ -69,7 +67,7 @@ def test_the_step_that_diverged_is_named_whenever_it_is_read(reads):
 
 
 def test_what_diverged_is_neither_saved_nor_scored(reads, tmp_path):
-    scored: list[int] = []
+    scored = []
 
     def score(epoch):
         scored.append(epoch)

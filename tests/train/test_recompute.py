@@ -12,12 +12,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from raxalign.errors import DependencyError, RaxalignError, ResourceError
 from raxalign.train import devices
 from raxalign.train.checkpoint import TrainProgress
-from raxalign.train.devices import (
-    arithmetic,
-    check_base_precision,
-    check_compiler,
-    check_precision,
-)
+from raxalign.train.devices import arithmetic, check_base_precision, check_compiler, check_precision
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime

@@ -1,7 +1,5 @@
 """Rates, rows, chance and updates of the optimiser, by numbers computed by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

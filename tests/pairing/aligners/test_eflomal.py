@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import ast
 import os
 import signal
@@ -31,7 +29,7 @@ def align(src, tgt, tmp_path, **params):
 def program(tmp_path, monkeypatch):
     """A program in place of eflomal-align, found as the real one is."""
 
-    def install(script: str) -> None:
+    def install(script):
         folder = tmp_path / "bin"
         folder.mkdir()
         (folder / "eflomal-align").write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")

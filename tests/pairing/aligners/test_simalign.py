@@ -10,12 +10,7 @@ import torch
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs
-from raxalign.pairing.aligners.simalign import (
-    SimAlign,
-    cosine_similarities,
-    distorted,
-    extract,
-)
+from raxalign.pairing.aligners.simalign import SimAlign, cosine_similarities, distorted, extract
 from raxalign.pairing.symmetrize import HEURISTICS, symmetrize_links
 from tests.tiny import tiny_bert
 
@@ -113,11 +108,7 @@ def test_given_words_may_be_read_one_by_one(tmp_path):
 
 # Row 0 and column 0 choose each other. Rows 1 and 2 both choose column 0; column 1 chooses row 0,
 # column 2 chooses row 2.
-SIMILARITIES = [
-    [0.90, 0.80, 0.10],
-    [0.70, 0.60, 0.20],
-    [0.72, 0.30, 0.50],
-]
+SIMILARITIES = [[0.90, 0.80, 0.10], [0.70, 0.60, 0.20], [0.72, 0.30, 0.50]]
 
 
 def links(matrix, extraction, padding=0):

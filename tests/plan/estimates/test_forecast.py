@@ -2,14 +2,11 @@
 measured.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
 
 import raxalign as rx
-from raxalign.config.grid import load
 from raxalign.encoders.models.folder import config_footprint, footprint_of
 from raxalign.plan.estimates.cost import duration, roughly, seconds_by_key
 from raxalign.plan.estimates.forecast import (
@@ -19,11 +16,10 @@ from raxalign.plan.estimates.forecast import (
     quicker_links,
     worker_speed,
 )
-from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import weights_of
-from tests.grids import write_grid
+from tests.grids import small_plan
 from tests.ledgers import made_up
 
 BLOCKS = 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64)
@@ -31,20 +27,20 @@ ALL = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Plan:
+def plan(tmp_path_factory):
     tasks = ("retrieval: {}", "xnli: {data: phrasebook, epochs: 2, phrasebook: {train: 900}}")
     folder = tmp_path_factory.mktemp("grid")
-    return expand(load(write_grid(folder, tasks=tasks, sentences="[100, 200]")))
+    return small_plan(folder, tasks=tasks, sentences="[100, 200]")
 
 
 @pytest.fixture
-def weighty(tmp_path) -> Plan:
+def weighty(tmp_path):
     methods = ("finetune: {lambda: [0.1, 1.0]}",)
     how = {"languages": "{each: [de]}", "sentences": "[1000]", "seeds": "[0, 1, 2]"}
-    return expand(load(write_grid(tmp_path, size=3000, methods=methods, **how)))
+    return small_plan(tmp_path, size=3000, methods=methods, **how)
 
 
-def of(plan: Plan, kind: str, **params: object) -> list[str]:
+def of(plan, kind, **params):
     return [
         key
         for key, stage in plan.stages.items()
@@ -96,7 +92,7 @@ def test_a_training_of_a_method_and_a_task_reads_the_rows_of_both(tmp_path):
     tasks = ("xnli: {data: phrasebook, epochs: 2, phrasebook: {train: 900}, batch_size: 30}",)
     methods = ("finetune: {batch_size: 10, with_task: {task: xnli, every: 3}}",)
     parts = {"languages": "{each: [de]}", "sentences": "100"}
-    plan = expand(load(write_grid(tmp_path, tasks=tasks, methods=methods, **parts)))
+    plan = small_plan(tmp_path, tasks=tasks, methods=methods, **parts)
     (aligned,) = of(plan, "aligned")
     read = 2 * 2 * 900 + 2 * 10 * (2 * 900 / 30) / 3
     products = read * 14 * 8 * BLOCKS
@@ -108,7 +104,7 @@ def test_a_training_of_a_method_and_a_task_reads_the_rows_of_both(tmp_path):
 
 def both_sizes(plan, folder):
     """The aligned encoder of a plan, and one without a task."""
-    alone = expand(load(write_grid(folder, languages="{each: [de]}", sentences="100")))
+    alone = small_plan(folder, languages="{each: [de]}", sentences="100")
     finetuned = [key for key in of(alone, "aligned") if alone.stages[key].maker == "finetune"]
     return (plan, *of(plan, "aligned")), (alone, finetuned[0])
 
@@ -126,7 +122,7 @@ def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path):
     for name in ("a.en", "b.en", "b.de", "b.fr"):
         text = "premise\thypothesis\tlabel\nA\tB\tneutral\n"
         (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
-    plan = expand(load(write_grid(tmp_path, tasks=tasks)))
+    plan = small_plan(tmp_path, tasks=tasks)
     tuned = of(plan, "tuned")
     found = forecast(plan, {}, tuned)
     assert found.unknown == {"tuned": len(tuned)}
@@ -145,7 +141,7 @@ def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path):
 def test_a_quicker_word_aligner_is_named_where_links_take_most_of_the_time(
     tmp_path, aligner, seconds, named
 ):
-    plan = expand(load(write_grid(tmp_path, aligner=aligner)))
+    plan = small_plan(tmp_path, aligner=aligner)
     left = [key for key, stage in plan.stages.items() if not stage.inline]
     times = forecast(plan, dict.fromkeys(of(plan, "pairs"), seconds), left)
     found = quicker_links(plan, times)

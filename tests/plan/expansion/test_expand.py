@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,22 +13,14 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.load import open_grid, select
 from raxalign.plan.plan import Plan
-from tests.grids import write_grid
+from tests.grids import kinds, small_plan, write_grid
 from tests.tiny import tiny_bert
 
 CONFIGS, NAMES = ("de_gsd", "de_hdt", "en_gum", "en_ewt"), ("main", "v2")
 
 
-def plan_of(folder, **parts):
-    return expand(load(write_grid(folder, **parts)))
-
-
-def kinds(plan):
-    return Counter(stage.kind for stage in plan.stages.values())
-
-
 def test_points_are_the_product_and_trials_what_differs(tmp_path):
-    plan = plan_of(tmp_path)
+    plan = small_plan(tmp_path)
     assert plan.points == 2 * 2 * 5
     assert Counter(trial.method for trial in plan.trials) == {
         "none": 2,
@@ -40,7 +30,7 @@ def test_points_are_the_product_and_trials_what_differs(tmp_path):
 
 
 def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
-    plan = plan_of(tmp_path, seeds="[0, 1, 2]")
+    plan = small_plan(tmp_path, seeds="[0, 1, 2]")
     none = [trial for trial in plan.trials if trial.method == "none"]
     assert [(trial.sentences, trial.seed) for trial in none] == [(None, None)] * 2
     assert {trial.seed for trial in plan.trials if trial.method == "rotation"} == {None}
@@ -48,7 +38,7 @@ def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
 
 
 def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chance(tmp_path):
-    plan = plan_of(
+    plan = small_plan(
         tmp_path,
         seeds="[0, 1, 2]",
         methods=("none: {}",),
@@ -61,12 +51,12 @@ def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chan
 
 
 def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
-    plan = plan_of(
+    plan = small_plan(
         tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",)
     )
     assert kinds(plan)["tuned"] == 1
     parts = {"methods": ("none: {}", "finetune: {}"), "sentences": "100"}
-    assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), **parts))["tuned"] == 3
+    assert kinds(small_plan(tmp_path, tasks=("xnli: {data: phrasebook}",), **parts))["tuned"] == 3
 
 
 def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
@@ -77,10 +67,10 @@ def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
     parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}
     parts |= {"encoder": "phrasebook"}  # which is not trained on text in either
     assert [
-        list(trial.evaluations) for trial in plan_of(tmp_path, tasks=(narrow,), **parts).trials
+        list(trial.evaluations) for trial in small_plan(tmp_path, tasks=(narrow,), **parts).trials
     ] == [["xnli"], []]
     with pytest.raises(RaxalignError) as told:
-        plan_of(
+        small_plan(
             tmp_path,
             tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"),
             **parts,
@@ -160,14 +150,16 @@ def training_inputs(plan):
 
 def test_training_text_is_kept_apart_from_all_held_out_text_of_the_model(tmp_path):
     parts = {"sentences": "100", "methods": ("rotation: {}",)}
-    assert training_inputs(plan_of(tmp_path, languages="{together: [de, fr, es]}", **parts)) == {
+    assert training_inputs(small_plan(tmp_path, languages="{together: [de, fr, es]}", **parts)) == {
         "de": {"heldout/fr": "fr", "heldout/es": "es"},
         "fr": {"heldout/de": "de", "heldout/es": "es"},
         "es": {"heldout/de": "de", "heldout/fr": "fr"},
     }
-    each = plan_of(tmp_path, languages="{each: [de, fr]}", **parts)
+    each = small_plan(tmp_path, languages="{each: [de, fr]}", **parts)
     assert training_inputs(each) == {"de": {}, "fr": {}}
-    assert training_inputs(plan_of(tmp_path, languages="{together: [de]}", **parts)) == {"de": {}}
+    assert training_inputs(small_plan(tmp_path, languages="{together: [de]}", **parts)) == {
+        "de": {}
+    }
     kept = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
     kept.write_text(kept.read_text().replace("  size:", "  overlap: keep\n  size:"))
     assert training_inputs(expand(load(kept))) == {"de": {}, "fr": {}}
@@ -216,13 +208,13 @@ def test_another_configuration_of_a_repository_is_other_data(tmp_path):
 
 
 def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
-    plan = plan_of(tmp_path)
+    plan = small_plan(tmp_path)
     assert kinds(plan)["pairs"] == 2 * (2 + 1)
     assert kinds(plan)["encoder"] == 1
 
 
 def test_inputs_come_before_what_reads_them(tmp_path):
-    plan = plan_of(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    plan = small_plan(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
     seen = set()
     for key, stage in plan.stages.items():
         assert seen.issuperset(stage.inputs.values())
@@ -233,7 +225,7 @@ def test_idle_params_fall_together_and_a_dictionary_counts_as_its_content(tmp_pa
     def trials(supervision, name):
         method = f"rotation: {{supervision: {supervision}, dictionary: {name}}}"
         parts = {"languages": "{each: [de]}", "sentences": "100"}
-        return [trial.key for trial in plan_of(tmp_path, methods=(method,), **parts).trials]
+        return [trial.key for trial in small_plan(tmp_path, methods=(method,), **parts).trials]
 
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("haus house\n")
@@ -248,7 +240,7 @@ def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone
     methods = ("none: {}", "rotation: {}", "finetune: {dropout: [true, false]}")
     tasks = ("retrieval: {}", "xnli: {data: phrasebook}")
     one, three = (
-        plan_of(tmp_path, methods=methods, tasks=tasks, run=f"workers: {n}") for n in (1, 3)
+        small_plan(tmp_path, methods=methods, tasks=tasks, run=f"workers: {n}") for n in (1, 3)
     )
     for plan, workers in ((one, 1), (three, 3)):
         assert {
@@ -273,7 +265,7 @@ def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone
 @pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])
 def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
     def results(**parts):
-        plan = plan_of(
+        plan = small_plan(
             tmp_path,
             tasks=(task,),
             methods=("none: {}",),
@@ -297,11 +289,11 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
 )
 def test_a_selection_that_means_nothing_is_refused(tmp_path, only, told):
     with pytest.raises(RaxalignError, match=told):
-        select(plan_of(tmp_path), only=only)
+        select(small_plan(tmp_path), only=only)
 
 
 def test_excluded_points_are_counted_and_gone(tmp_path):
-    plan = plan_of(tmp_path, more="exclude: [{method: rotation, sentences: 100}]\n")
+    plan = small_plan(tmp_path, more="exclude: [{method: rotation, sentences: 100}]\n")
     assert {trial.sentences for trial in plan.trials if trial.method == "rotation"} == {200}
     assert any("excluded" in note for note in plan.merged)
 
@@ -309,7 +301,7 @@ def test_excluded_points_are_counted_and_gone(tmp_path):
 def test_a_missing_file_is_named_with_all_others(tmp_path):
     methods = ("rotation: {supervision: dictionary, dictionary: 'absent.{lang}.txt'}",)
     with pytest.raises(RaxalignError) as told:
-        plan_of(tmp_path, methods=methods)
+        small_plan(tmp_path, methods=methods)
     assert "absent.de.txt" in str(told.value)
     assert "absent.fr.txt" in str(told.value)
     looked_at = expand(load(write_grid(tmp_path, methods=methods)), allow_missing=True)
@@ -353,7 +345,7 @@ def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
 
 def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path):
     def encoders(more, sentences):
-        plan = plan_of(tmp_path, methods=("none: {}",), sentences=sentences, more=more)
+        plan = small_plan(tmp_path, methods=("none: {}",), sentences=sentences, more=more)
         return {key for key, stage in plan.stages.items() if stage.kind == "encoder"}
 
     other = "text: {source: phrasebook, size: 50, seed: 1}\n"
@@ -373,13 +365,13 @@ def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path)
 def test_an_encoder_that_is_not_there_is_a_fault_at_its_line(tmp_path, folder, problem):
     (tmp_path / "empty").mkdir()
     with pytest.raises(GridError) as told:
-        plan_of(tmp_path, encoder=f"./{folder}")
+        small_plan(tmp_path, encoder=f"./{folder}")
     assert f"  line 4: encoder: {tmp_path / folder}: {problem}. Name " in str(told.value)
 
 
 def test_a_grid_without_a_trial_names_the_line_that_leaves_nothing(tmp_path):
     with pytest.raises(GridError) as told:
-        plan_of(tmp_path, methods=("none: {}",), more="exclude: [{method: none}]\n")
+        small_plan(tmp_path, methods=("none: {}",), more="exclude: [{method: none}]\n")
     (fault,) = told.value.faults
     assert (fault.line, fault.key) == (17, "exclude")
     assert fault.problem == "no trial is left: 4 of 4 points are excluded"
@@ -389,7 +381,7 @@ def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
     (tmp_path / "de.txt.bz2").write_bytes(b"")
     method = "rotation: {supervision: dictionary, dictionary: '{lang}.txt'}"
     with pytest.raises(DataError) as told:
-        plan_of(tmp_path, methods=(method,))
+        small_plan(tmp_path, methods=(method,))
     said, none = str(told.value), "No such file or directory"
     assert f"{tmp_path}/de.txt: {none} (there is de.txt.bz2: decompress it)" in said
     assert f"{tmp_path}/fr.txt: {none}\n" in f"{said}\n".replace(". P", "\n")
@@ -397,8 +389,8 @@ def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
 
 def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
     few, more = (
-        plan_of(tmp_path, sentences="[100]"),
-        plan_of(tmp_path, sentences="[100, 200]", name="more.yaml"),
+        small_plan(tmp_path, sentences="[100]"),
+        small_plan(tmp_path, sentences="[100, 200]", name="more.yaml"),
     )
     aligned = {t.aligned for t in more.trials}
     trained = {
@@ -416,7 +408,7 @@ def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_diction
 
     def seen(swap):
         method = f"rotation: {{supervision: dictionary, dictionary: d.txt, swap: {swap}}}"
-        plan = plan_of(
+        plan = small_plan(
             tmp_path,
             methods=(method,),
             tasks=("retrieval: {}",),
@@ -433,7 +425,7 @@ def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_diction
 
 def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
     def tests_of(sentences):
-        plan = plan_of(
+        plan = small_plan(
             tmp_path,
             sentences=sentences,
             tasks=("retrieval: {unseen_in: 300}",),
@@ -448,7 +440,7 @@ def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
 
 
 def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
-    plan = plan_of(tmp_path)
+    plan = small_plan(tmp_path)
     part = select(plan, only="method=finetune, sentences=100", limit=1)
     assert len(part.trials) == 1
     assert part.trials[0] == next(
@@ -467,7 +459,7 @@ def test_dictionaries_are_looked_for_once_per_point_and_language_however_many_po
         MeanShift, "dictionaries", lambda self, lang, pivot: asked.append(self.params.alpha) or ()
     )
     alphas = [round(0.05 * number, 2) for number in range(1, 21)]
-    plan = plan_of(
+    plan = small_plan(
         tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",), languages="{each: [de]}"
     )
     assert len(plan.trials) == 40  # 20 values x 2 sizes
@@ -481,11 +473,11 @@ METHODS = (
 )
 
 
-def german(folder: Path, **parts: Any) -> Plan:
-    return expand(load(write_grid(folder, languages="{each: [de]}", **parts)))
+def german(folder, **parts):
+    return small_plan(folder, languages="{each: [de]}", **parts)
 
 
-def dev_inputs(plan: Plan, method: str) -> set[tuple[str, str]]:
+def dev_inputs(plan, method):
     """(kind of the stage, its part) of every dev input of a method."""
     return {
         (plan.stages[key].kind, str(plan.stages[key].params["part"]))
@@ -526,12 +518,12 @@ def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_
 TASKS = ("retrieval: {}", "xnli: {data: phrasebook}")
 
 
-def planned(folder: Path, run: str, **options: str) -> Plan:
-    return expand(load(write_grid(folder, tasks=TASKS, run=run, **options)))  # type: ignore[arg-type]
+def planned(folder, run, **options):
+    return small_plan(folder, tasks=TASKS, run=run, **options)
 
 
-def keys(plan: Plan) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+def keys(plan):
+    found = defaultdict(set)
     for key, stage in plan.stages.items():
         found[stage.kind].add(key)
     return found

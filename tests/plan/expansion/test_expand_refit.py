@@ -1,24 +1,17 @@
 """Readouts that are fitted again on the encoder that a task's training left, in the plan."""
 
 import json
-from collections import Counter
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.errors import RaxalignError
-from raxalign.plan.expansion.expand import expand
-from tests.grids import write_grid
+from tests.grids import kinds, small_plan
 
 
 def plan_of(folder, **parts):
     """The plan of a grid of one language and size."""
     parts = {"sentences": "50", "languages": "{each: [de]}", **parts}
-    return expand(load(write_grid(folder, **parts)))
-
-
-def kinds(plan):
-    return Counter(stage.kind for stage in plan.stages.values())
+    return small_plan(folder, **parts)
 
 
 def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp_path):
@@ -114,11 +107,7 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
         f"kept: {{kind: {kind}, data: phrasebook, readout: keep}}",
         f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
     )
-    plan = plan_of(
-        tmp_path,
-        methods=("none: {}", "finetune: {}", "mean_shift: {}"),
-        tasks=tasks,
-    )
+    plan = plan_of(tmp_path, methods=("none: {}", "finetune: {}", "mean_shift: {}"), tasks=tasks)
     for trial in plan.trials:
         assert trial.evaluations["kept"] == trial.evaluations["again"]
         stage = plan.stages[trial.evaluations["again"]]

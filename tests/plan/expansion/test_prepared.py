@@ -2,8 +2,6 @@
 pairs that are chosen by them.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from raxalign.config.grid import load
@@ -17,7 +15,7 @@ from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.tiny import tiny_bert
 
 METHODS = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0]}", "mlm: {}", "tlm: {}")
@@ -25,11 +23,11 @@ METHODS = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0]}", "mlm: {
 
 def plan_of(folder, **options):
     sizes = {"languages": "{each: [de]}", "sentences": "[9_999, 10_000]", "methods": METHODS}
-    return expand(load(write_grid(folder, size=12_000, **{**sizes, **options})))
+    return small_plan(folder, size=12_000, **{**sizes, **options})
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Plan:
+def plan(tmp_path_factory):
     return plan_of(tmp_path_factory.mktemp("grid"))
 
 

@@ -2,17 +2,11 @@
 what is refused.
 """
 
-from __future__ import annotations
-
-from collections import Counter
-
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.errors import DataError, GridError
-from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
-from tests.grids import write_grid
+from tests.grids import small_plan
 
 TASKS = ("xnli: {data: phrasebook}", "pos: {data: phrasebook, tagger: linear}", "retrieval: {}")
 JOINT = "finetune: {with_task: {task: xnli}}"
@@ -21,11 +15,7 @@ JOINT = "finetune: {with_task: {task: xnli}}"
 def plan_of(folder, *methods, tasks=TASKS, **parts):
     """The plan of a grid of one language and size."""
     given = {"sentences": "50", "languages": "{each: [de]}", **parts}
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, **given)))
-
-
-def kinds(plan):
-    return Counter(stage.kind for stage in plan.stages.values())
+    return small_plan(folder, methods=methods, tasks=tasks, **given)
 
 
 def test_the_task_has_no_training_of_its_own_and_others_start_from_the_encoder_of_both(tmp_path):

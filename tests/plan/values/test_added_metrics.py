@@ -1,11 +1,7 @@
 """Metrics that a grid adds to its tasks: read from stored predictions, and part of no key."""
 
-from __future__ import annotations
-
 import pickle
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +9,10 @@ import pytest
 from raxalign.analysis.cells import cells
 from raxalign.config.grid import load
 from raxalign.errors import GridError, RaxalignError
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import read_records, rows
-from raxalign.store.ledger import Ledger
 from raxalign.tracking.runs import cell_metrics, results_mark, trial_metrics
 from tests.ledgers import made_up
 
@@ -26,7 +21,7 @@ METHODS = ("none: {}", "rotation: {}")
 SMALL = {"sentences": "100", "methods": METHODS}
 
 
-def with_metrics(folder: Path, metrics: str, **parts: object) -> tuple[Opened, Ledger]:
+def with_metrics(folder, metrics, **parts):
     """A finished grid, opened again after metrics were added to XNLI."""
     _, ledger = made_up(folder, **{**SMALL, "tasks": ("xnli: " + NLI % "",), **parts})
     file = folder / "grid.yaml"
@@ -35,13 +30,13 @@ def with_metrics(folder: Path, metrics: str, **parts: object) -> tuple[Opened, L
     return open_grid(file, storage=str(folder / "storage")), ledger
 
 
-def faults(folder: Path, tasks: Sequence[str]) -> str:
+def faults(folder, tasks):
     with pytest.raises(GridError) as told:
         made_up(folder, **SMALL, tasks=tuple(tasks))
     return str(told.value)
 
 
-def test_a_metric_added_to_a_finished_grid_leaves_nothing_to_run(tmp_path: Path) -> None:
+def test_a_metric_added_to_a_finished_grid_leaves_nothing_to_run(tmp_path):
     before, ledger = made_up(tmp_path, **SMALL, tasks=("xnli: " + NLI % "",))
     after, _ = with_metrics(tmp_path, "[macro_f1]")
     assert after.plan.stages == before.plan.stages
@@ -50,7 +45,7 @@ def test_a_metric_added_to_a_finished_grid_leaves_nothing_to_run(tmp_path: Path)
     assert Plan.from_json(after.plan.to_json()) == after.plan
 
 
-def test_it_is_in_results_for_every_language_and_split_and_as_means(tmp_path: Path) -> None:
+def test_it_is_in_results_for_every_language_and_split_and_as_means(tmp_path):
     opened, ledger = with_metrics(tmp_path, "[macro_f1]")
     found = [row for row in rows(opened.plan, ledger) if row["metric"] == "macro_f1"]
     trials = len(opened.plan.trials)
@@ -65,12 +60,11 @@ def test_it_is_in_results_for_every_language_and_split_and_as_means(tmp_path: Pa
     zero_shot = np.mean([own[lang] for lang in ("de", "fr", "es")])
     assert own["avg_zero_shot"] == pytest.approx(zero_shot)
     table = ledger.predictions(key)
-    assert table is not None
     german = [row for row in table.to_pylist() if (row["lang"], row["split"]) == ("de", "test")]
     assert own["de"] == pytest.approx(by_hand(german))
 
 
-def by_hand(examples: list[dict[str, str]]) -> float:
+def by_hand(examples):
     labels = {row["label"] for row in examples} | {row["predicted"] for row in examples}
     scores = []
     for label in labels:
@@ -80,7 +74,7 @@ def by_hand(examples: list[dict[str, str]]) -> float:
     return sum(scores) / len(scores)
 
 
-def test_it_is_compared_with_intervals_and_p_values(tmp_path: Path) -> None:
+def test_it_is_compared_with_intervals_and_p_values(tmp_path):
     opened, ledger = with_metrics(tmp_path, "[macro_f1]")
     found = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
     compared = {
@@ -90,12 +84,11 @@ def test_it_is_compared_with_intervals_and_p_values(tmp_path: Path) -> None:
     for lang in ("de", "avg", "avg_zero_shot"):
         own, added = (compared["rotation", lang, name] for name in ("accuracy", "macro_f1"))
         for entry in (own, added):
-            assert entry.interval is not None
             assert entry.interval.holds(entry.value.mean)
             assert entry.comparison is not None
             assert entry.p_adjusted is not None
-        assert added.comparison.difference == pytest.approx(own.comparison.difference, abs=0.1)  # type: ignore[union-attr]
-        assert added.comparison.p == pytest.approx(own.comparison.p, abs=0.2)  # type: ignore[union-attr]
+        assert added.comparison.difference == pytest.approx(own.comparison.difference, abs=0.1)
+        assert added.comparison.p == pytest.approx(own.comparison.p, abs=0.2)
 
 
 def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_added(tmp_path):
@@ -112,7 +105,7 @@ def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_adde
     assert results_mark(plan, keys) != results_mark(without, keys)
 
 
-def bare(folder: Path) -> Path:
+def bare(folder):
     """The grid file without added metrics."""
     text = (folder / "grid.yaml").read_text(encoding="utf-8")
     path = folder / "bare.yaml"
@@ -138,7 +131,7 @@ class Wrong(PerExample):
 '''
 
 
-def test_where_less_is_better_the_verdict_is_that_of_the_opposite_metric(tmp_path: Path) -> None:
+def test_where_less_is_better_the_verdict_is_that_of_the_opposite_metric(tmp_path):
     (tmp_path / "wrong.py").write_text(LOSS, encoding="utf-8")
     opened, ledger = with_metrics(
         tmp_path,
@@ -154,13 +147,13 @@ def test_where_less_is_better_the_verdict_is_that_of_the_opposite_metric(tmp_pat
     }
     own, wrong = (compared["finetune", "avg", name] for name in ("accuracy", "wrong"))
     assert wrong.value.mean == pytest.approx(1 - own.value.mean)
-    assert wrong.comparison.p == pytest.approx(own.comparison.p)  # type: ignore[union-attr]
+    assert wrong.comparison.p == pytest.approx(own.comparison.p)
     assert (own.verdict, wrong.verdict) == ("better", "better")
     assert pickle.loads(pickle.dumps(opened.plan)) == opened.plan  # as it is sent to workers
     assert opened.plan.metrics[0].kind == opened.plan.plugins[0].kind
 
 
-def test_one_kind_may_be_added_several_times_with_its_options(tmp_path: Path) -> None:
+def test_one_kind_may_be_added_several_times_with_its_options(tmp_path):
     opened, ledger = with_metrics(
         tmp_path, "{macro_f1: {}, without_neutral: {kind: macro_f1, leave_out: neutral}}"
     )
@@ -186,7 +179,7 @@ def test_what_is_wrong_with_it_is_told_before_anything_runs(metrics, message, tm
     assert re.search(r"line 17: tasks\.xnli\.metrics", text), text
 
 
-def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path: Path) -> None:
+def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path):
     made_up(tmp_path, **SMALL, tasks=("retrieval: {}",))
     (tmp_path / "wrong.py").write_text(LOSS.replace('"label", "predicted"', '"correct"'))
     file = tmp_path / "grid.yaml"
@@ -214,8 +207,8 @@ def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path: Path) ->
     ],
 )
 def test_a_metric_that_cannot_be_computed_names_its_line_of_the_grid(
-    change: tuple[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    change, message, tmp_path, monkeypatch
+):
     from raxalign.tasks.xnli import Xnli
 
     monkeypatch.setattr(Xnli, "predicts", None)
@@ -225,7 +218,7 @@ def test_a_metric_that_cannot_be_computed_names_its_line_of_the_grid(
         rows(opened.plan, ledger)
 
 
-def test_an_evaluation_whose_predictions_are_damaged_counts_as_not_done(tmp_path: Path) -> None:
+def test_an_evaluation_whose_predictions_are_damaged_counts_as_not_done(tmp_path):
     opened, ledger = with_metrics(tmp_path, "[macro_f1]")
     key = next(iter(opened.plan.trials[0].evaluations.values()))
     (tmp_path / "storage" / "ledger" / key / "predictions.arrow").write_bytes(b"x")
@@ -236,7 +229,7 @@ def test_an_evaluation_whose_predictions_are_damaged_counts_as_not_done(tmp_path
     assert not ledger.has(key)
 
 
-def test_the_grid_keeps_what_a_task_is_given(tmp_path: Path) -> None:
+def test_the_grid_keeps_what_a_task_is_given(tmp_path):
     with_metrics(tmp_path, "{macro_f1: {}, p: {kind: macro_f1, leave_out: neutral}}")
     (task,) = load(tmp_path / "grid.yaml").tasks
     assert [(spec.name, spec.kind) for spec in task.metrics] == [

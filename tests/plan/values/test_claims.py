@@ -1,9 +1,6 @@
 """Claims: judged on results, corrected together, and marked where they came after the results."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +8,7 @@ from raxalign.analysis.significance import holm
 from raxalign.config.claims import Claim, claim_of
 from raxalign.config.lock import Lock
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened
-from raxalign.plan.values.claims import AFTER, BEFORE, JudgedClaim, judged_in, lock_claims
+from raxalign.plan.values.claims import AFTER, BEFORE, judged_in, lock_claims
 from raxalign.report.answer import claim_lines
 from tests.ledgers import made_up
 
@@ -26,26 +22,26 @@ GRID = {
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+def opened(tmp_path_factory):
     return made_up(tmp_path_factory.mktemp("grid"), **GRID)[0]
 
 
-def with_claims(opened: Opened, *texts: str) -> Opened:
+def with_claims(opened, *texts):
     claims = [claim_of(text) for text in texts]
     assert None not in claims
     return replace(opened, grid=replace(opened.grid, claims=tuple(filter(None, claims))))
 
 
-def elsewhere(opened: Opened, folder: Path) -> Opened:
+def elsewhere(opened, folder):
     """The same grid on an empty storage."""
     return replace(opened, run=opened.run.model_copy(update={"storage": str(folder)}))
 
 
-def judged(opened: Opened, *texts: str) -> list[JudgedClaim]:
+def judged(opened, *texts):
     return judged_in(with_claims(opened, *texts))
 
 
-def test_a_claim_and_its_opposite_are_never_both_held(opened: Opened) -> None:
+def test_a_claim_and_its_opposite_are_never_both_held(opened):
     one, other = judged(opened, "finetune > none in retrieval", "none > finetune in retrieval")
     assert {one.verdict, other.verdict} in ({"held", "refuted"}, {"cannot tell"})
     (mine,), (theirs,) = one.tests, other.tests
@@ -55,7 +51,7 @@ def test_a_claim_and_its_opposite_are_never_both_held(opened: Opened) -> None:
     assert above.verdict != "refuted"
 
 
-def test_the_correction_is_over_the_tests_of_all_claims(opened: Opened) -> None:
+def test_the_correction_is_over_the_tests_of_all_claims(opened):
     texts = ("finetune > none in xnli", "finetune > none in retrieval for de")
     together = judged(opened, *texts)
     alone = [judged(opened, text)[0].tests[0].p for text in texts]
@@ -63,7 +59,7 @@ def test_the_correction_is_over_the_tests_of_all_claims(opened: Opened) -> None:
     assert together[1].tests[0].entry.name[1] == "de-en"
 
 
-def test_a_margin_holds_where_the_interval_lies_within_it(opened: Opened) -> None:
+def test_a_margin_holds_where_the_interval_lies_within_it(opened):
     wide, narrow = judged(
         opened,
         "abs(finetune - none) < 500 in retrieval",
@@ -73,7 +69,7 @@ def test_a_margin_holds_where_the_interval_lies_within_it(opened: Opened) -> Non
     assert narrow.verdict in ("refuted", "cannot tell")
 
 
-def test_where_no_difference_is_told_it_lies_within_the_one_that_matters(opened: Opened) -> None:
+def test_where_no_difference_is_told_it_lies_within_the_one_that_matters(opened):
     texts = [
         f"{one} > none in {task}"
         for one in ("rotation center=true", "finetune")
@@ -88,19 +84,19 @@ def test_where_no_difference_is_told_it_lies_within_the_one_that_matters(opened:
         assert after.says == ("no difference above 500" if open_ else before.verdict)
 
 
-def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened: Opened) -> None:
+def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened):
     (found,) = judged(opened, "finetune > none in xnli over languages")
     assert found.verdict == "cannot tell"
     (line,) = claim_lines([found])
     assert "not tested: fewer than 4 languages" in line
 
 
-def test_without_results_nothing_is_judged(opened: Opened, tmp_path: Path) -> None:
+def test_without_results_nothing_is_judged(opened, tmp_path):
     (found,) = judged(elsewhere(opened, tmp_path), "finetune > none in xnli")
     assert (found.verdict, found.tests) == ("not run", ())
 
 
-def test_a_name_that_means_several_methods_is_refused_by_the_claim(opened: Opened) -> None:
+def test_a_name_that_means_several_methods_is_refused_by_the_claim(opened):
     with pytest.raises(RaxalignError, match="claim 'rotation > none in retrieval': 'rotation' may"):
         judged(opened, "rotation > none in retrieval")
     (found,) = judged(opened, "rotation center=true > none in retrieval")
@@ -131,12 +127,12 @@ def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_
         ("abs(a - b y=2) < 1.5 in t m for de", ("a", "b y=2", "t", "m", "de", 1.5, False)),
     ],
 )
-def test_both_forms_of_a_claim_are_read(text: str, claim: tuple[object, ...]) -> None:
+def test_both_forms_of_a_claim_are_read(text, claim):
     first, second, task, metric, lang, margin, over = claim
-    made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)  # type: ignore[arg-type]
+    made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)
     assert claim_of(text) == made
 
 
 @pytest.mark.parametrize("text", ["a is better", "a > b", "abs(a - b) in t", "a > b in t m n"])
-def test_what_has_neither_form_is_not_a_claim(text: str) -> None:
+def test_what_has_neither_form_is_not_a_claim(text):
     assert claim_of(text) is None

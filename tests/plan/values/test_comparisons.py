@@ -2,32 +2,22 @@
 where nothing can be tested.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.cells import cells
 from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.names import cell_name
-from raxalign.plan.values.comparisons import (
-    NO_PREDICTIONS,
-    OTHER_LANGUAGES,
-    Compared,
-    comparisons,
-    fallen,
-)
+from raxalign.plan.values.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, comparisons, fallen
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
-from raxalign.store.ledger import Ledger
 from raxalign.tasks.retrieval import Retrieval
 from raxalign.tracking.runs import cell_metrics
 from tests.grids import write_grid
@@ -42,22 +32,17 @@ GRID = {
 }
 
 
-def compared(
-    opened: Opened,
-    ledger: Ledger | None,
-    baseline: str | None = None,
-    equivalence: float | None = None,
-) -> list[Compared]:
+def compared(opened, ledger, baseline=None, equivalence=None):
     found = rows(opened.plan, ledger or opened.storage.ledger)
     made = cells_of(opened, found)
     return comparisons(made, opened.plan, ledger, baseline=baseline, equivalence=equivalence)
 
 
-def cells_of(opened: Opened, found: list[dict[str, Any]]) -> list[Cell]:
+def cells_of(opened, found):
     return cells(found, opened.plan.pivot, opened.plan.measured)
 
 
-def one(found: list[Compared], opened: Opened, cell: str, task: str, lang: str) -> Compared:
+def one(found, opened, cell, task, lang):
     (entry,) = [
         entry
         for entry in found
@@ -69,19 +54,19 @@ def one(found: list[Compared], opened: Opened, cell: str, task: str, lang: str) 
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+def made(tmp_path_factory):
     return made_up(tmp_path_factory.mktemp("grid"), **GRID)
 
 
 @pytest.fixture(scope="module")
-def found(made: tuple[Opened, Ledger]) -> list[Compared]:
+def found(made):
     return compared(*made)
 
 
-def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path: Path) -> None:
+def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path):
     plan = open_grid(
         write_grid(tmp_path, **{**GRID, "seeds": "[0]"}), storage=str(tmp_path / "storage")
-    ).plan  # type: ignore[arg-type]
+    ).plan
     chance, trials = (
         Predictions(plan, None),
         {trial.method: trial.evaluations for trial in plan.trials},
@@ -96,7 +81,7 @@ def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path:
     assert trained["none"] == trained["rotation"] != trained["finetune"]
 
 
-def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared]) -> None:
+def test_every_value_is_compared_with_the_encoder_as_it_was(found):
     own = [entry for entry in found if entry.cell.method == "none"]
     assert {entry.baseline for entry in own} == {None}
     assert {entry.verdict for entry in own} == {None}
@@ -105,8 +90,6 @@ def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared
     langs = {"de-en", "fr-en", "en", "de", "fr", "avg", "avg_zero_shot"}
     assert {entry.name[1] for entry in others} == langs, "the means too"
     for entry in others:
-        assert entry.comparison is not None
-        assert entry.baseline_value is not None
         assert entry.comparison.difference == pytest.approx(
             entry.value.mean - entry.baseline_value.mean
         )
@@ -124,17 +107,16 @@ def test_runs_of_one_training_are_paired_and_others_are_not(made, found):
     assert len(pairs) == 3
 
 
-def test_holm_is_over_all_that_one_table_shows(found: list[Compared]) -> None:
-    tables: dict[Any, list[Compared]] = defaultdict(list)
+def test_holm_is_over_all_that_one_table_shows(found):
+    tables = defaultdict(list)
     for entry in found:
         if entry.comparison is not None:
             tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
     family = tables["xnli", "accuracy", "test"]
     assert len(family) == 3 * 5  # two rotations and finetune; three languages and two means
-    adjusted = holm([entry.comparison.p for entry in family])  # type: ignore[union-attr, misc]
+    adjusted = holm([entry.comparison.p for entry in family])
     assert [entry.p_adjusted for entry in family] == adjusted
     for entry, p in zip(family, adjusted, strict=True):
-        assert entry.comparison is not None
         assert entry.comparison.p is not None
         unmarked = "not after correction" if entry.comparison.p < 0.05 else "cannot tell"
         marked = "better" if entry.comparison.difference > 0 else "worse"
@@ -155,11 +137,10 @@ def test_no_difference_is_said_where_the_interval_lies_within_what_matters(made,
         assert (strict.verdict == "no difference") == (sure and strict.tested)
 
 
-def test_what_cannot_be_told_says_what_could_have_been_seen(found: list[Compared]) -> None:
+def test_what_cannot_be_told_says_what_could_have_been_seen(found):
     untold = [e for e in found if e.verdict == "cannot tell" and e.tested and e.detectable]
     assert untold
     for entry in untold:
-        assert entry.comparison is not None
         assert entry.comparison.high is not None
         assert entry.detectable is not None
         half = entry.comparison.high - entry.comparison.difference
@@ -170,18 +151,15 @@ def test_what_cannot_be_told_says_what_could_have_been_seen(found: list[Compared
 
 
 def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_are_four(
-    made: tuple[Opened, Ledger], found: list[Compared], tmp_path: Path
-) -> None:
+    made, found, tmp_path
+):
     few = one(found, made[0], "finetune", "xnli", "avg")
-    assert few.over_languages is not None
     assert few.over_languages.untested.startswith("fewer than 4 languages")
     assert one(found, made[0], "finetune", "xnli", "de").over_languages is None
     larger = {**GRID, "languages": "{together: [de, fr, es, bg]}"}
     opened, ledger = made_up(tmp_path, **larger)
     several = one(compared(opened, ledger), opened, "finetune", "retrieval", "avg")
     sample, test = several.over_languages, several.comparison
-    assert sample is not None
-    assert test is not None
     assert sample.languages == 4
     assert sample.difference == pytest.approx(test.difference)
     assert None not in (sample.low, sample.high, test.low, test.high)
@@ -199,7 +177,7 @@ def test_all_pairs_are_compared_once_with_one_correction(made, found):
     }
     assert len(whole) == len(against) == len(methods) * (len(methods) - 1) / 2
     table = [entry for entry in pairs if entry.name[0] == "xnli" and entry.tested]
-    adjusted = holm([entry.comparison.p for entry in table])  # type: ignore[union-attr, misc]
+    adjusted = holm([entry.comparison.p for entry in table])
     assert [entry.p_adjusted for entry in table] == adjusted
     ordinary = {cell_name(e.cell, opened.plan): e for e in found if e.name == whole[0].name}
     for entry in whole:
@@ -208,7 +186,7 @@ def test_all_pairs_are_compared_once_with_one_correction(made, found):
             assert entry.comparison == same.comparison
 
 
-def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path: Path) -> None:
+def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path):
     """Skills that differ by little: some differences are seen one by one, and not in the table."""
     opened, ledger = filled(tmp_path, {"none": 0.5, "rotation": 0.6, "finetune": 0.58}, "[0, 1, 2]")
     verdicts = defaultdict(set)
@@ -231,7 +209,7 @@ def test_some_tables_alone_are_judged_as_among_all(made, found):
     ]
 
 
-def test_one_run_of_something_with_chance_cannot_be_told(tmp_path: Path) -> None:
+def test_one_run_of_something_with_chance_cannot_be_told(tmp_path):
     opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[0]"})
     found = compared(opened, ledger)
     trained = one(found, opened, "finetune", "retrieval", "de-en")
@@ -243,16 +221,14 @@ def test_one_run_of_something_with_chance_cannot_be_told(tmp_path: Path) -> None
     assert closed_form.p_adjusted is not None
 
 
-def test_another_baseline_is_named_as_in_the_tables(made: tuple[Opened, Ledger]) -> None:
+def test_another_baseline_is_named_as_in_the_tables(made):
     opened, ledger = made
     found = compared(opened, ledger, "Rotation center=TRUE")
     assert one(found, opened, "rotation center=true", "xnli", "de").baseline is None
     entry = one(found, opened, "finetune", "xnli", "de")
-    assert entry.baseline is not None
     assert cell_name(entry.baseline, opened.plan) == "rotation center=true"
     assert entry.baseline.sentences == entry.cell.sentences == 100
     against = one(found, opened, "none", "xnli", "de")
-    assert against.comparison is not None
     assert against.comparison.paired
     for name, told in (
         ("rotation", "any of: rotation center=false, rotation center=true; name one"),
@@ -275,13 +251,13 @@ def test_without_a_baseline_or_predictions_nothing_is_told(made, tmp_path):
     }
 
 
-def filled(folder: Path, skills: dict[str, float], seeds: str) -> tuple[Opened, Ledger]:
+def filled(folder, skills, seeds):
     """Results whose accuracies are about the skills of the methods (XNLI's pivot a quarter
     more).
     """
     opened = open_grid(
         write_grid(folder, **{**GRID, "seeds": seeds}), storage=str(folder / "storage")
-    )  # type: ignore[arg-type]
+    )
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
@@ -308,7 +284,7 @@ def test_a_classifier_that_may_be_guessing_is_marked_even_after_one_run(tmp_path
     )
 
 
-def test_a_language_that_falls_far_below_the_encoder_as_it_was_is_told(tmp_path: Path) -> None:
+def test_a_language_that_falls_far_below_the_encoder_as_it_was_is_told(tmp_path):
     opened, ledger = filled(tmp_path, {"none": 0.8, "rotation": 0.6, "finetune": 0.2}, "[0, 1, 2]")
     found = compared(opened, ledger)
     assert one(found, opened, "finetune", "retrieval", "de-en").falls_far
@@ -316,7 +292,7 @@ def test_a_language_that_falls_far_below_the_encoder_as_it_was_is_told(tmp_path:
     assert (mild.verdict, mild.falls_far) == ("worse", False)
 
 
-def test_a_collapse_is_named_after_one_run_where_nothing_can_be_tested(tmp_path: Path) -> None:
+def test_a_collapse_is_named_after_one_run_where_nothing_can_be_tested(tmp_path):
     opened, ledger = filled(tmp_path, {"none": 0.8, "rotation": 0.6, "finetune": 0.2}, "[0]")
     found = compared(opened, ledger)
     far = one(found, opened, "finetune", "retrieval", "de-en")
@@ -346,8 +322,8 @@ def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(tmp
     }
 
 
-def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) -> None:
-    opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
+def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path):
+    opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         scores, table = words(trial.languages, 0.5, np.random.default_rng(0))
@@ -361,7 +337,7 @@ def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) 
     assert one(found, opened, "finetune", "retrieval", "fr-en").untested == ""
 
 
-def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
+def test_means_over_other_languages_are_not_compared(tmp_path):
     opened, ledger = made_up(
         tmp_path, **{**GRID, "languages": "{each: [de, fr, es]}", "tasks": ("retrieval: {}",)}
     )
@@ -376,18 +352,18 @@ def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
     assert one(found, opened, "finetune", "retrieval", "avg").untested == ""
 
 
-def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> None:
+def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path):
     opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[2, 10]", "tasks": ("retrieval: {}",)})
     mean = one(compared(opened, ledger), opened, "finetune", "retrieval", "avg")
     assert (mean.untested, mean.value.n) == ("", 2)
 
 
 def test_where_the_task_declares_lower_as_better_the_smaller_value_is_called_better(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[0, 1, 2, 3, 4]"})
 
-    def verdicts() -> list[str | None]:
+    def verdicts():
         return [
             entry.verdict
             for entry in compared(opened, ledger)
@@ -406,7 +382,7 @@ def test_where_the_task_declares_lower_as_better_the_smaller_value_is_called_bet
     assert verdicts() == [turned.get(verdict or "", verdict) for verdict in usual]
 
 
-def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path: Path) -> None:
+def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path):
     opened, ledger = made_up(tmp_path, **GRID)
     key = next(
         trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none"
@@ -426,9 +402,7 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     entry = one(found, made[0], "finetune", "retrieval", "avg")
     metrics = cell_metrics(made[0].plan, entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
-    assert comparison is not None
-    assert entry.interval is not None
-    wanted: dict[str, float | None] = {
+    wanted = {
         "": entry.value.mean,
         "_low": entry.interval.low,
         "_high": entry.interval.high,

@@ -1,22 +1,11 @@
 """What a plan can see: measured where two runs are there, else assumed, and what more seeds do."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.values.planned import SEEN, PlannedSides, planned_sides
-from raxalign.plan.values.power import (
-    ASSUMED,
-    MEASURED,
-    ONE_RUN,
-    PlannedComparison,
-    planned_comparisons,
-    power_lines,
-)
+from raxalign.plan.values.power import ASSUMED, MEASURED, ONE_RUN, planned_comparisons, power_lines
 from raxalign.report.plans import power_text
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
@@ -31,17 +20,17 @@ GRID = {
 GIVEN = Assumed(run_sd=(0.5,))
 
 
-def planned(opened: Opened, given: Assumed = GIVEN) -> dict[tuple[str, str], PlannedComparison]:
+def planned(opened, given=GIVEN):
     found = planned_comparisons(opened.plan, opened.storage, given)
     return {(one.sides.name.split()[0], one.sides.task): one for one in found}
 
 
 @pytest.fixture(scope="module")
-def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+def two_runs(tmp_path_factory):
     return made_up(tmp_path_factory.mktemp("two"), **GRID, seeds="[0, 1]")[0]
 
 
-def test_each_method_and_task_is_compared_with_the_baseline(two_runs: Opened) -> None:
+def test_each_method_and_task_is_compared_with_the_baseline(two_runs):
     found = planned(two_runs)
     assert set(found) == {
         (method, task) for method in ("rotation", "finetune") for task in ("retrieval", "xnli")
@@ -56,7 +45,7 @@ def test_each_method_and_task_is_compared_with_the_baseline(two_runs: Opened) ->
     }
 
 
-def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path: Path) -> None:
+def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path):
     sets = {**GRID, "languages": "{sets: {one: [de], both: [de, fr]}}"}
     opened = open_grid(write_grid(tmp_path, **sets), storage=str(tmp_path / "storage"))
     found = [(one.name, one.trials[0].params["languages"]) for one in planned_sides(opened.plan)]
@@ -64,7 +53,7 @@ def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path
     assert len(found) == 8
 
 
-def test_a_task_that_one_language_alone_has_is_compared_in_that_language(tmp_path: Path) -> None:
+def test_a_task_that_one_language_alone_has_is_compared_in_that_language(tmp_path):
     own = "xnli: {languages: [de], setting: zero-shot, data: phrasebook}"
     parts = {**GRID, "languages": "{each: [de, fr]}", "tasks": ("retrieval: {}", own)}
     opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "storage"))
@@ -77,7 +66,7 @@ def test_a_task_that_one_language_alone_has_is_compared_in_that_language(tmp_pat
     }
 
 
-def test_more_seeds_see_smaller_differences(two_runs: Opened, tmp_path: Path) -> None:
+def test_more_seeds_see_smaller_differences(two_runs, tmp_path):
     few = planned(two_runs)
     path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
     many = planned(open_grid(path, storage=two_runs.storage.root))
@@ -92,7 +81,7 @@ def test_more_seeds_see_smaller_differences(two_runs: Opened, tmp_path: Path) ->
             assert one.smallest == pytest.approx(before)
 
 
-def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path: Path) -> None:
+def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path):
     opened, _ = made_up(tmp_path, **GRID, seeds="[0]")
     one = planned(opened)
     assert one["rotation", "retrieval"].source == MEASURED
@@ -107,7 +96,7 @@ def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path: Path) -> No
     assert last.startswith("assumed where not measured: runs differ by 0.5 points (--run-sd)")
 
 
-def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs: Opened) -> None:
+def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs):
     found = planned_comparisons(two_runs.plan, two_runs.storage, GIVEN)
     (large,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 1e6) if "; " in line}
     assert large == "a difference of 1e+06 is found"
@@ -116,7 +105,7 @@ def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs: Open
 
 
 @pytest.mark.parametrize("sides", [0, 1, 2])
-def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides: int) -> None:
+def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides):
     given = Assumed(run_sd=((0.0,), (0.5, 0.0), (0.5, 0.5))[sides])
     for runs in range(2, 14 if sides else 3):
         planned = PlannedSides("pos", "accuracy", (), (True,) * sides, (runs,) * sides, "finetune")
@@ -126,7 +115,7 @@ def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides:
     assert one.assumed is None, "a single run is not tested"
 
 
-def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs: Opened, tmp_path: Path) -> None:
+def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, tmp_path):
     assert power_text(two_runs, two_runs.plan, None, 0.5) == ""
     path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
     more = open_grid(path, storage=two_runs.storage.root)
@@ -142,7 +131,7 @@ def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs: Opened, tmp_pat
     assert not set(lines) & set(given.splitlines())
 
 
-def test_a_method_from_a_file_is_planned_like_any_other(tmp_path: Path) -> None:
+def test_a_method_from_a_file_is_planned_like_any_other(tmp_path):
     (tmp_path / "moved.py").write_text(
         "from raxalign.methods.centering import Centering as Whole\n\n\n"
         "class Moved(Whole):\n    pass\n",

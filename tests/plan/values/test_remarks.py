@@ -2,35 +2,29 @@
 fall.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.names import trial_name
-from raxalign.plan.plan import Plan
 from raxalign.plan.values.remarks import chosen_in_report, remarked, remarks
 from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.report.material import share
 
 
-def plan_of(folder: Path) -> Plan:
+def plan_of(folder):
     methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
     return expand(
         load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=methods))
     )
 
 
-def noted(plan: Plan, notes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def noted(plan, notes):
     """The same notes on every evaluation."""
     return {key: {"notes": notes} for trial in plan.trials for key in trial.evaluations.values()}
 
 
-def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path: Path) -> None:
+def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path):
     plan = plan_of(tmp_path)
     encoder = plan.trials[0].encoder
     found = remarks(plan, noted(plan, {"unknown": {"zh": 0.0833, "de": 0.02, "en": 0.0}}))
@@ -39,7 +33,7 @@ def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path: 
     ]
 
 
-def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path: Path) -> None:
+def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path):
     plan = plan_of(tmp_path)
     trained = {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}}
     (found,) = remarks(plan, noted(plan, {"unknown": {"zh": 0.5}, "unknown_in_training": trained}))
@@ -47,7 +41,7 @@ def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path: Path) -> N
     assert found.startswith(f"50.0% of the pieces of zh in {readers} are unknown")
 
 
-def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path) -> None:
+def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path):
     plan = plan_of(tmp_path)
     trial = next(t for t in plan.trials if t.params.get("lambda") == 0.1 and t.seed == 1)
     key = trial.evaluations["retrieval"]
@@ -69,14 +63,14 @@ def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(t
     ]
 
 
-def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path: Path) -> None:
+def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path):
     plan = plan_of(tmp_path)
     said = "150 pairs do not determine a rotation of 256 dimensions"
     found = remarks(plan, noted(plan, {"thin_support": {"rotation de": said}}))
     assert found == [f"rotation de: {said}"]
 
 
-def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path: Path) -> None:
+def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path):
     plan = plan_of(tmp_path)
     left_out = {"left_out": {"th": {"test": [68, 1024], "dev": [1, 100]}}}
     assert remarks(plan, noted(plan, left_out)) == [
@@ -93,7 +87,7 @@ def test_records_without_such_notes_and_trials_without_records_have_no_remarks(t
     assert remarks(plan, noted(plan, {}) | scored) == []
 
 
-def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
+def test_a_report_has_the_remarks_among_its_facts(tmp_path):
     plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
     (key,) = plan.trials[0].evaluations.values()
     ledger.write(key, {"scores": [], "notes": {"unknown": {"zh": 0.25}}}, None)
@@ -103,10 +97,10 @@ def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
 
 
 def test_results_name_the_param_that_only_the_report_chooses_for_each_language(tmp_path):
-    def chosen(alpha: str, *splits: str) -> list[str]:
+    def chosen(alpha, *splits):
         methods = ("none: {}", f"mean_shift: {{layers: 1, alpha: {alpha}}}")
         tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
-        plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+        plan = small_plan(tmp_path, methods=methods, tasks=tasks)
         keys = [key for trial in plan.trials for key in trial.evaluations.values()]
         record = {"scores": [{"split": split} for split in splits]}
         return chosen_in_report(plan, dict.fromkeys(keys, record))
@@ -119,7 +113,7 @@ def test_results_name_the_param_that_only_the_report_chooses_for_each_language(t
     ]
 
 
-def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None:
+def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path):
     plan = plan_of(tmp_path)
     notes = {
         "unknown": {"de": 0.05},
@@ -144,7 +138,7 @@ def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None
 def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp_path):
     methods = ("none: {}", "rotation: {}", "finetune: {}")
     tasks = ("pos: {data: phrasebook, readout: keep}", "retrieval: {}")
-    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    plan = small_plan(tmp_path, methods=methods, tasks=tasks)
     said = (
         "pos: the readouts of rotation were fitted before the task's training, which changes the"
         " encoder, and are kept: `readout: keep`"
@@ -159,7 +153,7 @@ def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp
     assert remarks(plan, others) == []
 
 
-def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(tmp_path: Path) -> None:
+def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(tmp_path):
     plan = plan_of(tmp_path)
     key = next(t.evaluations["retrieval"] for t in plan.trials if t.params.get("lambda") == 0.1)
     notes = {"loss_still_falling": {"finetune": [1.04, 0.78, 0.052]}}
@@ -170,7 +164,7 @@ def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(tmp_path: 
     ]
 
 
-def scored(plan: Plan, values: dict[str, float]) -> dict[str, dict[str, Any]]:
+def scored(plan, values):
     """Records with a value per method of retrieval's main metric."""
     main = plan.main_metric("retrieval")
     score = {"lang": "de-en", "metric": main, "split": "test"}
@@ -182,7 +176,7 @@ def scored(plan: Plan, values: dict[str, float]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_a_task_in_which_no_method_leaves_the_floor_is_remarked_on(tmp_path: Path) -> None:
+def test_a_task_in_which_no_method_leaves_the_floor_is_remarked_on(tmp_path):
     plan = plan_of(tmp_path)
     assert remarks(plan, scored(plan, {"none": 0.006, "finetune": 0.011})) == [
         "near the floor: no method reaches 2% in retrieval (de-en), so that differences there say"

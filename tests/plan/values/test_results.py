@@ -1,14 +1,7 @@
 """Results are read part by part, so that those of ten thousand trials need not be in memory."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
-
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import batches, rows, rows_of
 from tests.grids import write_grid
 
@@ -16,15 +9,15 @@ from tests.grids import write_grid
 class Counted:
     """A ledger that has every evaluation of a plan and notes what it is asked."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         self.plan, self.listings = plan, 0
         self.read: list[list[str]] = []
 
-    def keys(self) -> set[str]:
+    def keys(self):
         self.listings += 1
         return {key for trial in self.plan.trials for key in trial.evaluations.values()}
 
-    def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def read_many(self, keys):
         self.read.append(list(keys))
         score = {"lang": "de", "metric": "accuracy", "split": "test"}
         return {
@@ -33,14 +26,14 @@ class Counted:
         }
 
 
-def plan_of(folder: Path) -> Plan:
+def plan_of(folder):
     method = "mean_shift: {alpha: [0.1, 0.2, 0.3, 0.4, 0.5]}"
     return expand(
         load(write_grid(folder, languages="{each: [de]}", sentences="[100]", methods=(method,)))
     )
 
 
-def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path: Path) -> None:
+def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path):
     plan = plan_of(tmp_path)
     ledger = Counted(plan)
     parts = batches(plan, ledger, size=2)
@@ -54,7 +47,7 @@ def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path
     assert found == rows(plan, Counted(plan))
 
 
-def test_rows_of_a_trial_share_its_params(tmp_path: Path) -> None:
+def test_rows_of_a_trial_share_its_params(tmp_path):
     plan = plan_of(tmp_path)
     ledger = Counted(plan)
     record = next(iter(ledger.read_many(plan.trials[0].evaluations.values()).values()))

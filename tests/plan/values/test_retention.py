@@ -2,16 +2,12 @@
 says.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from raxalign.measured import share
 from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
@@ -19,7 +15,7 @@ from tests.grids import write_grid
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory) -> Plan:
+def plan(tmp_path_factory):
     """`none` without chance and `finetune` with three seeds and two λ, on retrieval and XNLI."""
     folder = tmp_path_factory.mktemp("keeping")
     path = write_grid(
@@ -33,7 +29,7 @@ def plan(tmp_path_factory) -> Plan:
     return open_grid(path, storage=str(folder / "storage")).plan
 
 
-def record(value: float | None, task: str = "xnli") -> dict:
+def record(value, task="xnli"):
     """A record with a value on dev, and a much better one on test that must not be looked at."""
     scores = [
         {"lang": "de", "metric": "accuracy", "split": split, "value": number}
@@ -43,14 +39,14 @@ def record(value: float | None, task: str = "xnli") -> dict:
     return {"scores": scores, "params": {}, "kind": task}
 
 
-def records_of(trial: Trial, value: float | None) -> dict[str, dict]:
+def records_of(trial, value):
     return {
         key: record(value) if task == "xnli" else record(None)
         for task, key in trial.evaluations.items()
     }
 
 
-def weights_by_trial(plan: Plan) -> dict[str, frozenset[str]]:
+def weights_by_trial(plan):
     behind = below(plan, weights_of(plan))
     return {
         trial.key: frozenset().union(*(behind[key] for key in trial.evaluations.values()))
@@ -58,12 +54,12 @@ def weights_by_trial(plan: Plan) -> dict[str, frozenset[str]]:
     }
 
 
-def test_weights_are_trainings_and_methods_that_change_weights(plan: Plan) -> None:
+def test_weights_are_trainings_and_methods_that_change_weights(plan):
     kinds = {(plan.stages[key].kind, plan.stages[key].maker) for key in weights_of(plan)}
     assert kinds == {("tuned", "xnli"), ("aligned", "finetune")}
 
 
-def test_all_keeps_everything(plan: Plan) -> None:
+def test_all_keeps_everything(plan):
     keeping = Keeping(plan, "all", frozenset())
     for trial in plan.trials:
         assert list(keeping.finish(trial, records_of(trial, 0.5))) == []
@@ -93,14 +89,14 @@ def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(plan, ke
     if keep == "none":
         assert stored == set()
         return
-    cells: dict[tuple, list[Trial]] = {}
+    cells = {}
     for trial in plan.trials:  # in the order of the grid: the first of equals stays
         cells.setdefault((trial.method, str(trial.params)), []).append(trial)
     best = [max(cell, key=lambda t: values[t.key] or -1.0) for cell in cells.values()]
     assert stored == set().union(*(uses[trial.key] for trial in best))
 
 
-def test_a_trial_that_lacks_a_task_keeps_its_weights(plan: Plan) -> None:
+def test_a_trial_that_lacks_a_task_keeps_its_weights(plan):
     keeping = Keeping(plan, "best", frozenset())
     cell = [t for t in plan.trials if t.params.get("lambda") == 0.1]
     half = {k: r for k, r in records_of(cell[0], 0.1).items() if k == cell[0].evaluations["xnli"]}
@@ -113,8 +109,8 @@ def test_a_trial_that_lacks_a_task_keeps_its_weights(plan: Plan) -> None:
 
 
 def test_the_dev_value_is_the_main_metric_without_the_pivot_and_counts_downwards_where_declared(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    plan, monkeypatch
+):
     trial = next(t for t in plan.trials if t.method == "finetune")
     scores = [
         {"lang": lang, "metric": "accuracy", "split": "dev", "value": value}

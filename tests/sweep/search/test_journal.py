@@ -1,16 +1,10 @@
 """The journal of studies: on a file system, and for an object store."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import optuna
 import pytest
-from optuna.storages import JournalStorage
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
-from raxalign.plan.study import Study
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
 from raxalign.store.studies import read_studies, write_study
@@ -20,7 +14,7 @@ from raxalign.sweep.search.samplers import Proposal
 from tests.searches import open_search, run, search_grid, source_of
 
 
-def study_of(storage: JournalStorage, study: Study) -> StudyRun:
+def study_of(storage, study):
     return StudyRun(study, storage, Owner(Storage("memory://owner")), lambda values: None)
 
 
@@ -28,7 +22,7 @@ POINT = Proposal({"lambda": 0.5, "layers": "last"})
 
 
 @pytest.fixture
-def study(tmp_path) -> Study:
+def study(tmp_path):
     path = search_grid(tmp_path, "trials: 4, confirm: 0")
     return open_grid(path, storage=str(tmp_path / "storage")).plan.studies[0]
 
@@ -53,26 +47,26 @@ def test_optuna_opens_the_journal_by_itself(tmp_path):
     assert [trial.state.name for trial in loaded.trials] == ["COMPLETE"] * 3
 
 
-def point(number: int) -> Proposal:
+def point(number):
     return Proposal({"lambda": 0.1 * (number + 1), "layers": "last"})
 
 
-def machines(tmp_path: Path, *names: str) -> list[Journal]:
+def machines(tmp_path, *names):
     """Journals of one object store on several machines."""
     return [Journal.open(Storage(f"memory://{tmp_path}"), tmp_path / name) for name in names]
 
 
-def add(journal: Journal, study: Study, number: int) -> None:
+def add(journal, study, number):
     with journal.turn() as storage:
         assert study_of(storage, study).add(point(number), {"owner": "me"}) == number
 
 
-def points(journal: Journal, study: Study) -> list[float]:
+def points(journal, study):
     with journal.turn() as storage:
         return [trial.params["lambda"] for trial in study_of(storage, study).trials()]
 
 
-def values(count: int) -> list[float]:
+def values(count):
     return [point(number).values["lambda"] for number in range(count)]
 
 
@@ -84,9 +78,8 @@ def test_machines_take_turns_at_the_journal_of_an_object_store(tmp_path, study):
     assert other.path.read_bytes() == stored(tmp_path)
 
 
-def stored(tmp_path: Path) -> bytes:
-    data: bytes = files_of(f"memory://{tmp_path}").read("studies/journal.log")
-    return data
+def stored(tmp_path):
+    return files_of(f"memory://{tmp_path}").read("studies/journal.log")
 
 
 def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(tmp_path, study):
@@ -108,10 +101,10 @@ def test_a_turn_that_was_killed_is_dropped_where_another_machine_has_written_sin
     assert stored(tmp_path).startswith(other.path.read_bytes())
 
 
-def leave_unsent(journal: Journal, study: Study, number: int) -> None:
+def leave_unsent(journal, study, number):
     """What a driver leaves that is killed between its last write and the end of its turn."""
 
-    def killed() -> None:
+    def killed():
         with journal.turn() as storage:
             study_of(storage, study).add(point(number), {"owner": "me", "lost": True})
             raise KeyboardInterrupt
@@ -124,7 +117,7 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(tmp_path, stud
     late, other = machines(tmp_path, "one", "other")
     add(late, study, 0)
 
-    def silent() -> None:
+    def silent():
         with late.turn() as storage:
             study_of(storage, study).add(point(1), {"owner": "late"})
             held = late.storage.files.names("locks/studies")
