@@ -12,8 +12,8 @@ libraries, and of the trials by themselves. The time of the clock is printed too
 change it. A storage that is named is kept, and continued where it has results.
 
 With `--nodes` the grid runs on a cluster of so many nodes with one core each, all of them on this
-machine: what grows with the number of nodes is the driver's work. A node takes 250 MiB by itself
-and 300 MiB for its worker.
+machine: what grows with the number of nodes is the driver's work. A node takes more than 1 GiB of
+memory with its worker.
 """
 
 from __future__ import annotations
