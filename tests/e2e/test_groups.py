@@ -89,20 +89,44 @@ def test_groups_whose_worker_and_controller_are_killed_end_with_the_results_of_o
     site.check_tracking()
 
 
+DIVIDED = '''
+"""Fine-tuning that notes which of its workers divide the weights."""
+
+import os
+
+from raxalign.methods import finetune
+
+
+class Divided(finetune.Finetune):
+    """The same method."""
+
+    VERSION = 1
+
+    def align(self, encoder, inputs, runtime):
+        """Note whether this worker has a part alone."""
+        with open(os.path.join(os.path.dirname(__file__), "parts"), "a") as file:
+            file.write(f"{runtime.world_size} {runtime.shards}\\n")
+        return super().align(encoder, inputs, runtime)
+'''
+
+
 def test_workers_that_divide_the_weights_train_what_one_worker_trains(tmp_path):
+    (tmp_path / "divided.py").write_text(DIVIDED)
     grid = write_grid(
         tmp_path,
         languages="{each: [de]}",
         size=300,
         sentences="[100]",
-        methods=("finetune: {lambda: 1.0, batch_size: 2, epochs: 1}",),
+        methods=("divided: {lambda: 1.0, batch_size: 2, epochs: 1}",),
         tasks=("retrieval: {}",),
+        more="plugins: [divided.py]\n",
         run="workers: 2, shard_weights: true",
     )
     alone = undisturbed(Site(grid, tmp_path / "alone"))
     site = alone.copy(tmp_path)
-    site.forget("finetune")
+    site.forget("divided")
     assert "1 done, 0 failed" in site.run().stderr
+    assert (tmp_path / "parts").read_text() == "1 False\n2 True\n2 True\n"
     for row, other in zip(site.results(), alone.results(), strict=True):
         assert {**row, "value": None} == {**other, "value": None}
         assert row["value"] == pytest.approx(other["value"], abs=1e-3), "another order of sums"
