@@ -1,5 +1,5 @@
 """States and gradients of packed rows, plain and compiled, for several shapes. Prints one JSON
-object; `test_packing` runs it in a process of its own. RAXALIGN_TEST_ALL has machine code made.
+object; `test_packing` runs it in a process of its own.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from torch._dynamo.utils import counters
 from raxalign.encoders.models.packing import flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from tests.encoders.architectures import folder_of, model_of
-from tests.every import EVERY
 
 SHAPES = ((6, 30), (9, 30), (14, 25), (20, 33), (11, 28))
 
@@ -46,8 +44,6 @@ def run(encoder: TransformerEncoder, n: int, width: int) -> list[torch.Tensor]:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    if not EVERY:  # graphs are raxalign's care, the code that PyTorch makes of them is not
-        torch.compile = partial(torch.compile, backend="aot_eager")
     plain = TransformerEncoder.from_folder(folder_of(folder, model_of("bert", head=False)))
     compiled = plain.with_model(copy.deepcopy(plain.model))
     compiled.compiled = True
