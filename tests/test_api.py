@@ -6,12 +6,10 @@ import ast
 import csv
 import io
 import json
-import os
 import re
 import signal
 from collections.abc import Callable
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -24,7 +22,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.compared import FIELDS
 from raxalign.report.tables import as_csv
 from raxalign.sweep.grid import _interrupt_twice
-from tests.forks import forks
+from tests.e2e.runs import attempted
 from tests.grids import write_grid
 from tests.ledgers import made_up
 
@@ -65,12 +63,7 @@ def test_the_examples_of_the_docs_use_public_names_alone(blocks: Blocks, tmp_pat
 
 def without_ray(opened: rx.Opened) -> SimpleNamespace:
     """Run the trials of a grid in this process."""
-    from raxalign.sweep.job import Job, write_plan
-    from raxalign.sweep.work import attempt
-
-    job = Job(opened.storage, write_plan(opened.plan, opened.storage))
-    ends = {trial.key: attempt(job, trial.key) for trial in opened.plan.trials}
-    return SimpleNamespace(failed={key: end for key, end in ends.items() if end})
+    return SimpleNamespace(failed=attempted(opened.plan, opened.storage))
 
 
 @pytest.mark.slow
@@ -216,26 +209,3 @@ def test_after_an_interrupted_grid_signals_mean_what_they_meant_before() -> None
     with pytest.raises(KeyboardInterrupt), _interrupt_twice():
         signal.raise_signal(signal.SIGINT)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-
-
-def interrupted(line: Connection) -> None:
-    """A process whose clean end takes long."""
-    with _interrupt_twice():
-        try:
-            line.send("it runs")
-            signal.pause()
-        except KeyboardInterrupt:
-            line.send("it ends")
-            signal.pause()
-
-
-@pytest.mark.slow
-def test_a_second_interruption_ends_the_process_at_once() -> None:
-    line, other = forks().Pipe()
-    process = forks().Process(target=interrupted, args=(other,))
-    process.start()
-    for said in ("it runs", "it ends"):
-        assert line.recv() == said
-        os.kill(process.pid, signal.SIGINT)
-    process.join()
-    assert process.exitcode == 130

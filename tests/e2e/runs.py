@@ -208,14 +208,18 @@ def undisturbed(site: Site) -> Site:
 
 def without_ray(site: Site) -> list[str]:
     """Run its trials likewise; returns the messages of those that failed."""
+    return [*attempted(site.plan, Storage(site.root)).values()]
+
+
+def attempted(plan: Plan, storage: Storage) -> dict[str, str]:
+    """Run trials likewise; returns the messages of those that failed, by their keys."""
     from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.work import attempt
 
-    plan, storage = site.plan, Storage(site.root)
     job = Job(storage, write_plan(plan, storage))
     with patch.dict(os.environ):  # a worker limits its threads
-        ends = [attempt(job, trial.key) for trial in plan.trials]
-    return [message for message in ends if message is not None]
+        ends = {trial.key: attempt(job, trial.key) for trial in plan.trials}
+    return {key: message for key, message in ends.items() if message is not None}
 
 
 def read_until(stream: IO[str], wanted: str) -> str:
