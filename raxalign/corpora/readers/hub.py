@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
-    ACCEPT,
     COMMIT,
-    LOG_IN,
     Repository,
     causes,
     first_line,
@@ -21,6 +19,7 @@ from raxalign.corpora.readers.repository import (
     is_gated,
     is_lost,
     patiently,
+    refusal,
     status_of,
 )
 from raxalign.errors import DataError, RaxalignError, TransientError
@@ -247,32 +246,9 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     if not status and any(map(is_lost, chain)):
         told = f"the Hugging Face Hub cannot be reached ({first_line(error)})"
         return TransientError(f"hub:{name}: {told}. Go online, or {own}")
-    problem, remedy = next(filter(None, map(_refusal, chain)), ("", ""))
+    refusals = (refusal(cause, "data set", "Check `dataset`.") for cause in chain)
+    problem, remedy = next(filter(None, refusals), ("", ""))
     if not problem:
         problem = f"cannot be loaded ({first_line(error)})"
         remedy = "Check `dataset`, `config`, `split` and `revision`"
     return DataError(f"hub:{name}", problem, remedy=remedy)
-
-
-def _refusal(error: BaseException) -> tuple[str, str] | None:
-    """What the hub does not have or does not give, and what to do; None for another error."""
-    from huggingface_hub import errors
-
-    known: tuple[tuple[type[Exception], str, str], ...] = (
-        (errors.GatedRepoError, "is a gated data set, to which the hub refuses access", ACCEPT),
-        (
-            errors.RepositoryNotFoundError,
-            "the hub has no such data set",
-            f"Check `dataset`. Is it private? Then {LOG_IN}",
-        ),
-        (
-            errors.RevisionNotFoundError,
-            "the hub has no such revision of it",
-            "Name a branch, tag or commit of it as `revision`, or leave that out",
-        ),
-    )
-    if (status := status_of(error)) in (401, 403):
-        refused = f"the hub refuses access ({status})"
-        known += ((errors.HfHubHTTPError, refused, LOG_IN[0].upper() + LOG_IN[1:]),)
-    found = ((told, remedy) for kind, told, remedy in known if isinstance(error, kind))
-    return next(found, None)

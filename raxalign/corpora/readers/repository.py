@@ -23,8 +23,7 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _CUT = frozenset({"RemoteProtocolError", "ReadError"})
 _SILENT = frozenset({"TimeoutException"})
 """Errors of the HTTP library, whose module has another name at times."""
-LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
-ACCEPT = f"Accept its terms on its page of the hub, then {LOG_IN}"
+_LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _Answer = TypeVar("_Answer")
 
 
@@ -148,6 +147,38 @@ def is_gated(name: str, kind: str) -> bool:
     if gated:
         patiently(name, lambda: HfApi().auth_check(name, repo_type=kind))
     return gated
+
+
+def refusal(
+    error: BaseException, noun: str, absent: str, revision: str = "such revision"
+) -> tuple[str, str] | None:
+    """Return what the hub does not have or does not give, and what to do; None for another error.
+    `noun` is what the repository holds, and `absent` what else to do where there is none.
+    """
+    from huggingface_hub import errors
+
+    known: tuple[tuple[type[Exception], str, str], ...] = (
+        (
+            errors.GatedRepoError,
+            f"is a gated {noun}, to which the hub refuses access",
+            f"Accept its terms on its page of the hub, then {_LOG_IN}",
+        ),
+        (
+            errors.RepositoryNotFoundError,
+            f"the hub has no such {noun}",
+            f"{absent} Is it private? Then {_LOG_IN}",
+        ),
+        (
+            errors.RevisionNotFoundError,
+            f"the hub has no {revision} of it",
+            "Name a branch, tag or commit of it, or leave `revision` out",
+        ),
+    )
+    if (status := status_of(error)) in (401, 403):
+        refused = f"the hub refuses access ({status})"
+        known += ((errors.HfHubHTTPError, refused, _LOG_IN[0].upper() + _LOG_IN[1:]),)
+    found = ((told, remedy) for kind, told, remedy in known if isinstance(error, kind))
+    return next(found, None)
 
 
 def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:

@@ -12,9 +12,7 @@ from typing import Any
 
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
-    ACCEPT,
     COMMIT,
-    LOG_IN,
     Repository,
     causes,
     first_line,
@@ -22,6 +20,7 @@ from raxalign.corpora.readers.repository import (
     is_gated,
     is_lost,
     patiently,
+    refusal,
     status_of,
 )
 from raxalign.encoders.models.folder import looks_like_path, read_config
@@ -62,34 +61,15 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
 
     if isinstance(error, hub.LocalEntryNotFoundError):
         return None
-    known = [
-        (hub.HFValidationError, NO_NAME, NAMES),
-        (
-            hub.GatedRepoError,
-            "is a gated encoder, to which the hub refuses access",
-            ACCEPT,
-        ),
-        (
-            hub.RepositoryNotFoundError,
-            "the hub has no such encoder",
-            f"Is it a folder? Then write ./name. Is it private? Then {LOG_IN}",
-        ),
-        (
-            hub.RevisionNotFoundError,
-            f"the hub has no revision {revision!r} of it",
-            "Name a branch, tag or commit of it, or leave `revision` out",
-        ),
-        (
-            hub.RemoteEntryNotFoundError,
-            f"lacks a file that encoders have ({first_line(error)})",
-            "Name one with config.json, a tokenizer and safetensors weights",
-        ),
-    ]
-    if (status := status_of(error)) in (401, 403):
-        refused = f"the hub refuses access ({status})"
-        known.append((hub.HfHubHTTPError, refused, LOG_IN[0].upper() + LOG_IN[1:]))
-    found = (DataError(name, fault, remedy=do) for k, fault, do in known if isinstance(error, k))
-    return next(found, None)
+    if isinstance(error, hub.HFValidationError):
+        return DataError(name, NO_NAME, remedy=NAMES)
+    if isinstance(error, hub.RemoteEntryNotFoundError):
+        lacks = f"lacks a file that encoders have ({first_line(error)})"
+        remedy = "Name one with config.json, a tokenizer and safetensors weights"
+        return DataError(name, lacks, remedy=remedy)
+    absent = "Is it a folder? Then write ./name."
+    found = refusal(error, "encoder", absent, f"revision {revision!r}")
+    return None if found is None else DataError(name, found[0], remedy=found[1])
 
 
 def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:
