@@ -70,9 +70,11 @@ class BaseParams(BaseModel):
 
 
 def about(model: type[BaseModel], name: str) -> str:
-    """Return the sentence on a field: its description, or else the text under it; empty without."""
-    owner = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", {}))
-    return model.model_fields[name].description or _texts_under_fields(owner).get(name, "")
+    """Return the sentence on a field: its description, or else the text under it in the class, or
+    in the nearest base that has one; empty without.
+    """
+    texts = (_texts_under_fields(base).get(name) for base in model.__mro__ if base is not BaseModel)
+    return model.model_fields[name].description or next(filter(None, texts), "")
 
 
 @cache

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
+from pydantic import Field
+
 from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
-from raxalign.tasks.transfer.params import DATASET, HubSet, MaxLength
+from raxalign.tasks.transfer.params import DATASET, HubSet
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
@@ -57,7 +59,7 @@ class Belebele(ClassificationTask):
         """Data set of the hub with the pivot's training questions."""
         train_config: str = "all"
         """Configuration of `train_dataset`."""
-        max_length: MaxLength[int] = 512
+        max_length: int = Field(512, ge=8)
 
     params: Params
 

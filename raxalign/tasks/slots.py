@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import Literal, final
 
 from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import DATA, DataFiles
+from raxalign.tasks.transfer.params import DataFiles
 
 
 @final
@@ -43,6 +43,6 @@ class Slots(TaggingTask):
         left at `none` take the value of the profile, or else of the tagger; see also `ner`.
         """
 
-        data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]
+        data: Literal["hub", "phrasebook"] | DataFiles
 
     params: Params

@@ -9,7 +9,7 @@ from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.answers.params import HubSets, SpanParams
 from raxalign.tasks.answers.task import SpanTask
 from raxalign.tasks.transfer.outcome import Selection
-from raxalign.tasks.transfer.params import DATASET, REVISION, SELECTION
+from raxalign.tasks.transfer.params import DATASET, REVISION
 
 TYDIQA = "google-research-datasets/tydiqa"
 
@@ -60,7 +60,7 @@ class Tydiqa(SpanTask):
         languages are called by their English names there (``english``).
         """
 
-        selection: Annotated[Selection, SELECTION] = "last"
+        selection: Selection = "last"
         rules: Rules = "squad"
         """How answers are compared: by MLQA's rules for each language, or SQuAD's."""
         hub: TydiqaSets = TydiqaSets()

@@ -12,8 +12,6 @@ from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
-_Settings = Literal["zero-shot", "g-xlt", "translate-train"]
-
 
 class HubSets(BaseParams):
     """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the
@@ -69,22 +67,20 @@ class QuestionCounts(BaseParams):
 class SpanParams(shared.SettingParams):
     """Options on what is trained on and how; see `mlqa` for what they mean together."""
 
-    setting: Annotated[Literal["zero-shot", "g-xlt", "translate-train"], shared.SETTING] = (
-        "zero-shot"
-    )
+    setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
     rules: Rules = "mlqa"
     """How answers are compared: by MLQA's rules for each language, or SQuAD's."""
     hub: HubSets = HubSets()
     """Data sets of the hub, for `data: hub`."""
     phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
-    learning_rate: shared.LearningRate[float] = 3e-5
+    learning_rate: float = Field(3e-5, gt=0)
     schedule: Annotated[RateSchedule, LATER] = "linear"
     weight_decay: WeightDecay = 1e-4
     betas: Annotated[Betas, LATER] = "0.9 0.999"
     eps: Annotated[Epsilon[float], LATER] = 1e-8
     clip: Annotated[Clip[float], LATER] = 1.0
-    dropout: shared.Dropout[float] = 0.0
-    max_length: Annotated[shared.MaxLength[int], Field(ge=16)] = 384
+    dropout: float = Field(0.0, ge=0, lt=1)
+    max_length: int = Field(384, ge=16)
     max_question_length: int = Field(64, ge=1)
     """Largest number of pieces of a question; a longer one is cut."""
     doc_stride: int = Field(128, ge=1)

@@ -39,7 +39,7 @@ class ClassificationParams(shared.SettingParams):
     Cao et al. (2020, A.1) unless options say otherwise.
     """
 
-    setting: Annotated[Literal["zero-shot", "translate-train"], shared.SETTING] = "zero-shot"
+    setting: Literal["zero-shot", "translate-train"] = "zero-shot"
     dataset: Annotated[str, shared.DATASET] = ""
     models: Annotated[Literal["together", "each"], LATER] = "together"
     """Whether `translate-train` trains one model on all languages (`together`), or one model per
@@ -47,13 +47,13 @@ class ClassificationParams(shared.SettingParams):
     """
     revision: Annotated[str, shared.REVISION] = "main"
     phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
-    learning_rate: shared.LearningRate[float] = 5e-5
-    max_length: shared.MaxLength[int] = 128
+    learning_rate: float = Field(5e-5, gt=0)
+    max_length: int = Field(128, ge=8)
     schedule: Annotated[RateSchedule, LATER] = "constant"
     weight_decay: Annotated[WeightDecay, LATER] = 0.0
     betas: Annotated[Betas, LATER] = "0.9 0.98"
     eps: Annotated[Epsilon[float], LATER] = 1e-9
     clip: Annotated[Clip[float], LATER] = 0.0
-    dropout: shared.Dropout[float] = 0.1
+    dropout: float = Field(0.1, ge=0, lt=1)
     static_head: Annotated[StaticHead, LATER] = StaticHead()
     """The classifier on static encoders; others do not have it."""

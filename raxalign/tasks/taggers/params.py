@@ -136,23 +136,22 @@ class TaggingParams(shared.TransferParams):
     """Number of layers of the BiLSTM."""
     input_dropout: float = Field(0.5, ge=0, lt=1)
     """Dropout before the BiLSTM."""
-    dropout: shared.Dropout[float | None] = None
-    selection: Annotated[Selection | None, shared.SELECTION] = None
+    dropout: float | None = Field(None, ge=0, lt=1)
+    selection: Selection | None = None
     evaluate_every: int | None = Field(None, ge=1)
     """Steps between two evaluations of the development sets (none: one epoch, or what the profile
     sets).
     """
-    learning_rate: shared.LearningRate[float | None] = None
-    epochs: shared.Epochs[int | None] = None
-    batch_size: shared.BatchSize[int | None] = None
-    max_length: shared.MaxLength[int | None] = None
-    warmup: shared.Warmup = 0.0
+    learning_rate: float | None = Field(None, gt=0)
+    epochs: int | None = Field(None, ge=1)
+    batch_size: int | None = Field(None, ge=1)
+    max_length: int | None = Field(None, ge=8)
+    warmup: float = Field(0.0, ge=0)
     schedule: Annotated[RateSchedule | None, SCHEDULE, LATER] = None
     weight_decay: Annotated[WeightDecay, LATER] = 0.0
     betas: Annotated[Betas, LATER] = "0.9 0.999"
     eps: Annotated[Epsilon[float], LATER] = 1e-8
     clip: Annotated[Clip[float | None], LATER] = None
-    max_train: shared.MaxTrain = None
 
     @field_validator("encoding")
     @classmethod

@@ -36,40 +36,7 @@ def _ascending(shots: tuple[int, ...]) -> tuple[int, ...]:
 
 
 Shots = Annotated[
-    tuple[Annotated[int, Field(ge=0)], ...],
-    BeforeValidator(_listed),
-    AfterValidator(_ascending),
-    Field(
-        description=(
-            "Numbers of examples of each target language on which the model that the pivot's"
-            " training left is trained further, drawn at random from the language's training set,"
-            " by the labels in turn where each example has one; 0, the model as it is, is always"
-            " there."
-        )
-    ),
-]
-Draws = Annotated[
-    int,
-    Field(
-        ge=1,
-        description=(
-            "Draws of the examples of `shots` per run, whose mean is the result; each run draws its"
-            " own by its seed, and fewer shots are the first of more."
-        ),
-    ),
-]
-ShotEpochs = Annotated[
-    int, Field(ge=1, description="Passes over the examples of `shots`, of which the last counts.")
-]
-ShotLearningRate = Annotated[
-    float | None,
-    Field(
-        gt=0,
-        description=(
-            "Constant learning rate on the examples of `shots` (none: the largest rate of the"
-            " task's own training)."
-        ),
-    ),
+    tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed), AfterValidator(_ascending)
 ]
 
 
@@ -100,17 +67,7 @@ def _in_one_form(text: str) -> str:
     return " ".join(f"{name} {n}" for name, n in vars(Average.of(text)).items() if n > 1)
 
 
-Averaged = Annotated[
-    Annotated[str, AfterValidator(_in_one_form)] | None,
-    Field(
-        description=(
-            "Mean of weights that is evaluated in place of the last ones: of the last epochs of a"
-            " training (`last 3`), of several trainings with one initialisation of the head and"
-            " other orders of rows and dropout (`runs 3`), or of the last epochs of all of these"
-            " (`last 3 runs 3`) (none: no mean)."
-        )
-    ),
-]
+Averaged = Annotated[str, AfterValidator(_in_one_form)]
 
 
 def faults_of(options: Any, *, tunes: bool) -> list[str]:

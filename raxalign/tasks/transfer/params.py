@@ -1,8 +1,8 @@
 """The options of transfer tasks, each declared once: data and its sources, the names that
 data has for languages, readouts, and the training.
 
-The `Params` of a room name all options of the training and give their defaults: ``learning_rate:
-LearningRate[float] = 5e-5``. Those that are not declared here are in `raxalign.train.options`.
+The `Params` of a room give the options of the training their defaults: ``learning_rate: float =
+Field(5e-5, gt=0)``. Those that are not declared here are in `raxalign.train.options`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import HubRows, load_rows
 from raxalign.tasks.base import Task
-from raxalign.tasks.transfer.few_shot import Averaged, Draws, ShotEpochs, ShotLearningRate, Shots
+from raxalign.tasks.transfer.few_shot import Averaged, Shots
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of
@@ -93,12 +93,6 @@ class HubSet:
         return f"{self.dataset}/{self.config}:{split}", rows
 
 
-DATA = Field(
-    description=(
-        "Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or"
-        " local files."
-    )
-)
 DATASET = Field(
     description=(
         "Data set of the hub, by its name there or as a local copy of its repository, for `data:"
@@ -121,7 +115,10 @@ TestRows = Annotated[int, Field(ge=1, description="Test rows.")]
 class TransferParams(Task.Params):
     """Data, readouts, few examples of the target languages, and averages of weights."""
 
-    data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
+    data: Literal["hub", "phrasebook"] | DataFiles = "hub"
+    """Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or
+    local files.
+    """
     codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict)
     """The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of
     the hub and columns, where they differ from those of the grid.
@@ -132,79 +129,66 @@ class TransferParams(Task.Params):
     changes the encoder and leaves the weights of one epoch, else `keep`).
     """
     shots: Annotated[Shots, LATER] = (0,)
-    draws: Annotated[Draws, LATER] = 1
-    shot_epochs: Annotated[ShotEpochs, LATER] = 50
-    shot_learning_rate: Annotated[ShotLearningRate, LATER] = None
-    average: Annotated[Averaged, LATER] = None
-
-
-SETTING = Field(
-    description=(
-        "What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the"
-        " translations of its training data into all languages (`translate-train`)."
-    )
-)
-SELECTION = Field(
-    description=(
-        "What chooses the weights that are evaluated: the pivot's development set, the mean of all"
-        " of them, each language's own (then the result is not zero-shot), or nothing (the `last`"
-        " ones)."
-    )
-)
-_T = TypeVar("_T", int, int | None, float, float | None)
-LearningRate = Annotated[_T, Field(gt=0, description="Learning rate at the end of the warm-up.")]
-Epochs = Annotated[_T, Field(ge=1, description="Passes over the training data.")]
-BatchSize = Annotated[
-    _T,
-    Field(
-        ge=1,
-        description=(
-            "Training rows per step: examples, sentences, or windows of a context; with"
-            " code-switching the two mixes of an example or window count as one."
-        ),
-    ),
-]
-Warmup = Annotated[
-    float,
-    Field(
-        ge=0,
-        description=(
-            "Steps over which the learning rate rises linearly: below 1 a share of all steps, from"
-            " 1 on a number of steps."
-        ),
-    ),
-]
-_DROPOUT = "Dropout before the output layer, and after the layers of a BiLSTM."
-Dropout = Annotated[_T, Field(ge=0, lt=1, description=_DROPOUT)]
-MaxLength = Annotated[
-    _T,
-    Field(
-        ge=8,
-        description=(
-            "Largest number of pieces per row, special ones included; longer rows are cut or"
-            " divided, also where the encoder has fewer positions."
-        ),
-    ),
-]
-_MAX_TRAIN = (
-    "Number of training rows of each language that are used, from the beginning (none: all)."
-)
-MaxTrain = Annotated[int | None, Field(ge=1, description=_MAX_TRAIN)]
+    """Numbers of examples of each target language on which the model that the pivot's training left
+    is trained further, drawn at random from the language's training set, by the labels in turn
+    where each example has one; 0, the model as it is, is always there.
+    """
+    draws: Annotated[int, LATER] = Field(1, ge=1)
+    """Draws of the examples of `shots` per run, whose mean is the result; each run draws its own by
+    its seed, and fewer shots are the first of more.
+    """
+    shot_epochs: Annotated[int, LATER] = Field(50, ge=1)
+    """Passes over the examples of `shots`, of which the last counts."""
+    shot_learning_rate: Annotated[float | None, LATER] = Field(None, gt=0)
+    """Constant learning rate on the examples of `shots` (none: the largest rate of the task's own
+    training).
+    """
+    average: Annotated[Averaged | None, LATER] = None
+    """Mean of weights that is evaluated in place of the last ones: of the last epochs of a training
+    (`last 3`), of several trainings with one initialisation of the head and other orders of rows
+    and dropout (`runs 3`), or of the last epochs of all of these (`last 3 runs 3`) (none: no mean).
+    """
+    selection: Selection | None
+    """What chooses the weights that are evaluated: the pivot's development set, the mean of all of
+    them, each language's own (then the result is not zero-shot), or nothing (the `last` ones).
+    """
+    learning_rate: float | None = Field(gt=0)
+    """Learning rate at the end of the warm-up."""
+    epochs: int | None = Field(ge=1)
+    """Passes over the training data."""
+    batch_size: int | None = Field(ge=1)
+    """Training rows per step: examples, sentences, or windows of a context; with code-switching the
+    two mixes of an example or window count as one.
+    """
+    max_length: int | None = Field(ge=8)
+    """Largest number of pieces per row, special ones included; longer rows are cut or divided, also
+    where the encoder has fewer positions.
+    """
+    warmup: float = Field(ge=0)
+    """Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on a
+    number of steps.
+    """
+    dropout: float | None = Field(ge=0, lt=1)
+    """Dropout before the output layer, and after the layers of a BiLSTM."""
+    max_train: int | None = Field(None, ge=1)
+    """Number of training rows of each language that are used, from the beginning (none: all)."""
 
 
 class SettingParams(TransferParams):
     """Options on what is trained on and which epoch is evaluated; each task lists its settings."""
 
-    setting: Annotated[str, SETTING]
+    setting: str
+    """What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the
+    translations of its training data into all languages (`translate-train`).
+    """
     code_switching: Literal["none", "sentence"] = "none"
     """Whether each translated training example of two texts is replaced by two, one text of each in
     its own language and the other in the pivot (`sentence`).
     """
-    selection: Annotated[Selection, SELECTION] = "pivot-dev"
-    epochs: Epochs[int] = 3
-    batch_size: BatchSize[int] = 32
-    warmup: Warmup = 0.1
-    max_train: MaxTrain = None
+    selection: Selection = "pivot-dev"
+    epochs: int = Field(3, ge=1)
+    batch_size: int = Field(32, ge=1)
+    warmup: float = Field(0.1, ge=0)
 
 
 def settings_of(options: Any) -> TrainSettings:

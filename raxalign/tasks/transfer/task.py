@@ -148,8 +148,8 @@ class TransferTask(Task):
 
     def selection(self) -> Selection:
         """Return what chooses the weights that are evaluated."""
-        chosen: Selection = self.params.selection  # type: ignore[attr-defined]
-        return chosen
+        assert self.params.selection is not None, "a task whose profile chooses says it itself"
+        return self.params.selection
 
     def leaves_one_encoder(self) -> bool:
         """Return whether readouts can be fitted again on the encoder that the training leaves."""
