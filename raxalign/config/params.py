@@ -70,11 +70,14 @@ class BaseParams(BaseModel):
 
 
 def about(model: type[BaseModel], name: str) -> str:
-    """Return the sentence on a field: its description, or else the text under it in the class, or
-    in the nearest base that has one; empty without.
+    """Return the sentence on a field: its description, or else the text under it, or else what the
+    nearest base says on it; empty without.
     """
-    texts = (_texts_under_fields(base).get(name) for base in model.__mro__ if base is not BaseModel)
-    return model.model_fields[name].description or next(filter(None, texts), "")
+    for base in model.__mro__:
+        field = getattr(base, "model_fields", {}).get(name)
+        if field is not None and (said := field.description or _texts_under_fields(base).get(name)):
+            return str(said)
+    return ""
 
 
 @cache

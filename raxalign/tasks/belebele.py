@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
-from raxalign.tasks.transfer.params import DATASET, HubSet
+from raxalign.tasks.transfer.params import HubSet
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
@@ -54,7 +54,7 @@ class Belebele(ClassificationTask):
         paths may hold {lang} and {pivot}: languages have their codes in FLORES-200 there.
         """
 
-        dataset: Annotated[str, DATASET] = BELEBELE
+        dataset: str = BELEBELE
         train_dataset: str = "ehovy/race"
         """Data set of the hub with the pivot's training questions."""
         train_config: str = "all"

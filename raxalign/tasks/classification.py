@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, final
+from typing import Any, Literal, final
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,7 +14,7 @@ from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.few_shot import with_shots
-from raxalign.tasks.transfer.params import DATASET, HubSet
+from raxalign.tasks.transfer.params import HubSet
 
 LabelPresetName = Literal["sib200", "massive_intents", "mldoc"]
 
@@ -134,7 +134,7 @@ class Classification(ClassificationTask):
         """Other spellings of labels, spelling: label."""
         metric: Literal["accuracy", "macro_f1"] = "accuracy"
         """Main metric, which also chooses the epoch."""
-        dataset: Annotated[str, DATASET] = ""
+        dataset: str = ""
 
         @field_validator("labels")
         @classmethod

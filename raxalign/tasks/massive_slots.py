@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, final
+from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
 from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import DATASET, REVISION
 
 MASSIVE = "AmazonScience/massive"
 
@@ -43,7 +42,7 @@ class MassiveSlots(TaggingTask):
         the value of the profile, or else of the tagger; see also `ner`.
         """
 
-        dataset: Annotated[str, DATASET] = MASSIVE
-        revision: Annotated[str, REVISION] = "refs/convert/parquet"
+        dataset: str = MASSIVE
+        revision: str = "refs/convert/parquet"
 
     params: Params

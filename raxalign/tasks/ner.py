@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, final
+from typing import final
 
 from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import DATASET
 
 
 @final
@@ -52,6 +51,6 @@ class Ner(TaggingTask):
         again on the first pieces of words, which the tagger reads, whatever the method's `pooling`.
         """
 
-        dataset: Annotated[str, DATASET] = "unimelb-nlp/wikiann"
+        dataset: str = "unimelb-nlp/wikiann"
 
     params: Params

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, final
+from typing import final
 
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
-from raxalign.tasks.transfer.params import DATASET
 
 
 @final
@@ -34,6 +33,6 @@ class Pawsx(ClassificationTask):
         again in each split, so they are not compared between splits.
         """
 
-        dataset: Annotated[str, DATASET] = "google-research-datasets/paws-x"
+        dataset: str = "google-research-datasets/paws-x"
 
     params: Params

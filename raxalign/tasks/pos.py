@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, final
+from typing import final
 
 from pydantic import Field
 
 from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.scheme import UPOS, TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import DATASET, REVISION
 
-_TREEBANKS = {
-    "ar": "ar_padt",
-    "bg": "bg_btb",
-    "cs": "cs_pdt",
-    "de": "de_gsd",
-    "el": "el_gdt",
-    "en": "en_ewt",
-    "es": "es_gsd",
-    "fr": "fr_gsd",
-    "hi": "hi_hdtb",
-    "hy": "hy_armtdp",
-    "it": "it_isdt",
-    "nl": "nl_alpino",
-    "pl": "pl_pdb",
-    "pt": "pt_gsd",
-    "ru": "ru_syntagrus",
-    "th": "th_pud",
-    "tr": "tr_imst",
-    "ur": "ur_udtb",
-    "vi": "vi_vtb",
-    "zh": "zh_gsd",
-}
+_TREEBANKS = """ar_padt bg_btb cs_pdt de_gsd el_gdt en_ewt es_gsd fr_gsd hi_hdtb hy_armtdp it_isdt
+nl_alpino pl_pdb pt_gsd ru_syntagrus th_pud tr_imst ur_udtb vi_vtb zh_gsd"""
 
 
 @final
@@ -70,9 +49,11 @@ class Pos(TaggingTask):
         `ner`.
         """
 
-        dataset: Annotated[str, DATASET] = "universal-dependencies/universal_dependencies"
-        revision: Annotated[str, REVISION] = "refs/convert/parquet"
-        configs: dict[str, str] = Field(default_factory=_TREEBANKS.copy)
+        dataset: str = "universal-dependencies/universal_dependencies"
+        revision: str = "refs/convert/parquet"
+        configs: dict[str, str] = Field(
+            default_factory=lambda: {name[:2]: name for name in _TREEBANKS.split()}
+        )
         """Configuration of the hub's data set by language: its treebank."""
 
     params: Params

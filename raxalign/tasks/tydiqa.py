@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, final
+from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
 from raxalign.tasks.answers.metrics import Rules
 from raxalign.tasks.answers.params import HubSets, SpanParams
 from raxalign.tasks.answers.task import SpanTask
 from raxalign.tasks.transfer.outcome import Selection
-from raxalign.tasks.transfer.params import DATASET, REVISION
 
 TYDIQA = "google-research-datasets/tydiqa"
 
@@ -17,22 +16,15 @@ TYDIQA = "google-research-datasets/tydiqa"
 class TydiqaSets(HubSets):
     """All languages are in one configuration; ids begin with the name of the language."""
 
-    dataset: Annotated[str, DATASET] = TYDIQA
+    dataset: str = TYDIQA
     config: str = "secondary_task"
-    """Configuration of `dataset`."""
     dev: str | None = None
-    """Split of `dataset` for development (none: there is none)."""
     test: str | None = "validation"
-    """Split of `dataset` that is the test set."""
-    revision: Annotated[str, REVISION] = "main"
+    revision: str = "main"
     train_dataset: str = TYDIQA
-    """Data set of the hub with the pivot's training questions."""
     train_config: str = "secondary_task"
-    """Configuration of `train_dataset`."""
     translated_config: str = "secondary_task"
-    """Configuration of `dataset` with the training questions of other languages."""
     ids: str = "{lang}-"
-    """What the ids of a language's questions begin with in `dataset`."""
 
 
 @final
@@ -62,8 +54,6 @@ class Tydiqa(SpanTask):
 
         selection: Selection = "last"
         rules: Rules = "squad"
-        """How answers are compared: by MLQA's rules for each language, or SQuAD's."""
         hub: TydiqaSets = TydiqaSets()
-        """Data sets of the hub, for `data: hub`."""
 
     params: Params

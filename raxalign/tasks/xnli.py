@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, final
+from typing import final
 
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS, XNLI
 from raxalign.tasks.classifiers.task import ClassificationTask
-from raxalign.tasks.transfer.params import DATASET
 
 
 @final
@@ -57,6 +56,6 @@ class Xnli(ClassificationTask):
         of one promptID, or else of one premise, are resampled together.
         """
 
-        dataset: Annotated[str, DATASET] = XNLI
+        dataset: str = XNLI
 
     params: Params
