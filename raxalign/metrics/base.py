@@ -72,24 +72,6 @@ class Metric(ABC):
         return jackknife(predictions, self.of)
 
 
-class PerExample(Metric):
-    """A metric that is the mean of one value per example."""
-
-    @abstractmethod
-    def values(self, predictions: pa.Table) -> Array:
-        """Returns the value of each row, (rows,)."""
-
-    def of(self, predictions: pa.Table) -> float:
-        """Returns the mean of `values`."""
-        values = np.asarray(self.values(predictions), dtype=np.float64)
-        return _ratio(parts_of(predictions), values, np.ones(len(predictions)))
-
-    def sample(self, predictions: pa.Table) -> Sample:
-        """Returns the values and the number of examples of each unit."""
-        values = np.asarray(self.values(predictions), dtype=np.float64)
-        return _summed(predictions, values, np.ones(len(predictions)))
-
-
 class RatioOfSums(Metric):
     """A metric that is a sum over examples divided by another one."""
 
@@ -104,7 +86,21 @@ class RatioOfSums(Metric):
     def sample(self, predictions: pa.Table) -> Sample:
         """Returns both sums by unit."""
         above, below = self.sums(predictions)
-        return _summed(predictions, np.asarray(above, float), np.asarray(below, float))
+        units, links = clusters_of(predictions)
+        parts = parts_of(predictions)
+        return summed(units, parts, np.asarray(above, float), np.asarray(below, float), links)
+
+
+class PerExample(RatioOfSums):
+    """A metric that is the mean of one value per example."""
+
+    @abstractmethod
+    def values(self, predictions: pa.Table) -> Array:
+        """Returns the value of each row, (rows,)."""
+
+    def sums(self, predictions: pa.Table) -> tuple[Array, Array]:
+        """Returns the values, and 1 for each row."""
+        return np.asarray(self.values(predictions), np.float64), np.ones(len(predictions))
 
 
 def jackknife(predictions: pa.Table, of: Callable[[pa.Table], float]) -> Sample | None:
@@ -141,8 +137,3 @@ def _ratio(parts: Ints, above: Array, below: Array) -> float:
     gains, counts = np.bincount(parts, above), np.bincount(parts, below)
     there = counts > 0
     return float((gains[there] / counts[there]).mean()) if there.any() else 0.0
-
-
-def _summed(predictions: pa.Table, above: Array, below: Array) -> Sample:
-    units, links = clusters_of(predictions)
-    return summed(units, parts_of(predictions), above, below, links)
