@@ -56,7 +56,7 @@ def mapped(source, target, *, center, linear=False):
     for part in (slice(start, start + 7) for start in range(0, len(source), 7)):
         inner.add(source[part, None], source[part, None])
         pairs.add(source[part, None], target[part, None])
-    square, cross = inner.cross(0, center=center), pairs.cross(0, center=center)
+    square, cross = inner.crosses(center=center)[0], pairs.crosses(center=center)[0]
     weight = least_squares(square, cross) if linear else nearest_rotation(cross)
     (from_mean,), (to_mean,) = pairs.means()
     return (source - from_mean) @ weight + to_mean if center else source @ weight

@@ -76,16 +76,12 @@ class Moments:
         """Return the centroids (L, H) of both sides."""
         return self.source_LH / self.count, self.target_LH / self.count
 
-    def cross(self, place: int, *, center: bool = False) -> torch.Tensor:
-        """Return Source^T target (H, H) at one of the layers, about the centroids with `center`."""
-        if not center:
-            return self.cross_LHH[place]
-        source_LH, target_LH = self.means()
-        return self.cross_about(place, source_LH[place], target_LH[place])
-
     def crosses(self, *, center: bool = False) -> list[torch.Tensor]:
-        """Return `cross` of every layer."""
-        return [self.cross(place, center=center) for place in range(len(self.cross_LHH))]
+        """Return Source^T target (H, H) at every layer, about the centroids with `center`."""
+        if not center:
+            return list(self.cross_LHH)
+        ends = zip(*self.means(), strict=True)
+        return [self.cross_about(place, *both) for place, both in enumerate(ends)]
 
     def cross_about(
         self, place: int, source_H: torch.Tensor, target_H: torch.Tensor
