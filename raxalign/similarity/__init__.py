@@ -11,7 +11,6 @@ from raxalign.similarity.measures import (
     scaled,
     scored,
     softmax_terms,
-    transport_terms,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.similarity.scaled_vectors import Tiling
@@ -29,5 +28,4 @@ __all__ = [
     "scaled",
     "scored",
     "softmax_terms",
-    "transport_terms",
 ]

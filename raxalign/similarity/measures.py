@@ -4,8 +4,9 @@ scores of every candidate by them, for what needs more than the nearest one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 from raxalign.lazy import torch
@@ -107,17 +108,29 @@ _ROWS = 1024
 """Vectors whose similarities are in memory together."""
 
 
-def hubness(vectors: torch.Tensor, others: torch.Tensor, k: int) -> torch.Tensor:
+def products(
+    vectors: torch.Tensor, others: torch.Tensor, *, apart: bool = False
+) -> Iterator[torch.Tensor]:
+    """Yield the dot products of some vectors (N, d) at a time with all others (M, d). With `apart`
+    both are the same vectors, and none is near to itself.
+    """
+    for places in torch.split(torch.arange(len(vectors), device=vectors.device), _ROWS):
+        block = vectors[places] @ others.T
+        yield block.scatter(1, places[:, None], -torch.inf) if apart else block
+
+
+def hubness(
+    vectors: torch.Tensor, others: torch.Tensor, k: int, *, apart: bool = False
+) -> torch.Tensor:
     """Return the mean similarity of every vector (N, d) to the k most similar of the others (M, d),
-    (N,): r of CSLS (Conneau et al. 2018, eq. 3).
+    (N,): r of CSLS (Conneau et al. 2018, eq. 3). `apart` is as in `products`.
 
     The similarity is the dot product, so that unit vectors give cosines; a k above M means all of
     them.
     """
-    blocks = torch.split(vectors, _ROWS)
-    return torch.cat(
-        [(block @ others.T).topk(min(k, len(others)), dim=1).values.mean(1) for block in blocks]
-    )
+    most = min(k, len(others) - apart)
+    blocks = products(vectors, others, apart=apart)
+    return torch.cat([block.topk(most, dim=1).values.mean(1) for block in blocks])
 
 
 class Terms(NamedTuple):
@@ -175,23 +188,30 @@ class Scaled:
     candidates: torch.Tensor
     crowd: torch.Tensor
 
-    def terms(self, candidates: torch.Tensor, k: int, temperature: float = TEMPERATURE) -> Terms:
+    def terms(
+        self,
+        candidates: torch.Tensor,
+        k: int,
+        temperature: float = TEMPERATURE,
+        *,
+        apart: bool = False,
+    ) -> Terms:
         """Return what scores of some scaled candidates (N, H) take besides products; `sinkhorn`
-        has to be given all of them.
+        has to be given all of them. `apart` says that candidates and queries are the same vectors,
+        of which none is among its own neighbours.
         """
         penalty = self.definition.penalty
         if penalty in ("hubness", "margin"):
-            around = hubness(self.queries, self.candidates, k) if penalty == "margin" else None
-            return Terms(hubness(candidates, self.crowd, k), around)
+            around = None
+            if penalty == "margin":
+                around = hubness(self.queries, self.candidates, k, apart=apart)
+            return Terms(hubness(candidates, self.crowd, k, apart=apart), around)
         if penalty == "softmax":
-            blocks = torch.split(candidates, _ROWS)
-            terms = [softmax_terms(block @ self.crowd.T, temperature) for block in blocks]
-            return Terms(torch.cat(terms))
+            blocks = products(candidates, self.crowd, apart=apart)
+            return Terms(torch.cat([softmax_terms(block, temperature) for block in blocks]))
         if penalty == "sinkhorn":
-            queries = torch.split(self.crowd, _ROWS)
-            return Terms(
-                2 * transport_terms(lambda: (q @ candidates.T for q in queries), temperature)
-            )
+            each = partial(products, self.crowd, candidates, apart=apart)
+            return Terms(2 * transport_terms(each, temperature))
         return Terms(candidates.square().sum(1) if penalty == "square" else None)
 
 

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.lazy import np, torch
-from raxalign.similarity import Terms, scaled, scored, softmax_terms, transport_terms
+from raxalign.similarity import Measure, Terms, scaled, scored
 from raxalign.similarity.measures import Scaled
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import Nearness, Querybank, no_bank
@@ -82,9 +82,9 @@ class Pool:
     @cached_property
     def _sides(self) -> tuple[Scaled, Terms]:
         """What all searches multiply, and what scores take besides products."""
-        measure: Any = "cosine" if self.near.has_bank else self.near.measure
-        sides = scaled(self.vectors, self.vectors, measure)
-        return sides, _terms(sides, self.near)
+        near, measure = self.near, cast("Measure", self.near.measure)
+        sides = scaled(self.vectors, self.vectors, "cosine" if near.has_bank else measure)
+        return sides, sides.terms(sides.candidates, near.k, near.temperature, apart=True)
 
     def of_language(self, lang: str) -> torch.Tensor:
         """Return the vectors of a language (S, H)."""
@@ -146,7 +146,7 @@ class Pool:
         last = [np.empty(0, dtype=np.float64)]
         for places in torch.split(torch.from_numpy(queries).to(device), _ROWS):
             scores_BC = scored(sides.queries[places], sides.candidates, terms, places)
-            scores_BC = _without_itself(scores_BC, places)
+            scores_BC = scores_BC.scatter(1, places[:, None], -torch.inf)  # none finds itself
             scores_BC = scores_BC if bank is None else bank.weigh(scores_BC)
             nearest.append(scores_BC.topk(min(NEAREST, count)).indices.cpu().numpy())
             meant = [self._translations[place] for place in places.tolist()]
@@ -202,26 +202,3 @@ def mixed_pools(
                 yield split, lang, own, pool
             else:
                 raise no_bank(lang, near.measure)
-
-
-def _terms(sides: Scaled, near: Nearness) -> Terms:
-    """What scores take besides products; a candidate is not among its own neighbours."""
-    penalty, count = sides.definition.penalty, len(sides.candidates)
-    if penalty in ("none", "square"):
-        return sides.terms(sides.candidates, near.k)
-
-    def blocks() -> Iterator[torch.Tensor]:
-        for places in torch.split(torch.arange(count, device=sides.crowd.device), _ROWS):
-            yield _without_itself(sides.candidates[places] @ sides.crowd.T, places)
-
-    if penalty == "sinkhorn":
-        return Terms(2 * transport_terms(blocks, near.temperature))
-    if penalty == "softmax":
-        return Terms(torch.cat([softmax_terms(block, near.temperature) for block in blocks()]))
-    of_all = torch.cat([b.topk(min(near.k, count - 1)).values.mean(1) for b in blocks()])
-    return Terms(of_all, of_all if penalty == "margin" else None)
-
-
-def _without_itself(scores_BC: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """The scores of some places of a pool, in which none finds itself."""
-    return scores_BC.scatter(1, places[:, None], -torch.inf)
