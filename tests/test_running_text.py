@@ -124,7 +124,7 @@ def dictionary_contexts(encoder, folder):
 
 
 def mean_tokens(encoder, folder):
-    reading = token_means.Reading("sentences", 8, None, "tokens", "exclude")
+    reading = token_means.Reading(rows="sentences", weighting="tokens", specials="exclude")
     text = sentence_chunks(read_table(folder / "de"), "words", 100)
     token_means.token_means(encoder, text, "de", FIRST, reading)
 

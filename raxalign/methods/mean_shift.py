@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import final
 
 from pydantic import Field, field_validator
 
-from raxalign.corpora.text.dataset import read_table
-from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.token_means import CHUNK, Reading, TokenMeans, token_means
-from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.token_means import Reading, means_of
 from raxalign.encoders.models.vectors import layer_ends, parse_blocks
-from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction
@@ -42,10 +38,8 @@ class MeanShift(Method):
     papers = ("liu2020",)
     per_language = ("alpha",)
 
-    class Params(Method.Params):
-        """With `rows: sentences` every sentence is a block of its own for `max_blocks` and
-        `weighting`.
-        """
+    class Params(Reading, Method.Params):
+        """The mean of a language is that of its blocks, or of its sentences."""
 
         layers: str = "last"
         """Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.
@@ -53,18 +47,6 @@ class MeanShift(Method):
         alpha: float = Field(1.0, allow_inf_nan=False)
         """Factor of the shift, α in the formula (0: nothing changes)."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
-        rows: Literal["blocks", "sentences"] = "blocks"
-        """What is read at once: `blocks` of running text, or single `sentences`, as tasks read
-        them.
-        """
-        block_size: int = Field(510, ge=1)
-        """Pieces per block, without the special ones around it."""
-        max_blocks: int | None = Field(10_000, ge=1)
-        """Blocks of each language that are read, from the beginning of its text (none: all)."""
-        weighting: Literal["blocks", "tokens"] = "blocks"
-        """Whether every block weighs the same in a mean, or every token."""
-        specials: Literal["include", "exclude"] = "include"
-        """Whether [CLS] and [SEP] count in the means."""
 
         @field_validator("layers")
         @classmethod
@@ -108,7 +90,7 @@ class MeanShift(Method):
         """Return the encoder with its shifts. Raises `RaxalignError` for text without words."""
         (layer,) = parse_blocks(self.params.layers, encoder.n_layers)
         means = {
-            lang: self._mean(encoder, inputs, lang, layer)
+            lang: means_of(encoder, inputs.text[lang], lang, (layer,), self.params)
             for lang in (*inputs.languages, inputs.pivot)
         }
         pivot, transforms = inputs.pivot, []
@@ -122,19 +104,3 @@ class MeanShift(Method):
                 )
         notes = {lang: {"rows": mean.rows, "tokens": mean.tokens} for lang, mean in means.items()}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
-
-    def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
-        """The mean of one language."""
-        assert isinstance(encoder, TransformerEncoder)
-        params = self.params
-        reading = Reading(
-            params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
-        )
-        text = sentence_chunks(read_table(inputs.text[lang]), "words", CHUNK)
-        mean = token_means(encoder, text, lang, (layer,), reading)
-        if mean is None:
-            raise RaxalignError(
-                f"mean_shift: the text of {lang} has no word that the encoder reads: look at `text`"
-                f" or `corpus` of {lang}"
-            )
-        return mean

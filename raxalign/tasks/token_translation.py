@@ -11,12 +11,8 @@ from pydantic import Field, field_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
-from raxalign.corpora.text.dataset import read_table
-from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.token_means import CHUNK, Reading, TokenMeans, token_means
-from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.token_means import Reading, TokenMeans, means_of
 from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
-from raxalign.errors import RaxalignError
 from raxalign.languages import labels_with
 from raxalign.lazy import pa
 from raxalign.sample import Sample
@@ -63,7 +59,7 @@ class TokenTranslation(Task):
     main_metric = "bleu1"
     predicts = frozenset()  # a row per point of a sweep: no metric over all of them
 
-    class Params(Task.Params):
+    class Params(Reading, Task.Params):
         """The means are those of the method `mean_shift`."""
 
         layers: Layers = "last"
@@ -74,21 +70,6 @@ class TokenTranslation(Task):
         """Weights of the difference of the language means, one number or several, which are all
         evaluated and are not an axis.
         """
-        rows: Literal["blocks", "sentences"] = "blocks"
-        """What a language's mean is over: `blocks` of text of `block_size` pieces, or `sentences`.
-        """
-        block_size: int = Field(510, ge=1)
-        """Pieces per block, without the special ones around it."""
-        max_blocks: int | None = Field(10_000, ge=1)
-        """Blocks, or sentences under `rows: sentences`, of each language that are read, from the
-        beginning of its text (none: all).
-        """
-        weighting: Literal["blocks", "tokens"] = "blocks"
-        """Whether every block, or sentence under `rows: sentences`, weighs the same in a mean
-        (`blocks`), or every token (`tokens`).
-        """
-        specials: Literal["include", "exclude"] = "include"
-        """Whether special pieces are part of a language's mean."""
         dev_sentences: int | None = Field(256, ge=1)
         """Number of dev sentences that are translated, from the first on, to choose the shift
         (none: all).
@@ -231,7 +212,10 @@ class TokenTranslation(Task):
             for split, pairs in self._pairs(inputs, lang)
             if len(pairs.ids)
         }
-        found = {code: self._means(stream, inputs, code, layers) for code in (lang, inputs.pivot)}
+        found = {
+            code: means_of(encoder, inputs.text[code], code, layers, self.params, stream.edits())
+            for code in (lang, inputs.pivot)
+        }
         for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):
             ways = {split: both if source == lang else both[::-1] for split, both in sides.items()}
             shifts = {
@@ -249,19 +233,3 @@ class TokenTranslation(Task):
             return
         for split, folder in heldout_splits(inputs.bitext[lang]):
             yield split, SentencePairs.read(folder)
-
-    def _means(
-        self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]
-    ) -> TokenMeans:
-        params, encoder = self.params, stream.encoder
-        assert isinstance(encoder, TransformerEncoder)
-        reading = Reading(
-            params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
-        )
-        text = sentence_chunks(read_table(inputs.text[lang]), "words", CHUNK)
-        found = token_means(encoder, text, lang, layers, reading, stream.edits())
-        if found is None:
-            told = f"the text of {lang} has no word that the encoder reads"
-            remedy = f"look at `text` or `corpus` of {lang}"
-            raise RaxalignError(f"token_translation: {told}: {remedy}")
-        return found

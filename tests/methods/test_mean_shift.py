@@ -12,7 +12,7 @@ from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
-BLOCKS = Reading("blocks", 510, None, "blocks", "include")
+BLOCKS = Reading(max_blocks=None)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,11 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
             ]
             after[lang] = torch.cat(states).double().mean(0)
         before = token_means(
-            encoder, text(inputs, moving), moving, (3,), replace(BLOCKS, weighting="tokens")
+            encoder,
+            text(inputs, moving),
+            moving,
+            (3,),
+            Reading(max_blocks=None, weighting="tokens"),
         ).means_LH[0]
         expected = before + alpha * (after[held] - before)
         assert (after[moving] - expected).abs().max() < 1e-5
@@ -70,7 +74,8 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
 @pytest.mark.parametrize("specials", ["include", "exclude"])
 @pytest.mark.parametrize("rows", ["blocks", "sentences"])
 def test_means_are_those_of_a_loop_over_rows(encoder, inputs, weighting, specials, rows):
-    reading = Reading(rows, 11, None, weighting, specials)
+    how = {"rows": rows, "weighting": weighting, "specials": specials}
+    reading = Reading(block_size=11, max_blocks=None, **how)
     found = token_means(encoder, text(inputs, "de"), "de", (2,), reading)
     pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(30)["src"], "de")]
     if rows == "blocks":

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
+from raxalign.config.params import BaseParams
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 
 Chunks = Iterable[Sequence[Sequence[str]]]  # a text as chunks of sentences, lists of words
@@ -19,17 +26,25 @@ CHUNK = 4096
 _ROWS = 512  # rows that are sorted into batches together
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces or sentences, at
-    most `limit`; every row weighs the same, or every token; special pieces count or not.
-    """
+class Reading(BaseParams):
+    """How text becomes rows, and rows a mean; options that methods and tasks inherit."""
 
-    rows: Literal["blocks", "sentences"]
-    size: int
-    limit: int | None
-    weighting: Literal["blocks", "tokens"]
-    specials: Literal["include", "exclude"]
+    rows: Literal["blocks", "sentences"] = "blocks"
+    """What a language's mean is over: `blocks` of running text, or single `sentences`, as tasks
+    read them.
+    """
+    block_size: int = Field(510, ge=1)
+    """Pieces per block, without the special ones around it."""
+    max_blocks: int | None = Field(10_000, ge=1)
+    """Blocks, or sentences under `rows: sentences`, of each language that are read, from the
+    beginning of its text (none: all).
+    """
+    weighting: Literal["blocks", "tokens"] = "blocks"
+    """Whether every block, or sentence under `rows: sentences`, weighs the same in a mean
+    (`blocks`), or every token (`tokens`).
+    """
+    specials: Literal["include", "exclude"] = "include"
+    """Whether special pieces are part of a language's mean."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,7 @@ def token_means(
     size = (len(layers), encoder.hidden_size)
     total_LH = torch.zeros(size, dtype=torch.float64, device=encoder.device)
     rows_read, tokens, by_row = 0, 0, reading.weighting == "blocks"
-    rows = islice(text_rows(encoder, text, lang, reading), reading.limit)
+    rows = islice(text_rows(encoder, text, lang, reading), reading.max_blocks)
     with torch.no_grad(), evaluating(encoder.model):
         while chunk := list(islice(rows, _ROWS)):
             for chosen in token_batches([len(row) for row in chunk], encoder.batch_tokens):
@@ -70,6 +85,24 @@ def token_means(
     if not rows_read:
         return None
     return TokenMeans(total_LH / (rows_read if by_row else tokens), rows_read, tokens)
+
+
+def means_of(
+    encoder: object,
+    folder: Path,
+    lang: str,
+    layers: Sequence[int],
+    reading: Reading,
+    edits: Mapping[int, Edit] | None = None,
+) -> TokenMeans:
+    """Return `token_means` of a text dataset. Raises `RaxalignError` where no word is read."""
+    assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
+    text = sentence_chunks(read_table(folder), "words", CHUNK)
+    found = token_means(encoder, text, lang, layers, reading, edits)
+    if found is None:
+        told = f"the text of {lang} has no word that the encoder reads"
+        raise RaxalignError(f"{told}: look at `text` or `corpus` of {lang}")
+    return found
 
 
 def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -90,7 +123,7 @@ def text_rows(
         np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
     )
     room = encoder.max_positions - len(before) - len(after)
-    size = min(reading.size, room) if reading.rows == "blocks" else room
+    size = min(reading.block_size, room) if reading.rows == "blocks" else room
     left = np.empty(0, np.int32)
 
     def row(ids: np.ndarray) -> PieceRow:
