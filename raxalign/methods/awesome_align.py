@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.awesome_align import AlignerLosses
 
-_LAYER = (
-    "Layer whose states are compared: `last`, one number (0: the embeddings) or a fraction of the"
-    " depth; 0.67 is layer 8 of 12, the paper's."
-)
-_EXTRACTION = (
-    "How similarities become probabilities: by `softmax`, or by the sparse `entmax` with α = 1.5."
-)
-_THRESHOLD = "Probability that two pieces must exceed, each for the other, to be linked in L_SO."
-
 
 @final
 class AwesomeTraining(TrainedMethod[Bitexts]):
@@ -67,9 +58,16 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
         mlm: float = Field(1.0, ge=0, allow_inf_nan=False, description="Weight of L_MLM.")
         tlm: float = Field(1.0, ge=0, allow_inf_nan=False, description="Weight of L_TLM.")
         psi: float = Field(1.0, ge=0, allow_inf_nan=False, description="Weight of L_PSI.")
-        layers: Layer = Field("0.67", description=_LAYER)
-        extraction: Literal["softmax", "entmax"] = Field("softmax", description=_EXTRACTION)
-        threshold: float = Field(0.001, ge=0, lt=1, description=_THRESHOLD)
+        layers: Layer = "0.67"
+        """Layer whose states are compared: `last`, one number (0: the embeddings) or a fraction of
+        the depth; 0.67 is layer 8 of 12, the paper's.
+        """
+        extraction: Literal["softmax", "entmax"] = "softmax"
+        """How similarities become probabilities: by `softmax`, or by the sparse `entmax` with α =
+        1.5.
+        """
+        threshold: float = Field(0.001, ge=0, lt=1)
+        """Probability that two pieces must exceed, each for the other, to be linked in L_SO."""
         learning_rate: LearningRate[float] = 2e-5
         batch_size: int = Field(8, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 1

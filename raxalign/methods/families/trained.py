@@ -39,38 +39,32 @@ Profiles = Mapping[str, Mapping[str, Any]]
 """Profile -> option (YAML name) -> the value that it has where none is given."""
 
 
-_TASK = "Task of the grid, by its name there, whose training is part of this one."
-_SCHEDULE = (
-    "How both are trained: each step by the sum of both losses (`joint`), steps of one and of the"
-    " other in turn (`alternate`), or all of the method before all of the task (`before`), which is"
-    " what a grid does without `with_task`."
-)
-_WEIGHT = "Weight of the method's loss beside the task's (0: the task is trained alone)."
-_EVERY = (
-    "Steps of the task per step of the method: with `joint` the loss of the first of them has the"
-    " method's loss too, with `alternate` a step of the method follows them."
-)
-_CONFLICTS = (
-    "What is done where the two gradients of a step point against each other: they are summed"
-    " (`keep`), or each first loses its part along the other one (`project`; Yu et al. 2020)."
-)
-_GRADIENTS = (
-    "Steps of the method between two measurements of the cosine of the two gradients and of their"
-    " norms, of all weights and per block, which become curves (0: they are not measured)."
-)
-
-
 class WithTask(BaseParams):
     """A task that is trained together with the method, and how. The steps, the learning rate and
     all else of the optimiser are those of the task's training.
     """
 
-    task: str = Field(min_length=1, description=_TASK)
-    schedule: Literal["joint", "alternate", "before"] = Field("joint", description=_SCHEDULE)
-    weight: float = Field(1.0, ge=0, allow_inf_nan=False, description=_WEIGHT)
-    every: int = Field(1, ge=1, description=_EVERY)
-    conflicts: Literal["keep", "project"] = Field("keep", description=_CONFLICTS)
-    gradients: int = Field(0, ge=0, description=_GRADIENTS)
+    task: str = Field(min_length=1)
+    """Task of the grid, by its name there, whose training is part of this one."""
+    schedule: Literal["joint", "alternate", "before"] = "joint"
+    """How both are trained: each step by the sum of both losses (`joint`), steps of one and of the
+    other in turn (`alternate`), or all of the method before all of the task (`before`), which is
+    what a grid does without `with_task`.
+    """
+    weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    """Weight of the method's loss beside the task's (0: the task is trained alone)."""
+    every: int = Field(1, ge=1)
+    """Steps of the task per step of the method: with `joint` the loss of the first of them has the
+    method's loss too, with `alternate` a step of the method follows them.
+    """
+    conflicts: Literal["keep", "project"] = "keep"
+    """What is done where the two gradients of a step point against each other: they are summed
+    (`keep`), or each first loses its part along the other one (`project`; Yu et al. 2020).
+    """
+    gradients: int = Field(0, ge=0)
+    """Steps of the method between two measurements of the cosine of the two gradients and of their
+    norms, of all weights and per block, which become curves (0: they are not measured).
+    """
 
     @model_validator(mode="after")
     def _has_both_gradients(self) -> WithTask:
@@ -88,10 +82,6 @@ _PAPERS = (
     "with_task=alternate liu2025middle",
     "with_task=project yu2020",
 )
-_WITH_TASK = (
-    "A task of the grid that is trained in the same training, which then leaves the aligned encoder"
-    " and the task's model; a mapping, or `none`."
-)
 
 
 class TrainedParams(Method.Params, LoopOptions):
@@ -107,7 +97,10 @@ class TrainedParams(Method.Params, LoopOptions):
     """Training steps between two measurements of the loss on the dev part (0: after each epoch);
     the last step is measured too.
     """
-    with_task: Annotated[Literal["none"] | WithTask, LATER] = Field("none", description=_WITH_TASK)
+    with_task: Annotated[Literal["none"] | WithTask, LATER] = "none"
+    """A task of the grid that is trained in the same training, which then leaves the aligned
+    encoder and the task's model; a mapping, or `none`.
+    """
 
     @model_validator(mode="after")
     def _selects_once(self) -> Self:
