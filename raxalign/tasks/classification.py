@@ -9,12 +9,10 @@ from typing import Any, Literal, final
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.params import BaseParams
-from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.few_shot import with_shots
-from raxalign.tasks.transfer.params import HubSet
 
 LabelPresetName = Literal["sib200", "massive_intents", "mldoc"]
 
@@ -165,12 +163,6 @@ class Classification(ClassificationTask):
         found.pop("preset")
         columns = {name: value for name, value in vars(self.columns).items() if value}
         return {**found, "columns": columns, "labels": list(self.labels)}
-
-    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
-        """Return the data set, with the configuration of the language."""
-        config = hub_code(self.listed, lang, self.names)
-        name = self.params.dataset or self.listed
-        return {"hub": HubSet(name, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report what all classifiers report, and a preset that is not on the hub."""

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
-from raxalign.corpora.readers.codes import hub_code
-from raxalign.tasks.taggers.params import TaggingParams, config_of
+from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import HubSet
 
 TagPresetName = Literal["masakhaner", "panx"]
 
@@ -87,6 +85,8 @@ class Tagging(TaggingTask):
         super().__init__(params)
         self._preset = None if params.preset is None else PRESETS[params.preset]
         self.listed = self._preset.dataset if self._preset else params.dataset
+        if self._preset and "revision" not in params.model_fields_set:
+            self.params = self.params.model_copy(update={"revision": self._preset.revision})
         self.entities = params.scheme == "entities"
         self.labels = params.labels or (self._preset.labels if self._preset else ())
         self.columns = replace(TagColumns(), words=params.words, tags=params.tags)
@@ -100,13 +100,3 @@ class Tagging(TaggingTask):
         read = {} if self.params.data == "hub" else dict.fromkeys(("words", "tags"))
         kept = {name: value for name, value in found.items() if name not in read}
         return {**kept, "labels": list(self.labels)}
-
-    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
-        """Return the data set, with the configuration of the language."""
-        params, revision = self.params, self.params.revision
-        if self._preset and "revision" not in params.model_fields_set:
-            revision = self._preset.revision
-        config = config_of(params, self.names, lang)
-        if config == lang:
-            config = hub_code(self.listed, lang, self.names)
-        return {"hub": HubSet(params.dataset or self.listed, config, revision)}

@@ -7,12 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.phrases.rows import read
-from raxalign.corpora.readers.codes import hub_code
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
 from raxalign.tasks.transfer.few_shot import with_shots
-from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.params import Split
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
@@ -103,11 +102,6 @@ class ClassificationTask(TransferTask):
         """Return whether it is a score of labels by which one model for all is selected."""
         selects = self.params.selection != "last" and self.params.models == "together"
         return selects and metric in ("accuracy", self.main_metric)
-
-    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
-        """Return the data set, with the configuration of the language."""
-        config = hub_code(self.params.dataset, lang, self.names)
-        return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report what all transfer tasks report, mixing where there is one text, and one model per

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from raxalign.config.params import LATER, BaseParams
-from raxalign.corpora.readers.codes import hub_code
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
-from raxalign.languages import spelled
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
@@ -166,9 +164,3 @@ class TaggingParams(shared.TransferParams):
         if not same:
             raise ValueError(f"{name} is not read; convert the file to UTF-8")
         return codecs.lookup(name).name
-
-
-def config_of(params: TaggingParams, names: shared.LanguageNames, lang: str) -> str:
-    """Returns the configuration of the hub's data set for a language."""
-    known = spelled(lang, params.configs)
-    return hub_code(params.dataset, lang, names) if known is None else params.configs[known]

@@ -14,7 +14,6 @@ from raxalign.tasks.taggers.params import (
     PROFILES,
     TAGGERS,
     TaggingParams,
-    config_of,
     feature_layers,
 )
 from raxalign.tasks.taggers.scheme import (
@@ -26,7 +25,7 @@ from raxalign.tasks.taggers.scheme import (
 )
 from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, with_shots
 from raxalign.tasks.transfer.outcome import Selection
-from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.params import Split
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
@@ -165,11 +164,6 @@ class TaggingTask(TransferTask):
         """Return the pivot, and all languages where their development sets choose."""
         alone = self.selection() in ("pivot-dev", "last")
         return (pivot,) if alone else self.languages(languages, pivot)
-
-    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
-        """Return the data set, with the configuration of the language."""
-        config = config_of(self.params, self.names, lang)
-        return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report what all transfer tasks report, and columns where the format has its own."""

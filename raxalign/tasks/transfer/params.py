@@ -18,7 +18,7 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
-from raxalign.corpora.readers.hub import HubRows, load_rows
+from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.tasks.base import Task
 from raxalign.tasks.transfer.few_shot import Averaged, Shots
 from raxalign.tasks.transfer.outcome import Selection
@@ -77,6 +77,10 @@ class HubSet:
         if Path(self.dataset).is_dir():
             return ()
         return (HubRows(self.source().name, self.dataset, self.config, self.revision),)
+
+    def commit(self) -> str:
+        """Return the commit that its revision is, of which a branch or tag is looked up."""
+        return self.source().pin or dataset_revision(self.dataset, self.revision)
 
     def at(self, revision: str | None) -> HubSet:
         """Return the set at a commit, where that is known."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import LocalFile, Source, differs_by_language
-from raxalign.corpora.readers.codes import lacking
-from raxalign.corpora.readers.hub import dataset_revision
+from raxalign.corpora.readers.codes import hub_code, lacking
 from raxalign.languages import spelled
 from raxalign.measured import parted
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
@@ -79,9 +78,15 @@ class TransferTask(Task):
     def head(self, inputs: TaskInputs) -> Head:
         """Return what reads the task's rows, and makes and scores its models."""
 
-    @abstractmethod
-    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
-        """Return what is read of the hub for one language, source name -> data set."""
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
+        """Return what is read of the hub for one language, source name -> data set: by default the
+        option `dataset`, or `listed`, with the configuration of the language.
+        """
+        params: Any = self.params
+        known, configs = self.listed or params.dataset, getattr(self.params, "configs", {})
+        own = spelled(lang, configs)
+        config = hub_code(known, lang, self.names) if own is None else configs[own]
+        return {"hub": HubSet(params.dataset or known, config, params.revision)}
 
     def idle(self) -> set[str]:
         """Return the options on which nothing depends as the others are."""
@@ -200,18 +205,14 @@ class TransferTask(Task):
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
         """Return the commits of the hub's data sets, whose rows are fetched when they are read."""
-        sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
-        return {
-            (source := found.source()).name: (
-                source.pin or dataset_revision(found.dataset, found.revision)
-            )
-            for found in sets
-        }
+        return {found.source().name: found.commit() for found in self._of_hub(lang, pivot)}
 
     def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
         """Return the configurations of the hub's data sets."""
-        sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
-        return [remote for found in sets for remote in found.remotes()]
+        return [remote for found in self._of_hub(lang, pivot) for remote in found.remotes()]
+
+    def _of_hub(self, lang: str, pivot: str) -> Collection[HubSet]:
+        return self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
         """Return what decides on the training rows of a language (None: it has none)."""

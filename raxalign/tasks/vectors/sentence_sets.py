@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.codes import Codes, own_code
-from raxalign.corpora.readers.hub import check_columns, dataset_revision
+from raxalign.corpora.readers.hub import check_columns
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.languages import spelled
@@ -129,11 +129,8 @@ class SentencesOfHub:
 
     def fetch(self, lang: str, pivot: str) -> Mapping[str, str]:
         """Return the commits of the configurations, whose rows are fetched when they are read."""
-        sources = [(found, found.source()) for found in self.hub_sets(lang, pivot).values()]
-        return {
-            source.name: source.pin or dataset_revision(found.dataset, found.revision)
-            for found, source in sources
-        }
+        sets = self.hub_sets(lang, pivot).values()
+        return {found.source().name: found.commit() for found in sets}
 
     def remotes(self, lang: str, pivot: str) -> list[Remote]:
         """Return the configurations on the hub."""
