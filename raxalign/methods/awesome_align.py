@@ -116,7 +116,3 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
         from raxalign.methods.objectives.awesome_align import AlignerLosses
 
         return AlignerLosses(encoder, rows, self.resolved(), seed)
-
-    def counts(self, rows: Bitexts) -> dict[str, object]:
-        """Return the number of sentence pairs of each language."""
-        return dict(rows.counts)

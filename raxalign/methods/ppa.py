@@ -129,10 +129,6 @@ class Ppa(TrainedMethod[Bitexts]):
         notes = super().notes(rows, objective, fitted)
         return {**notes, "held_back": held, "first_loss": fitted.losses[held]}
 
-    def counts(self, rows: Bitexts) -> dict[str, object]:
-        """Return the number of sentence pairs of each language, and of those that were read."""
-        return dict(rows.counts)
-
     def _filled_at(self, n_rows: int) -> int:
         """The first step whose contrast is with a whole queue of keys, beyond the last step where
         there is none; 0 without a contrast. Raises `RaxalignError` where the contrast is held back

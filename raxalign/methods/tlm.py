@@ -92,7 +92,3 @@ class Tlm(MaskedLMMethod[Bitexts]):
             return joint_rows(rows.sentences, first, second)
         turned = chance_of(step, MIXING).random(len(src)) < 0.5
         return joint_rows(rows.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))
-
-    def counts(self, rows: Bitexts) -> dict[str, object]:
-        """Return the number of sentence pairs of each language, and of those that were read."""
-        return {**super().counts(rows), **rows.counts}

@@ -85,5 +85,5 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
         """Return the rows of a global batch."""
 
     def counts(self, rows: RowsT) -> dict[str, object]:
-        """Return the number of rows."""
-        return {**super().counts(rows), "rows": self.n_rows(rows)}
+        """Return the number of rows too."""
+        return {"rows": self.n_rows(rows), **super().counts(rows)}

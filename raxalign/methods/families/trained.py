@@ -312,9 +312,9 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Return the number of rows that an epoch has."""
         return len(rows)
 
-    def counts(self, rows: RowsT) -> dict[str, object]:  # noqa: ARG002
-        """Return what the notes say of the rows."""
-        return {}
+    def counts(self, rows: RowsT) -> dict[str, object]:
+        """Return what the notes say of the rows: of bitexts the pairs of each language."""
+        return dict(getattr(rows, "counts", {}))
 
     def notes(
         self,
