@@ -8,7 +8,6 @@ from typing import Any
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa
 from raxalign.tasks.answers.metrics import METRICS, Rules, best
@@ -41,6 +40,7 @@ class SpanHead(Head):
     """Questions, a model that answers them, and its answers as texts."""
 
     distinct = False
+    model, n_outputs = SpanModel, 2  # a logit of starts and one of ends
 
     def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
@@ -105,11 +105,6 @@ class SpanHead(Head):
                 return 0
 
             yield read_through(self.path(split, lang), shared)
-
-    def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> SpanModel:
-        """Make a model with a logit of starts and one of ends."""
-        dropout, length = self.params.dropout if training else 0.0, self.params.max_length
-        return SpanModel(aligned, 2, dropout=dropout, max_length=length, seed=seed)
 
     def batches(self, model: SpanModel, given: Mapping[str, Questions]) -> Batches:
         """Return the training questions as the model reads them."""

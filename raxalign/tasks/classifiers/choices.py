@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from raxalign.arrays import Ints
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
@@ -162,6 +161,8 @@ class ChoiceClassifier(SentenceClassifier):
 class ChoiceHead(LabelHead):
     """Questions, a classifier of their answers, and its probabilities (questions, answers)."""
 
+    model, n_outputs = ChoiceClassifier, 1
+
     def read_local(  # type: ignore[override]
         self, split: Split, lang: str, report: Report = refuse
     ) -> ChoiceQuestions:
@@ -173,13 +174,6 @@ class ChoiceHead(LabelHead):
         where, table = found.read(split, self.inputs.downloads)
         rows = [question_of(where, i, row) for i, row in enumerate(table, 1)]
         return ChoiceQuestions(where, rows)
-
-    def new_model(
-        self, aligned: AlignedEncoder, seed: int, *, training: bool = True
-    ) -> ChoiceClassifier:
-        """Make a classifier of answers."""
-        dropout, length = self.params.dropout if training else 0.0, self.params.max_length
-        return ChoiceClassifier(aligned, 1, dropout=dropout, max_length=length, seed=seed)
 
     def batches(  # type: ignore[override]
         self, model: ChoiceClassifier, given: Mapping[str, ChoiceQuestions]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from raxalign.arrays import Bools, Ints, offsets_of
 from raxalign.config.sources import differs_by_language
@@ -41,6 +41,8 @@ _SHOWN = 5
 
 class LabelHead(Head):
     """Examples, a classifier, and its probabilities (examples, labels)."""
+
+    model: ClassVar[Any] = SentenceClassifier
 
     def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
@@ -119,12 +121,12 @@ class LabelHead(Head):
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Classifier:
         """Make a classifier that fits the encoder: fine-tuned, or over static word vectors."""
-        n, dropout = len(self.labels), self.params.dropout if training else 0.0
-        if isinstance(aligned.encoder, StaticEncoder):
-            shape = (len(self.scheme.columns.texts), self.params.static_head.hidden, n)
-            return WordClassifier(aligned, shape, dropout=dropout, seed=seed)
-        length = self.params.max_length
-        return SentenceClassifier(aligned, n, dropout=dropout, max_length=length, seed=seed)
+        if not isinstance(aligned.encoder, StaticEncoder):
+            made: Classifier = super().new_model(aligned, seed, training=training)
+            return made
+        dropout, texts = self.params.dropout if training else 0.0, self.scheme.columns.texts
+        shape = (len(texts), self.params.static_head.hidden, len(self.labels))
+        return WordClassifier(aligned, shape, dropout=dropout, seed=seed)
 
     def settings(self, model: Classifier) -> TrainSettings:
         """Return the settings of the training; over word vectors the rate is that of their head."""

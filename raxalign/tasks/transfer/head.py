@@ -87,6 +87,10 @@ class Head(ABC):
     """The share of rows that may be training rows too."""
     crosses: bool = False
     """Whether rows of several languages are evaluated together."""
+    model: ClassVar[Any]
+    """The class of models that are fine-tuned."""
+    n_outputs: ClassVar[int] = 0
+    """Logits of such a model per piece that its head reads (0: one per label)."""
     labels: tuple[str, ...] = ()
     """What a model tells apart, in its order, once a training knows it."""
 
@@ -276,9 +280,11 @@ class Head(ABC):
 
     # How a model is trained
 
-    @abstractmethod
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Any:
         """Make an untrained model of `labels`; dropout is for training alone."""
+        dropout, length = self.params.dropout if training else 0.0, self.params.max_length
+        size = self.n_outputs or len(self.labels)
+        return self.model(aligned, size, dropout=dropout, max_length=length, seed=seed)
 
     @abstractmethod
     def batches(self, model: Any, given: Mapping[str, Any]) -> Batches:
