@@ -6,18 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.measured import Motion
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.readers.remote import Remote
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.lazy import pa, pc
 from raxalign.measured import Measured
 from raxalign.sample import Sample
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 
 @dataclass(frozen=True)

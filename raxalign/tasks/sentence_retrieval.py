@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.corpora.readers.remote import Remote
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import LayerList
-from raxalign.lazy import np, pa
+from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import TEMPERATURE, Measure, nearest_neighbors
@@ -42,17 +46,7 @@ from raxalign.tasks.vectors.sentence_files import SentenceFiles
 from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import torch
-
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.corpora.readers.remote import Remote
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
-    Sides = tuple[torch.Tensor, torch.Tensor]
-
+Sides = tuple["torch.Tensor", "torch.Tensor"]
 Queries = Literal["both", "pivot", "other"]
 
 _SEARCHES: Mapping[Queries, tuple[SearchDirection, ...]] = {

@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
@@ -22,9 +23,6 @@ from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.one_pass import OnePass
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
 
 LAYERS = (
     "Layers whose vectors are read and added up: `last`, one number or a range such as `9-12` (0:"
