@@ -42,7 +42,9 @@ def evaluate(
         found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken], runtime)
     labels = list(dict.fromkeys(held.label for held in held_out))
     notes = {**head.notes(held_out, found.chosen), **found.notes}
-    notes |= _missing_splits(head, held_out, labels)
+    places = [f"{label}/{split}" for label in labels for split in head.splits()]
+    missing = [place for place in places if place not in {held.place for held in held_out}]
+    notes |= {"missing_splits": missing} if missing else {}
     notes |= {"average": head.params.average} if head.params.average else {}
     scores = found.scores()
     return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
@@ -94,15 +96,6 @@ def _means(scores: Sequence[Score], held_out: Sequence[HeldOut], head: Head) -> 
     few = [score for score in scores if parted(score.metric)[0]]
     targets = [label for label in labels if label != trained_on]
     return means(plain, labels, trained_on, unseen=others) + means(few, targets, unseen=others)
-
-
-def _missing_splits(
-    head: Head, held_out: Sequence[HeldOut], labels: Sequence[str]
-) -> dict[str, object]:
-    """The note that names each split that a language lacks, where there is one."""
-    places = [f"{label}/{split}" for label in labels for split in head.splits()]
-    missing = [place for place in places if place not in {held.place for held in held_out}]
-    return {"missing_splits": missing} if missing else {}
 
 
 def _languages_of(
