@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 from pydantic import Field
 
@@ -11,7 +11,6 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead, read_through
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, share
@@ -86,11 +85,7 @@ class BitextMining(VectorTask):
         data: MiningData
         """Files of both parts."""
         layers: LayerList = Field("last", description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] = "mean"
-        """What the vector of a sentence is: the `mean` of its pieces, that of its first piece
-        (`cls`) or of its last one that is not special (`last`), a mean in which piece i weighs i +
-        1 (`weighted`), or what sentence-transformers keeps in the encoder's folder (`own`).
-        """
+        pooling: frame.OwnPooling = Field("mean", description=frame.SENTENCE_POOLING)
         k: int = Field(4, ge=1)
         """Number of nearest sentences of the other side by whose mean cosine a cosine is divided.
         """

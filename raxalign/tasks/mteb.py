@@ -14,7 +14,6 @@ from pydantic import Field
 
 from raxalign.config.sources import DataPath, Source
 from raxalign.config.trust import require_trust
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.extras import missing, require
 from raxalign.lazy import np, pa
@@ -85,11 +84,7 @@ class Mteb(Task):
         definitions: DataPath | None = None
         """Python file with tasks of your own, classes that are derived from mteb's."""
         layers: Layers = Field("last", description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] = "mean"
-        """What the vector of a text is: the `mean` of its pieces, a mean in which piece i of the
-        row weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that is
-        not special (`last`), or what sentence-transformers keeps in the encoder's folder (`own`).
-        """
+        pooling: frame.OwnPooling = Field("mean", description=frame.SENTENCE_POOLING)
         specials: Literal["include", "exclude"] = "include"
         """Whether special pieces are part of the mean."""
 

@@ -15,7 +15,6 @@ from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
@@ -153,12 +152,7 @@ class SentenceRetrieval(VectorTask):
         (`xtreme`).
         """
         layers: LayerList | None = Field(None, description=frame.LAYERS)
-        pooling: SentencePooling | Literal["own"] | None = None
-        """What the vector of a sentence is: the `mean` of its pieces, a mean in which piece i of
-        the row weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that
-        is not special (`last`), or what sentence-transformers keeps in the encoder's folder, prompt
-        included (`own`); of static vectors the mean of its words.
-        """
+        pooling: frame.OwnPooling | None = Field(None, description=frame.SENTENCE_POOLING)
         specials: Literal["include", "exclude"] | None = None
         """Whether special pieces are part of the mean."""
         measure: Measure | QuerybankMeasure | None = Field(

@@ -7,12 +7,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
@@ -34,6 +35,13 @@ WORD_POOLING = (
     "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
     " `sum`."
 )
+SENTENCE_POOLING = (
+    "What the vector of a sentence is: the `mean` of its pieces (of static vectors, of its words),"
+    " that of its first piece (`cls`) or of its last one that is not special (`last`), a mean in"
+    " which piece i weighs i + 1 (`weighted`), or what sentence-transformers keeps in the encoder's"
+    " folder, prompt included (`own`)."
+)
+OwnPooling = SentencePooling | Literal["own"]
 _EVERY = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
 WORD_MEASURE = f"Measure by which the nearest words are found: {_EVERY}."
 SENTENCE_MEASURE = f"Measure by which the nearest sentences are found: {_EVERY}."
