@@ -26,10 +26,9 @@ class Belebele(ClassificationTask):
     pivot too. All languages have the same questions, translated by people.
 
     The encoder reads the passage with the question and each answer; one linear layer on the last
-    layer's [CLS] gives each answer a logit, and the largest one of the four is chosen. Settings and
-    training are those of `xnli`, with rows of up to 512 pieces, of which passages are cut first.
-    Metrics are `accuracy` per language, and its means `avg` (over all languages) and
-    `avg_zero_shot` (over all but the pivot). Questions on one passage are resampled together.
+    layer's [CLS] gives each answer a logit, and the largest one of the four is chosen. Settings,
+    training and metrics are those of `xnli`, with rows of up to 512 pieces, of which passages are
+    cut first. Questions on one passage are resampled together.
 
     Training data: Belebele is a test set alone. `data: hub` trains on RACE, whose own development
     set chooses the epoch; RACE is more than half of the training set of Bandarkar et al. (67,500

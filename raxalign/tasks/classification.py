@@ -92,11 +92,9 @@ class Classification(ClassificationTask):
     """Transfer of a classifier of texts, or of pairs of texts, that a grid file describes: where
     the data is, which columns it has, and its labels. No plug-in is needed.
 
-    Model, settings and training are those of `xnli`, which equals this task with XNLI's columns and
-    labels. With `preset` the name on the hub, the columns and the labels are those of a published
-    data set; what is given besides replaces them. Metrics are `accuracy` per language, with
-    `metric: macro_f1` also that, and the means `avg` (over all languages) and `avg_zero_shot` (over
-    all but the pivot).
+    Model, settings, training and metrics are those of `xnli`, which equals this task with XNLI's
+    columns and labels; `metric: macro_f1` adds that one. With `preset` the name on the hub, the
+    columns and the labels are those of a published data set; what is given besides replaces them.
 
     Reference: Hu et al. (2020) for the setting; Adelani et al. (2024) for `sib200`, FitzGerald et
     al. (2023) for `massive_intents`, Schwenk and Li (2018) for `mldoc`.

@@ -38,8 +38,7 @@ class MassiveSlots(TaggingTask):
 
     class Params(TaggingParams):
         """`data` is `hub`, or files with a word per line and its tag, whose paths may hold {lang}
-        and {pivot}: languages have MASSIVE's codes there (``de-DE``). Options left at `none` take
-        the value of the profile, or else of the tagger; see also `ner`.
+        and {pivot}: languages have MASSIVE's codes there (``de-DE``); see also `ner`.
         """
 
         dataset: str = MASSIVE

@@ -14,8 +14,7 @@ class Pawsx(ClassificationTask):
     """Transfer of a classifier that decides whether two sentences with nearly the same words are
     paraphrases, scored on dev and test of every language, the pivot too.
 
-    Model, settings and training are those of `xnli`. Metrics are `accuracy` per language, and its
-    means `avg` (over all languages) and `avg_zero_shot` (over all but the pivot).
+    Model, settings, training and metrics are those of `xnli`.
 
     Reference: Yang et al. (2019) for the data, Hu et al. (2020) for its use.
     """

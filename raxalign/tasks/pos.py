@@ -30,8 +30,7 @@ class Pos(TaggingTask):
     their running text, as `SpaceAfter=No` and ranges of words give it); or the hub's Universal
     Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split that a
     treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and has no mean
-    over the languages. Sentences that were trained on too are recorded in the notes, and
-    marked in the predictions; more than half is an error.
+    over the languages.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
@@ -44,9 +43,8 @@ class Pos(TaggingTask):
     linear_epochs = 5
 
     class Params(TaggingParams):
-        """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot}.
-        Options left at `none` take the value of the profile, or else of the tagger; see also
-        `ner`.
+        """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot};
+        see also `ner`.
         """
 
         dataset: str = "universal-dependencies/universal_dependencies"

@@ -23,12 +23,7 @@ class Slots(TaggingTask):
     Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or
     MultiATIS++'s .tsv with their header (id, utterance, slot_labels, intent), words and labels
     divided by blanks (some of its rows have other numbers of words and of labels: `mismatched:
-    drop` leaves these out, and the results say how many); or the phrasebook's requests. Requests
-    that were trained on too are recorded in the notes, and marked in the predictions; more than
-    half is an error.
-
-    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps
-    by each language's own development set.
+    drop` leaves these out, and the results say how many); or the phrasebook's requests.
 
     Reference: Kulshreshtha et al. (2020, §4).
     """
@@ -39,8 +34,8 @@ class Slots(TaggingTask):
 
     class Params(TaggingParams):
         """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the
-        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`. Options
-        left at `none` take the value of the profile, or else of the tagger; see also `ner`.
+        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`; see
+        also `ner`.
         """
 
         data: Literal["hub", "phrasebook"] | DataFiles

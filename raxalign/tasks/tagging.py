@@ -60,8 +60,7 @@ class Tagging(TaggingTask):
 
     class Params(TaggingParams):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}: a word per line, or
-        tab-separated with a header. Options left at `none` take the value of the profile, or else
-        of the tagger; see also `ner`.
+        tab-separated with a header; see also `ner`.
         """
 
         preset: TagPresetName | None = None
