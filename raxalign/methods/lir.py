@@ -6,14 +6,11 @@ from typing import final
 
 from pydantic import Field
 
-from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+from raxalign.encoders.models.aligned import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod, without_span
 from raxalign.methods.statistics.moments import TextMoments
-from raxalign.train.runtime import Runtime
 
 
 @final
@@ -42,21 +39,15 @@ class Lir(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """Return the encoder with a projection for each language and layer. Raises `RaxalignError`
-        for text without words, or too high a rank.
-        """
-        if self.params.rank >= encoder.hidden_size:
-            raise RaxalignError(
-                f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size}"
-                " coordinates; choose a smaller one"
-            )
-        return super().align(encoder, inputs, runtime)
-
     def maps(self, moments: TextMoments) -> list[Affine]:
-        """Return the projection of each layer."""
+        """Return the projection of each layer. Raises `RaxalignError` for too high a rank."""
         assert moments.gram_LHH is not None
-        rank = self.params.rank
+        rank, width = self.params.rank, moments.gram_LHH.shape[-1]
+        if rank >= width:
+            raise RaxalignError(
+                f"lir: rank {rank} leaves nothing of vectors of {width} coordinates; choose a"
+                " smaller one"
+            )
         return [Affine(weight=without_directions(gram_HH, rank)) for gram_HH in moments.gram_LHH]
 
 

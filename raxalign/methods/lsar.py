@@ -7,14 +7,11 @@ from typing import final
 
 from pydantic import Field
 
-from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+from raxalign.encoders.models.aligned import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import JointTextMethod, without_span
 from raxalign.methods.statistics.moments import TextMoments
-from raxalign.train.runtime import Runtime
 
 
 @final
@@ -44,22 +41,17 @@ class Lsar(JointTextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """Return the encoder with one projection per layer, for every language. Raises
-        `RaxalignError` for text without words, or too high a rank.
-        """
-        most = len(inputs.languages)
-        if self.params.rank is not None and self.params.rank > most:
-            raise RaxalignError(
-                f"lsar: rank {self.params.rank} is too much for the means of {most + 1} languages;"
-                f" at most {most} (give more languages together)"
-            )
-        return super().align(encoder, inputs, runtime)
-
     def joint_maps(self, found: Sequence[TextMoments]) -> Iterator[Affine]:
-        """Yield the projection of each layer."""
+        """Yield the projection of each layer. Raises `RaxalignError` for too high a rank."""
+        most = len(found) - 1
+        rank = self.params.rank or most
+        if rank > most:
+            raise RaxalignError(
+                f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most"
+                f" {most} (give more languages together)"
+            )
         for means_HL in torch.stack([moments.means() for moments in found], dim=-1):
-            basis_HR = language_subspace(means_HL, self.params.rank or len(found) - 1)
+            basis_HR = language_subspace(means_HL, rank)
             yield Affine(weight=without_span(basis_HR))
 
 
