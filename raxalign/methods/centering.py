@@ -26,11 +26,6 @@ class Centering(TextMethod):
     reference = "Libovický et al. 2020"
     papers = ("libovicky2020",)
 
-    class Params(TextMethod.Params):
-        """The means are over the words of the sentences that are read."""
-
-    params: Params
-
     def motion(self) -> Motion:
         """Return a shift."""
         return "rigid"

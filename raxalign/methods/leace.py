@@ -35,11 +35,6 @@ class Leace(JointTextMethod):
     gram = True
     papers = ("belrose2023",)
 
-    class Params(JointTextMethod.Params):
-        """Means and covariances are over the words of the sentences that are read."""
-
-    params: Params
-
     def joint_maps(self, found: Sequence[TextMoments]) -> Iterator[Affine]:
         """Yield the erasure of each layer."""
         seconds = []

@@ -26,11 +26,6 @@ class Znorm(TextMethod):
     reference = "Zhao et al. 2021"
     papers = ("zhao2021",)
 
-    class Params(TextMethod.Params):
-        """Mean and deviation are over the words of the sentences that are read."""
-
-    params: Params
-
     def maps(self, moments: TextMoments) -> list[Affine]:
         """Return the shift and scale of each layer."""
         return [
