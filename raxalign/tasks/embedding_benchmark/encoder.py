@@ -30,6 +30,9 @@ class EncoderForMteb:
         spoken: the languages of a subset's sides, or of a column, by its name.
     """
 
+    similarity = staticmethod(cos_sim)
+    similarity_pairwise = staticmethod(pairwise_cos_sim)
+
     def __init__(
         self,
         aligned: AlignedEncoder,
@@ -50,16 +53,6 @@ class EncoderForMteb:
         vectors_SH, read = sentence_vectors(self._aligned, words, lang, self._reading)
         self.unread += int((~read).sum())
         return vectors_SH.float().cpu()
-
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
-        """Return the cosines (N, M) of two lists of vectors."""
-        found: torch.Tensor = cos_sim(embeddings1, embeddings2)
-        return found
-
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
-        """Return the cosines (N,) of vectors in the same places."""
-        found: torch.Tensor = pairwise_cos_sim(embeddings1, embeddings2)
-        return found
 
     def _language(self, texts: list[str], split: str, subset: str) -> str:
         """Return the language of texts. For a parallel data set mteb names the column. For a pair
