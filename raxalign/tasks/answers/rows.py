@@ -43,14 +43,11 @@ class Question:
 
     def placed(self) -> Answer | None:
         """Return the first answer that stands where it says it does."""
-        return next(
-            (
-                a
-                for a in self.answers
-                if a.text and self.context[a.start : a.start + len(a.text)] == a.text
-            ),
-            None,
-        )
+        for answer in self.answers:
+            end = answer.start + len(answer.text)
+            if answer.text and self.context[answer.start : end] == answer.text:
+                return answer
+        return None
 
 
 _Entry = tuple[str, str, str, list[Answer]]

@@ -11,6 +11,7 @@ from raxalign.arrays import Bools, Floats, Ints
 from raxalign.languages import same_language
 from raxalign.lazy import np
 from raxalign.sample import Array
+from raxalign.tasks.vectors.pair_measures import unit_vectors
 from raxalign.tasks.vectors.pairs import LinkedWords
 
 
@@ -26,9 +27,7 @@ def anisotropy(vectors_NH: Array) -> float | None:
     """
     if len(vectors_NH) < 2:
         return None
-    wide = np.asarray(vectors_NH, dtype=np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    units = wide / np.where(lengths > 0, lengths, 1.0)
+    units = unit_vectors(vectors_NH)
     own = float(np.square(units).sum())
     return (float(np.square(units.sum(0)).sum()) - own) / (len(units) * (len(units) - 1))
 

@@ -46,7 +46,7 @@ class PairMeasures:
         """Return the measures of the vectors of pairs, in a language and in the pivot; `k` is at
         most the number of pairs.
         """
-        return cls(_units(src_NH), _units(tgt_NH), min(k, len(src_NH)))
+        return cls(unit_vectors(src_NH), unit_vectors(tgt_NH), min(k, len(src_NH)))
 
     @cached_property
     def _searches(self) -> tuple[_Search, _Search]:
@@ -95,7 +95,8 @@ OF_PAIRS: Mapping[str, Callable[[PairMeasures], Floats]] = {
 """The measures that have one value per pair, whose mean is theirs."""
 
 
-def _units(vectors_NH: Array) -> Floats:
+def unit_vectors(vectors_NH: Array) -> Floats:
+    """Return vectors (N, H) of length 1 in float64, or 0."""
     wide = np.asarray(vectors_NH, dtype=np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     return wide / np.where(lengths > 0, lengths, 1.0)
