@@ -52,10 +52,6 @@ class SpanModel(FineTuned):
         logits = self.logits(rows)
         return span_loss(logits, on_device(targets, logits.device))
 
-    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Logits (rows, pieces, 2), as those of `logits`."""
-        return self.logits(self.lay_out(rows))
-
     @torch.no_grad()
     def answers(self, windows: Windows, longest: int) -> list[str]:
         """The best span over all windows of each question, as the context's own characters."""

@@ -38,23 +38,16 @@ ROWS = 512
 
 class Classifier(TaskModel):
     """What both classifiers do. `rows` divides texts, or first and second texts, in their
-    languages, one row per example; `lay_out` returns rows as they are read, without the device;
-    `logits` (rows, labels) have a gradient, `probabilities` are on the CPU, in eval mode.
+    languages, one row per example; `logits` (rows, labels) have a gradient, `probabilities` are on
+    the CPU, in eval mode.
     """
 
     rows: Any
-    lay_out: Any
-    logits: Any
     probabilities: Any
 
     def loss(self, rows: Any, labels: np.ndarray) -> torch.Tensor:
         """Return the summed cross-entropy of examples."""
         return summed_loss(self.logits(rows), labels)
-
-    def forward(self, rows: Sequence[Any]) -> torch.Tensor:
-        """Return logits (rows, labels), as `logits` does."""
-        logits: torch.Tensor = self.logits(self.lay_out(rows))
-        return logits
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,6 @@ class Tagger(TaskModel):
     least_words: ClassVar[int] = 0
     """The number of words that a sentence needs to be read."""
     units: Any
-    lay_out: Any
     loss: Any
     best: Any
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from torch import nn
 
@@ -24,7 +24,17 @@ _OF_ENCODER = "model."
 
 
 class TaskModel(nn.Module):
-    """A module of which training changes the parameters that require a gradient."""
+    """A module of which training changes the parameters that require a gradient. `lay_out` returns
+    rows as `logits` reads them, without the device.
+    """
+
+    lay_out: Any
+    logits: Any
+
+    def forward(self, rows: Sequence[Any]) -> torch.Tensor:
+        """Return the logits of rows."""
+        logits: torch.Tensor = self.logits(self.lay_out(rows))
+        return logits
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Copies of the trained tensors, on the CPU: what training may change."""
