@@ -154,14 +154,9 @@ def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
     """
     shorter_R = np.minimum(lengths_R2.min(axis=1), room // 2)
     longer_R = np.minimum(lengths_R2.max(axis=1), room - shorter_R)
-    first_shorter_R = lengths_R2[:, 0] <= lengths_R2[:, 1]
-    cut_R2 = np.stack(
-        [
-            np.where(first_shorter_R, shorter_R, longer_R),
-            np.where(first_shorter_R, longer_R, shorter_R),
-        ],
-        axis=1,
-    )
+    first_R = lengths_R2[:, 0] <= lengths_R2[:, 1]
+    is_shorter_R2 = np.stack([first_R, ~first_R], axis=1)
+    cut_R2 = np.where(is_shorter_R2, shorter_R[:, None], longer_R[:, None])
     return np.where((lengths_R2.sum(axis=1) <= room)[:, None], lengths_R2, cut_R2)
 
 

@@ -51,19 +51,11 @@ def lay_out_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.nda
     A part is rows, and the pieces that the encoder reads in the place of their own
     (`Masks.applied`, or ``rows.ids``).
     """
-    ids, lengths, segments = (
-        np.concatenate(arrays)
-        for arrays in (
-            [ids for _, ids in parts],
-            [rows.lengths for rows, _ in parts],
-            [rows.segments for rows, _ in parts],
-        )
-    )
     return pack(
-        ids,
-        lengths,
+        np.concatenate([ids for _, ids in parts]),
+        np.concatenate([rows.lengths for rows, _ in parts]),
         int(encoder.tokenizer.pad_token_id or 0),
-        segments=segments,
+        segments=np.concatenate([rows.segments for rows, _ in parts]),
         spoken=Spoken.join([rows.spoken for rows, _ in parts]),
         width=WIDTH if can_pack(encoder) else 0,
     )

@@ -47,7 +47,5 @@ def sentence_means(
         len(sentences), len(layers), encoder.hidden_size, dtype=torch.float64, device=offsets.device
     )
     sums_BLH.index_add_(0, rows_N, words.vectors_NLH.double())  # absent words are zero
-    counts_B = torch.zeros(len(sentences), dtype=torch.int64, device=offsets.device).index_add_(
-        0, rows_N, words.present_N.long()
-    )
+    counts_B = torch.bincount(rows_N[words.present_N], minlength=len(sentences))
     return sums_BLH / counts_B.clamp(min=1)[:, None, None], counts_B > 0
