@@ -158,11 +158,9 @@ def _predictions(text: ComparableText, mined: Mined, threshold: float) -> dict[s
     sentence is. A gold pair that was not mined has no margin.
     """
     kept = mined.margins > threshold
-    margins = {
-        (int(i), int(j)): float(margin)
-        for (i, j), margin in zip(mined.pairs[kept], mined.margins[kept], strict=True)
-    }
-    gold = {(int(i), int(j)) for i, j in text.gold}
+    found_pairs = map(tuple, mined.pairs[kept].tolist())
+    margins = dict(zip(found_pairs, mined.margins[kept].tolist(), strict=True))
+    gold = set(map(tuple, text.gold.tolist()))
     pairs = [*margins, *sorted(gold - margins.keys())]
     found = np.array([pair in margins for pair in pairs], dtype=np.int64)
     wanted = np.array([pair in gold for pair in pairs], dtype=np.int64)

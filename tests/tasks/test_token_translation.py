@@ -33,7 +33,7 @@ def test_convert_rate_and_bleu_by_hand():
     """
     found = count(ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5})
     counts = {"tokens": [4, 2], "reference": [5, 3], "matches": [2, 1]}
-    rows = {name: values.tolist() for name, values in found.columns().items()}
+    rows = {name: values.tolist() for name, values in vars(found).items()}
     assert rows == {**counts, "converted": [2, 1], "shared": [1, 0]}
     assert found.convert_rate() == 3 / 5
     assert found.bleu1() == pytest.approx(math.exp(1 - 8 / 6) * 3 / 6, abs=1e-12)

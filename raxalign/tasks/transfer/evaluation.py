@@ -46,7 +46,8 @@ def evaluate(
     missing = [place for place in places if place not in {held.place for held in held_out}]
     notes |= {"missing_splits": missing} if missing else {}
     notes |= {"average": head.params.average} if head.params.average else {}
-    scores = found.scores()
+    # a pivot that moves for each language has a value per model, and few examples one per draw
+    scores = [Score(*name, float(np.mean(values))) for name, values in found.values.items()]
     return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
 
 
@@ -76,12 +77,6 @@ class _Found:
             there = [held for held in held_out if held.label == lang]
             for name, value in scorer.score_few(shots, there, points[lang], self.tables):
                 self.values.setdefault(name, []).append(value)
-
-    def scores(self) -> list[Score]:
-        """Return the scores: a pivot that moves differently for each language has the mean over its
-        models, and several draws of few examples have theirs.
-        """
-        return [Score(*name, float(np.mean(values))) for name, values in self.values.items()]
 
 
 def _means(scores: Sequence[Score], held_out: Sequence[HeldOut], head: Head) -> list[Score]:

@@ -103,10 +103,6 @@ class TokenCounts:
             yield "convert_rate", rate
         yield "bleu1", self.bleu1()
 
-    def columns(self) -> dict[str, Ints]:
-        """Return the counts by name."""
-        return vars(self)
-
 
 def count(
     output: Sequence[Ints],

@@ -157,7 +157,7 @@ class ShiftSweep:
                     **fixed,
                     "layer": [shift.layer] * n,
                     "alpha": [shift.alpha] * n,
-                    **counts.columns(),
+                    **vars(counts),
                 }
                 if samples:
                     outputs = self.outputs[split][shift][:kept]

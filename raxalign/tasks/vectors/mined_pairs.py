@@ -139,5 +139,5 @@ class Mined:
 
     def right(self, gold: Ints) -> Bools:
         """Return which pairs (M,) are gold pairs."""
-        known = {(int(i), int(j)) for i, j in gold}
-        return np.array([(int(i), int(j)) in known for i, j in self.pairs], dtype=np.bool_)
+        known = set(map(tuple, gold.tolist()))
+        return np.array([tuple(pair) in known for pair in self.pairs.tolist()], dtype=np.bool_)
