@@ -174,21 +174,17 @@ def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
 def test_vectors_are_read_in_parts(monkeypatch):
     x, y = clouds(90, 70, 4)
     whole = nearest_neighbors(x, y, k=3, tiling=SMALL)
-    for name in ("first_pass._READ", "first_pass._CACHED", "scaled_vectors._HASHED"):
+    for name in ("first_pass._READ", "first_pass._CACHED"):
         monkeypatch.setattr(f"raxalign.similarity.{name}", 7)
     parts = nearest_neighbors(x, y, k=3, tiling=SMALL)
     assert all(torch.equal(*pair) for pair in zip(parts, whole, strict=True))
 
 
-def test_rows_of_one_hash_are_compared(monkeypatch):
+def test_identical_rows_have_the_index_of_the_first():
     begin = torch.ones(1, 20)
     vectors = torch.cat([begin, torch.cat([begin[:, :19], begin[:, 19:] * 2], 1), begin, begin * 3])
     assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
     assert scaled_vectors.first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
-    monkeypatch.setattr(
-        scaled_vectors, "_hashes", lambda part: torch.zeros(len(part), dtype=torch.int64)
-    )
-    assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
 
 
 @pytest.mark.parametrize("measure", MEASURES)

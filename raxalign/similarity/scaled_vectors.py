@@ -8,12 +8,6 @@ from dataclasses import dataclass, replace
 from raxalign.lazy import torch
 from raxalign.similarity.measures import Scaling
 
-_FEW = 16
-"""Leading values in which few rows are alike, unless they are identical."""
-
-_HASHED = 2048
-"""Vectors that are hashed or compared at once."""
-
 
 @dataclass(frozen=True)
 class Tiling:
@@ -111,28 +105,13 @@ class ScaledVectors:
 
 def first_twin(vectors: torch.Tensor) -> torch.Tensor:
     """Return for every row (n,) the lowest index of an identical row, since a product may round
-    them differently. Whole rows are compared only where their first values are alike.
+    them differently. Whole rows are compared only where their first values are equal.
     """
     index = torch.arange(len(vectors), device=vectors.device)
-    _, inverse, counts = torch.unique(
-        _hashes(vectors[:, :_FEW]), return_inverse=True, return_counts=True
-    )
+    _, inverse, counts = torch.unique(vectors[:, 0], return_inverse=True, return_counts=True)
     alike = (counts[inverse] > 1).nonzero()[:, 0]
-    if not len(alike):
-        return index
-    hashes = torch.cat([_hashes(vectors[some]) for some in torch.split(alike, _HASHED)])
-    _, inverse = torch.unique(hashes, return_inverse=True)
-    firsts = torch.full_like(alike, len(index)).scatter_reduce_(0, inverse, alike, "amin")[inverse]
-    parts = (torch.split(part, _HASHED) for part in (alike, firsts))
-    for some, first in zip(*parts, strict=True):
-        same = (vectors[some] == vectors[first]).all(1)  # and not by their hashes alone
-        index[some[same]] = first[same]
+    if len(alike):
+        _, inverse = torch.unique(vectors[alike], dim=0, return_inverse=True)
+        firsts = torch.full_like(alike, len(index)).scatter_reduce_(0, inverse, alike, "amin")
+        index[alike] = firsts[inverse]
     return index
-
-
-def _hashes(vectors: torch.Tensor) -> torch.Tensor:
-    """Return a number for every row (n,), the same for identical rows."""
-    words = vectors.contiguous().add(0.0).view(torch.int32)  # -0.0 becomes 0.0
-    generator = torch.Generator().manual_seed(0)
-    factors = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=generator)
-    return (words * factors.to(words.device)).sum(1)
