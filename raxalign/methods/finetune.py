@@ -182,10 +182,8 @@ def alignment_loss(
     2020, Eq. 7-8). Weights that are not given are 1: plain sums, as printed by Cao et al. (2020,
     §3.3).
     """
-    distance_P, drift_W = (
-        _distance(moving_PLH, target_PLH, norm),
-        _distance(kept_WLH, origin_WLH, norm),
-    )
+    distance_P = _distance(moving_PLH, target_PLH, norm)
+    drift_W = _distance(kept_WLH, origin_WLH, norm)
     align = distance_P.sum() if pair_weights_P is None else distance_P @ pair_weights_P
     drift = drift_W.sum() if word_weights_W is None else drift_W @ word_weights_W
     return align + reg_weight * drift
@@ -196,12 +194,9 @@ def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> to
     vectors that differ by rounding alone.
     """
     gap_NLH = real_gap(left_NLH, right_NLH)
-    per_layer_NL = (
-        gap_NLH.pow(2).sum(dim=-1)
-        if norm == "squared"
-        else torch.linalg.vector_norm(gap_NLH, dim=-1)
-    )
-    return per_layer_NL.sum(dim=-1)
+    if norm == "squared":
+        return gap_NLH.pow(2).sum(dim=-1).sum(dim=-1)
+    return torch.linalg.vector_norm(gap_NLH, dim=-1).sum(dim=-1)
 
 
 def item_weights(

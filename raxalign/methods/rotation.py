@@ -180,11 +180,8 @@ class _Rotations:
         ends = self._centroids(lang, unit, moments)
         if self.params.direction == "to-other":
             ends = ends[::-1]
-        src, tgt = ends
-        return (
-            [(Unit(), Affine(mean), Unit()) for mean in src],
-            [(Unit(), Affine(mean), Unit()) for mean in tgt],
-        )
+        sides: list[Chains] = [[(Unit(), Affine(mean), Unit()) for mean in side] for side in ends]
+        return sides[0], sides[1]
 
     def _moments(self, lang: str, steps: tuple[Chains, Chains]) -> Moments:
         """Return sums over the pairs of a language after both sides' steps, the moving first."""

@@ -10,7 +10,6 @@ from raxalign.similarity.measures import (
     mutual_nearest,
     scaled,
     scored,
-    softmax_terms,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.similarity.scaled_vectors import Tiling
@@ -27,5 +26,4 @@ __all__ = [
     "nearest_neighbors",
     "scaled",
     "scored",
-    "softmax_terms",
 ]

@@ -147,16 +147,9 @@ class WordExchange(Objective):
         linked = partners.linked(pieces)
         places, owners = partners.of_pieces(pieces[linked])
         starts = np.repeat(starts_S, np.diff(masks.offsets))[linked]
-        masked_M, partners_E, owners_E, targets_M, linked_N = (
-            on_device(part, states_FH.device)
-            for part in (
-                masks.flat(starts_S),
-                starts[owners] + places,
-                owners,
-                masks.targets,
-                masks.targets[linked],
-            )
-        )
+        arrays = masks.flat(starts_S), starts[owners] + places, owners, masks.targets
+        masked_M, partners_E, owners_E, targets_M = (on_device(a, states_FH.device) for a in arrays)
+        linked_N = on_device(masks.targets[linked], states_FH.device)
         exchanged_NH = exchange(states_FH, partners_E, owners_E, int(linked.sum()))
         mean = options["reduction"] == "mean"
         return prediction_loss(

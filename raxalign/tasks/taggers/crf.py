@@ -19,11 +19,8 @@ class StaticCrf(nn.Module):
         super().__init__()
         self.tags = nn.Linear(width, n_tags)
         self.crf = nn.ParameterDict()
-        for name, dimensions in (
-            ("start_transitions", 1),
-            ("end_transitions", 1),
-            ("transitions", 2),
-        ):
+        shapes = {"start_transitions": 1, "end_transitions": 1, "transitions": 2}
+        for name, dimensions in shapes.items():
             self.crf[name] = nn.Parameter(torch.empty([n_tags] * dimensions).uniform_(-0.1, 0.1))
 
     def losses(
@@ -112,10 +109,8 @@ class ConditionedCrf(nn.Module):
         n = self.n_tags
         # The first word comes after the beginning alone, and no other word does.
         first, later = states_BTH[:, 0], states_BTH[:, 1:]
-        weight_SKH, bias_SK = (
-            self.transitions.weight.view(n + 1, n, -1),
-            self.transitions.bias.view(n + 1, n),
-        )
+        weight_SKH = self.transitions.weight.view(n + 1, n, -1)
+        bias_SK = self.transitions.bias.view(n + 1, n)
         first_BK = self.tags(first) + nn.functional.linear(first, weight_SKH[n], bias_SK[n])
         pairs = nn.functional.linear(
             later, weight_SKH[:n].reshape(n * n, -1), bias_SK[:n].reshape(-1)

@@ -181,16 +181,13 @@ def count(
     F1 is twice the right ones divided by those given and those found together.
     """
     pairs = list(zip(gold, predicted, strict=True))
-    words = np.array(
-        [(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) for a, b in pairs], dtype=np.int64
-    ).reshape(-1, 2)
-    counts = {"accuracy": (words[:, 0], words[:, 1])}
+    words = [(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) for a, b in pairs]
+    right, every = np.array(words, np.int64).reshape(-1, 2).T
+    counts = {"accuracy": (right, every)}
     if entities:
         sets = [(entities_of(a), entities_of(b)) for a, b in pairs]
-        sizes = np.array([(len(a), len(b), len(a & b)) for a, b in sets], dtype=np.int64).reshape(
-            -1, 3
-        )
-        given, found, right = sizes.T
+        sizes = [(len(a), len(b), len(a & b)) for a, b in sets]
+        given, found, right = np.array(sizes, np.int64).reshape(-1, 3).T
         counts |= {
             "f1": (2 * right, given + found),
             "precision": (right, found),
@@ -201,7 +198,5 @@ def count(
 
 def values(counts: Counts) -> dict[str, float]:
     """The metrics over all sentences; what would be 0/0 is 0."""
-    totals = {
-        metric: (int(part.sum()), int(whole.sum())) for metric, (part, whole) in counts.items()
-    }
-    return {metric: part / whole if whole else 0.0 for metric, (part, whole) in totals.items()}
+    totals = {name: (int(part.sum()), int(whole.sum())) for name, (part, whole) in counts.items()}
+    return {name: part / whole if whole else 0.0 for name, (part, whole) in totals.items()}
