@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal, final
 
 from pydantic import Field, field_validator, model_validator
@@ -15,7 +16,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, pc
-from raxalign.measured import Better, Measured, Motion, share
+from raxalign.measured import Measured, share
 from raxalign.sample import Array, Sample, column, summed, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
@@ -49,32 +50,12 @@ _PROBE = (
 )
 
 _COSINE = (-1.0, 1.0)
-
-
-def _number(
-    name: str,
-    about: str,
-    better: Better = "neither",
-    limits: tuple[float, float] | None = None,
-    unmoved: Motion = "any",
-) -> Measured:
-    return Measured(name, about, better, range=limits, unmoved=unmoved)
-
-
+_turned = partial(Measured, better="neither", range=_COSINE, unmoved="rotation")
+_moved = partial(Measured, better="neither", unmoved="rigid")
 _MEASURED = (
     share("language_probe", _PROBE, "neither"),
-    _number(
-        "anisotropy",
-        "Mean cosine of different vectors of the language.",
-        limits=_COSINE,
-        unmoved="rotation",
-    ),
-    _number(
-        "anisotropy_pivot",
-        "Mean cosine of different vectors of the pivot.",
-        limits=_COSINE,
-        unmoved="rotation",
-    ),
+    _turned("anisotropy", "Mean cosine of different vectors of the language."),
+    _turned("anisotropy_pivot", "Mean cosine of different vectors of the pivot."),
     share(
         "mexa",
         "Share of pairs that are nearer to each other, by the cosine, than either is to any other"
@@ -85,49 +66,32 @@ _MEASURED = (
         "Share of vectors whose nearest neighbour by the cosine is their translation, the mean of"
         " both directions.",
     ),
-    _number(
+    Measured(
         "margin",
         "Mean cosine of pairs less that of both with their nearest neighbours.",
         "higher",
-        (-2.0, 2.0),
+        range=(-2.0, 2.0),
     ),
-    _number(
+    Measured(
         "hubness",
         "Skewness of how often a vector is among the nearest neighbours of translations, the mean"
         " of both directions.",
         "neither",
     ),
-    _number(
+    _moved(
         "cka",
         "Linear CKA: how alike the distances among the vectors of both languages are (0 to 1).",
-        "neither",
-        (0.0, 1.0),
-        "rigid",
+        range=(0.0, 1.0),
     ),
-    _number(
+    _moved(
         "cka_unbiased",
         "Linear CKA without the bias that few vectors for their width give it.",
-        "neither",
-        _COSINE,
-        "rigid",
+        range=_COSINE,
     ),
 )
 _ORDER = tuple(entry.name for entry in _MEASURED if entry.name != "anisotropy_pivot")
 _DEFAULT = ("language_probe", "anisotropy")
 _LAYER = re.compile(r"(?:layer(\d+)_)?(\w+)")
-
-
-def _at_layers() -> tuple[Measured, ...]:
-    """The declarations of all metrics at one layer."""
-    return tuple(
-        replace(
-            entry,
-            name=f"layer{{l}}_{entry.name}",
-            about=f"{entry.about[:-1]}, at one layer.",
-            role="part",
-        )
-        for entry in _MEASURED
-    )
 
 
 @final
@@ -166,7 +130,18 @@ class Representation(VectorTask):
         *("measures=cka_unbiased nguyen2021cka", "measures=margin artetxe2019margin"),
         "measures=hubness radovanovic2010",
     )
-    metrics = (*_MEASURED, *_at_layers())
+    metrics = (
+        *_MEASURED,
+        *(
+            replace(
+                entry,
+                name=f"layer{{l}}_{entry.name}",
+                about=f"{entry.about[:-1]}, at one layer.",
+                role="part",
+            )
+            for entry in _MEASURED
+        ),
+    )
     main_metric = "language_probe"
     columns = PLANE
     predicts = frozenset()  # rows are of several layers, or points: no metric over all of them
