@@ -12,20 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.similarity import (
-    MEASURES,
-    Tiling,
-    first_pass,
-    hubness,
-    measures,
-    mutual_nearest,
-    nearest_neighbors,
-    neighbors,
-    scaled,
-    scaled_vectors,
-    scored,
-    worker_pool,
-)
+from raxalign.similarity import first_pass, measures, neighbors, scaled_vectors, worker_pool
+from raxalign.similarity.measures import MEASURES, hubness, mutual_nearest, scaled, scored
+from raxalign.similarity.neighbors import nearest_neighbors
+from raxalign.similarity.scaled_vectors import Tiling
 from raxalign.similarity.worker_pool import lanes_for, opened, walk
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)

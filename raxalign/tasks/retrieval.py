@@ -12,7 +12,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity import TEMPERATURE, Measure
+from raxalign.similarity.measures import TEMPERATURE, Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame

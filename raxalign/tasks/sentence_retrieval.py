@@ -19,7 +19,8 @@ from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
-from raxalign.similarity import TEMPERATURE, Measure, nearest_neighbors
+from raxalign.similarity import nearest_neighbors
+from raxalign.similarity.measures import TEMPERATURE, Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame

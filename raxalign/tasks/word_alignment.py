@@ -25,7 +25,7 @@ from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
 from raxalign.running import Spacing, spaced_out
 from raxalign.sample import Ratios, Sample, of_influence, of_ratio
-from raxalign.similarity import TEMPERATURE, Measure, idle_options, mutual_nearest
+from raxalign.similarity.measures import TEMPERATURE, Measure, idle_options, mutual_nearest
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask

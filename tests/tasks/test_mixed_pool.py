@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
-from raxalign.similarity import MEASURES
+from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from tests.tasks.outcomes import evaluated, values, write_dataset
 

@@ -15,7 +15,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.lazy import np, torch
 from raxalign.measured import count, share
-from raxalign.similarity import TEMPERATURE, Measure, scaled, scored
+from raxalign.similarity.measures import TEMPERATURE, Measure, scaled, scored
 from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection, with_directions
 
 CHUNK = 1024

@@ -19,7 +19,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
 from raxalign.measured import Measured
 from raxalign.sample import Sample, of_layers
-from raxalign.similarity import MEASURES, idle_options
+from raxalign.similarity.measures import MEASURES, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.one_pass import OnePass

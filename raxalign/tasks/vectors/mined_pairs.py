@@ -16,7 +16,8 @@ from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
-from raxalign.similarity import hubness, nearest_neighbors
+from raxalign.similarity import nearest_neighbors
+from raxalign.similarity.measures import hubness
 
 _SIDE = "{side}"
 

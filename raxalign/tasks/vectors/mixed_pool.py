@@ -13,8 +13,7 @@ from typing import Any, cast
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.lazy import np, torch
-from raxalign.similarity import Measure, Terms, scaled, scored
-from raxalign.similarity.measures import Scaled
+from raxalign.similarity.measures import Measure, Scaled, Terms, scaled, scored
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.querybank import Nearness, Querybank, no_bank
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors

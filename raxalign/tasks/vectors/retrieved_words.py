@@ -10,7 +10,8 @@ from raxalign.arrays import Bools, Ints
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
-from raxalign.similarity import TEMPERATURE, Measure, nearest_neighbors
+from raxalign.similarity import nearest_neighbors
+from raxalign.similarity.measures import TEMPERATURE, Measure
 from raxalign.tasks.vectors.directions import (
     DIRECTIONS,
     SearchDirection,
