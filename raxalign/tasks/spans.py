@@ -12,17 +12,11 @@ from raxalign.tasks.answers.params import HubSets, SpanParams
 from raxalign.tasks.answers.task import SpanTask
 
 SpanPresetName = Literal["xquad", "mlqa"]
+_XQUAD = HubSets(
+    dataset="google/xquad", config="xquad.{lang}", dev=None, test="validation", revision="main"
+)
 PRESETS: Mapping[SpanPresetName, tuple[HubSets, Rules]] = {
-    "xquad": (
-        HubSets(
-            dataset="google/xquad",
-            config="xquad.{lang}",
-            dev=None,
-            test="validation",
-            revision="main",
-        ),
-        "squad",
-    ),
+    "xquad": (_XQUAD, "squad"),
     "mlqa": (HubSets(), "mlqa"),
 }
 """XQuAD: 1,190 questions in 12 languages (Artetxe et al. 2020), CC BY-SA 4.0. MLQA: 7 languages
