@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import final
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.token_means import Reading, means_of
-from raxalign.encoders.models.vectors import layer_ends, parse_blocks
+from raxalign.encoders.models.vectors import Block, parse_blocks
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction
@@ -41,27 +41,12 @@ class MeanShift(Method):
     class Params(Reading, Method.Params):
         """The mean of a language is that of its blocks, or of its sentences."""
 
-        layers: str = "last"
+        layers: Block = "last"
         """Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.
         """
         alpha: float = Field(1.0, allow_inf_nan=False)
         """Factor of the shift, α in the formula (0: nothing changes)."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
-
-        @field_validator("layers")
-        @classmethod
-        def _is_one_layer(cls, layers: str) -> str:
-            refused = (
-                "a mean difference shift is after one block: write `last`, one number from 1 on or"
-                f" a fraction of the depth such as 0.5, not {layers!r}"
-            )
-            try:
-                ends = layer_ends(layers)
-            except ValueError:
-                raise ValueError(refused) from None
-            if ends is not None and (ends[0] != ends[1] or ends[0] == 0):
-                raise ValueError(refused)
-            return layers
 
     params: Params
 

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.encoders.models.token_means import Reading, TokenMeans, means_of
-from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
+from raxalign.encoders.models.vectors import Blocks, parse_blocks
 from raxalign.languages import labels_with
 from raxalign.lazy import pa
 from raxalign.sample import Sample
@@ -62,7 +62,7 @@ class TokenTranslation(Task):
     class Params(Reading, Task.Params):
         """The means are those of the method `mean_shift`."""
 
-        layers: Layers = "last"
+        layers: Blocks = "last"
         """Layers after whose blocks states are shifted, one at a time: `last`, one number from 1 on
         or a range such as `9-12`.
         """
@@ -101,15 +101,6 @@ class TokenTranslation(Task):
                 told = "the weights must be finite and differ in their first six digits"
                 raise ValueError(f"alpha: {told}, but they are {list(alpha)}")
             return alpha
-
-        @field_validator("layers")
-        @classmethod
-        def _above_the_embeddings(cls, layers: str) -> str:
-            ends = layer_ends(layers)
-            if ends is not None and ends[0] == 0:
-                told = "the shift is after a block, so layers begin at 1"
-                raise ValueError(f"layers {layers!r}: {told}")
-            return layers
 
     params: Params
 

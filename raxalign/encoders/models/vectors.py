@@ -131,10 +131,12 @@ def layer_ends(layers: str) -> tuple[int, int] | tuple[Fraction, Fraction] | Non
     return (first, final) if "." in low else (int(first), int(final))
 
 
-def _checked(layers: str, *, single: bool = False) -> str:
+def _checked(layers: str, *, single: bool = False, blocks: bool = False) -> str:
     ends = layer_ends(layers)
     if single and ends is not None and ends[0] != ends[1]:
         raise ValueError(f"layers {layers!r} names several layers; choose one")
+    if blocks and ends is not None and ends[0] == 0:
+        raise ValueError(f"layers {layers!r}: states are changed after a block; begin at 1")
     return layers
 
 
@@ -143,6 +145,10 @@ Layers = Annotated[str, AfterValidator(_checked)]
 """A param that `parse_layers` reads: a text of another form is a fault of the file that has it."""
 Layer = Annotated[str, AfterValidator(partial(_checked, single=True))]
 """Likewise, of one layer."""
+Blocks = Annotated[str, AfterValidator(partial(_checked, blocks=True))]
+"""A param that `parse_blocks` reads."""
+Block = Annotated[str, AfterValidator(partial(_checked, single=True, blocks=True))]
+"""Likewise, of one block."""
 
 
 def _listed(layers: str | tuple[str, ...]) -> str | tuple[str, ...]:
