@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from raxalign.config.sources import DataPrefix, PathMarker
 
@@ -25,6 +25,8 @@ class Later:
 
 
 LATER = Later()
+SEVERAL = BeforeValidator(lambda given: given if isinstance(given, list | tuple) else [given])
+"""Marks an option with several values, of which YAML may give one without brackets."""
 
 
 class BaseParams(BaseModel):

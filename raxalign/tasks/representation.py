@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, final
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, SEVERAL
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
@@ -166,7 +166,7 @@ class Representation(VectorTask):
         """Number of pairs of word types that are placed, the ones linked most often."""
         draw: int = Field(0, ge=0)
         """Seed of the probe's halves and of t-SNE."""
-        measures: Annotated[tuple[str, ...], LATER] = _DEFAULT
+        measures: Annotated[tuple[str, ...], SEVERAL, LATER] = _DEFAULT
         """What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of
         translations `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`.
         """
@@ -191,17 +191,14 @@ class Representation(VectorTask):
                 layer_ends(layers)
             return layers
 
-        @field_validator("measures", mode="before")
+        @field_validator("measures")
         @classmethod
-        def _known(cls, measures: object) -> object:
-            given = [measures] if isinstance(measures, str) else measures
-            if not isinstance(given, (list, tuple)):
-                return measures
-            unknown = [name for name in given if name not in _ORDER]
-            if unknown or not given:
+        def _known(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
+            unknown = [name for name in measures if name not in _ORDER]
+            if unknown or not measures:
                 what = f"{unknown[0]!r} is not a measure" if unknown else "names no measure"
                 raise ValueError(f"{what}; there are {', '.join(_ORDER)}")
-            return tuple(name for name in _ORDER if name in given)
+            return tuple(name for name in _ORDER if name in measures)
 
         @model_validator(mode="after")
         def _reads_once(self) -> Representation.Params:

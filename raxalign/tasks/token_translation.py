@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 from pydantic import Field, field_validator
 
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, SEVERAL
 from raxalign.config.sources import Source
 from raxalign.encoders.models.token_means import Reading, TokenMeans, means_of
 from raxalign.encoders.models.vectors import Blocks, parse_blocks
@@ -66,7 +66,7 @@ class TokenTranslation(Task):
         """Layers after whose blocks states are shifted, one at a time: `last`, one number from 1 on
         or a range such as `9-12`.
         """
-        alpha: tuple[float, ...] = Field((1.0, 2.0, 3.0), min_length=1)
+        alpha: Annotated[tuple[float, ...], SEVERAL] = Field((1.0, 2.0, 3.0), min_length=1)
         """Weights of the difference of the language means, one number or several, which are all
         evaluated and are not an axis.
         """
@@ -87,11 +87,6 @@ class TokenTranslation(Task):
         """Number of test sentences whose text is kept in the predictions, from the first on, with
         the output of every shift and the reference; the report shows them.
         """
-
-        @field_validator("alpha", mode="before")
-        @classmethod
-        def _one_or_several(cls, alpha: object) -> object:
-            return (alpha,) if isinstance(alpha, int | float) else alpha
 
         @field_validator("alpha")
         @classmethod

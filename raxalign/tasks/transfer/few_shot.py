@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
+from raxalign.config.params import SEVERAL
 from raxalign.errors import DataError
 from raxalign.measured import Measured
 from raxalign.tasks.transfer.rows import TaskRows
@@ -24,10 +25,6 @@ PAPERS = (
 _NAME = "shots{k}_"
 
 
-def _listed(given: Any) -> Any:
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
 def _ascending(shots: tuple[int, ...]) -> tuple[int, ...]:
     twice = [n for n in shots if shots.count(n) > 1]
     if twice:
@@ -35,9 +32,7 @@ def _ascending(shots: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({0, *shots}))
 
 
-Shots = Annotated[
-    tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed), AfterValidator(_ascending)
-]
+Shots = Annotated[tuple[Annotated[int, Field(ge=0)], ...], SEVERAL, AfterValidator(_ascending)]
 
 
 @dataclass(frozen=True)
