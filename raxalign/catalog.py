@@ -349,7 +349,7 @@ def open_file(path: Path) -> PluginFile:
         file = PluginFile(str(path), digest, folder)
         if (folder, file.kind) in _loaded:
             return file
-    module = _executed(path, content, f"raxalign_outside.{digest[:16]}.{stem}")
+    module = executed(path, content, f"raxalign_outside.{digest[:16]}.{stem}")
     plugin, line = _only_plugin(path, content, module)
     file = PluginFile(str(path), digest, _folder_of(path, plugin, line))
     _refuse_incomplete(path, plugin, line, catalog(file.folder).base)
@@ -421,7 +421,7 @@ def _refuse_taken(file: PluginFile, others: Iterable[PluginFile]) -> None:
             raise PluginFault(file.path, problem, line=1, remedy="Rename one of the files")
 
 
-def _executed(path: Path, content: bytes, name: str) -> ModuleType:
+def executed(path: Path, content: bytes, name: str) -> ModuleType:
     """Return the module of a file's content, which stays in `sys.modules` for annotations."""
     module = ModuleType(name)
     module.__file__ = str(path)

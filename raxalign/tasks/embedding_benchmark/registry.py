@@ -4,7 +4,6 @@ them, which of their subsets a language has, and where their data lie.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -12,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import in_words
+from raxalign.catalog import executed
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.errors import DataError
 from raxalign.languages import spelled
@@ -39,7 +38,7 @@ _SHOWN = 8
 
 def known_tasks(definitions: str | None) -> Mapping[str, type[AbsTask]]:
     """Return the tasks of mteb, and those of a user's file (None: there is none), by name. Raises
-    `DataError` for a file that does not run or has no task.
+    `DataError` for a file that has no task, and `PluginFault` for one that does not run.
     """
     from mteb.get_tasks import TASK_LIST
 
@@ -52,14 +51,8 @@ def _defined(path: str, digest: str) -> Mapping[str, type[AbsTask]]:
     """Execute a file, once per content, and return the tasks that it defines."""
     from mteb.abstasks import AbsTask
 
-    spec = importlib.util.spec_from_file_location(f"raxalign_outside.mteb_{digest[:16]}", path)
-    if spec is None or spec.loader is None:
-        raise DataError(path, "is not a Python file", remedy="Name one that ends in .py")
-    module: Any = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise DataError(path, in_words(error)) from error
+    file = Path(path)
+    module = executed(file, file.read_bytes(), f"raxalign_outside.mteb_{digest[:16]}")
     found: dict[str, type[AbsTask]] = {
         entry.metadata.name: entry
         for entry in vars(module).values()
