@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -272,16 +272,6 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         self.model.save(file, with_encoder=self.companion is None)
         return file
 
-    def save(self, file: Path) -> None:
-        """Write the weights of the model, unless a companion trains others in their place."""
-        if self.companion is None:
-            self.model.save(file)
-
-    def save_at_end(self, files: Iterable[Path]) -> None:
-        """Write the weights that a companion left: those of the one choice that it permits."""
-        for file in files if self.companion is not None else ():
-            self.save_last(file)
-
     def watched(self, watch: Watch) -> Mapping[str, float]:
         """Score the development sets that a watch asks for."""
         assert self.dev is not None
@@ -353,11 +343,10 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
 
     Weights that are better than all before, for any language that chooses, are written into the
     run's folder, which outlives the process as checkpoints do; so are the scores, and a resumed
-    training goes on from those that were before its checkpoint. Only the first worker keeps
-    anything.
+    training goes on from those before its checkpoint. Only the first worker keeps anything.
     """
     assert tuning.dev is not None
-    dev, options = tuning.dev, tuning.dev.head.options
+    dev, options, pivot = tuning.dev, tuning.dev.head.options, tuning.dev.head.pivot
     kept_scores, last = run.keep / "scores.json", options.selection == "last"
 
     def score(_: int) -> float:
@@ -366,8 +355,9 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
             known = json.loads(kept_scores.read_text()) if kept_scores.exists() else {}
             curves = {point: old for point, old in known.items() if int(point) < tuning.steps}
             curves[str(tuning.steps)] = scores
-            if tuning.steps in choose(options.selection, curves).values():
-                tuning.save(run.file(tuning.steps, "step"))
+            best = tuning.steps in choose(options.selection, curves).values()
+            if best and tuning.companion is None:  # which has other weights in the model's place
+                tuning.model.save(run.file(tuning.steps, "step"))
             new = kept_scores.with_suffix(".new")  # a death in the middle must leave the old ones
             new.write_text(json.dumps(curves), encoding="utf-8")
             new.replace(kept_scores)
@@ -382,10 +372,10 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
     else:
         curves = json.loads(kept_scores.read_text(encoding="utf-8"))
         chosen = choose(options.selection, curves)
-    pivot = dev.head.pivot
     pivot_dev = [scores[pivot] for scores in curves.values() if pivot in scores]
     files = {step: run.file(step, "step") for step in sorted(set(chosen.values()))}
-    tuning.save_at_end(files.values())
+    for file in files.values() if tuning.companion is not None else ():
+        tuning.save_last(file)  # those of the one choice that a companion permits
     return files, {"pivot_dev": pivot_dev, "chosen": chosen, "dev": curves}
 
 
