@@ -171,22 +171,18 @@ def alignment_loss(
     origin_WLH: torch.Tensor,
     *,
     reg_weight: float,
-    norm: Norm = "squared",
-    pair_weights_P: torch.Tensor | None = None,
-    word_weights_W: torch.Tensor | None = None,
+    norm: Norm,
+    pair_weights_P: torch.Tensor,
+    word_weights_W: torch.Tensor,
 ) -> torch.Tensor:
     """sum_p w_p d(moving_p, target_p) + reg_weight * sum_w v_w d(kept_w, origin_w), where d is
-    summed over layers.
+    summed over layers (Cao et al. 2020, §3.3; their weights are 1).
 
     d is the squared Euclidean distance, or the distance itself (`norm: plain`; Kulshreshtha et al.
-    2020, Eq. 7-8). Weights that are not given are 1: plain sums, as printed by Cao et al. (2020,
-    §3.3).
+    2020, Eq. 7-8).
     """
-    distance_P = _distance(moving_PLH, target_PLH, norm)
-    drift_W = _distance(kept_WLH, origin_WLH, norm)
-    align = distance_P.sum() if pair_weights_P is None else distance_P @ pair_weights_P
-    drift = drift_W.sum() if word_weights_W is None else drift_W @ word_weights_W
-    return align + reg_weight * drift
+    align = _distance(moving_PLH, target_PLH, norm) @ pair_weights_P
+    return align + reg_weight * (_distance(kept_WLH, origin_WLH, norm) @ word_weights_W)
 
 
 def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> torch.Tensor:
@@ -196,7 +192,8 @@ def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> to
     gap_NLH = real_gap(left_NLH, right_NLH)
     if norm == "squared":
         return gap_NLH.pow(2).sum(dim=-1).sum(dim=-1)
-    return torch.linalg.vector_norm(gap_NLH, dim=-1).sum(dim=-1)
+    lengths_NL: torch.Tensor = torch.linalg.vector_norm(gap_NLH, dim=-1)
+    return lengths_NL.sum(dim=-1)
 
 
 def item_weights(

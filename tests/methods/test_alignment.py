@@ -16,7 +16,9 @@ from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 def test_the_plain_norm_of_equal_vectors_has_no_gradient():
     target, kept, origin = torch.ones(2, 1, 2), torch.zeros(3, 1, 2), torch.ones(3, 1, 2)
     moving = target.clone().requires_grad_()
-    alignment_loss(moving, target, kept, origin, reg_weight=1.0, norm="plain").backward()
+    ones = {"pair_weights_P": torch.ones(len(moving)), "word_weights_W": torch.ones(len(kept))}
+    how = {"reg_weight": 1.0, "norm": "plain", **ones}
+    alignment_loss(moving, target, kept, origin, **how).backward()
     assert torch.equal(moving.grad, torch.zeros_like(moving))
 
 
