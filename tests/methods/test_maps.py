@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.word_means import word_means
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.families.word_map import collect_anchors
 from raxalign.methods.linear import least_squares
 from raxalign.methods.rotation import procrustes
 from raxalign.methods.statistics import moments as moments_module
@@ -132,10 +133,11 @@ def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path):
     encoder, how = toy_encoder(tmp_path), {"layers": (1, 2), "pooling": "mean"}
     sentences = [["haus", "rot"], ["alt"], ["rot", "Rot", "hund"]]
     chunks = [sentences[:2], sentences[2:]]
-    anchors = collect_anchors(encoder, chunks, ["Rot", "fehlt"], "de", **how)
+    read, shape = partial(encoder.words, lang="de", **how), (2, encoder.hidden_size)
+    means, counts = word_means(read, chunks, ["rot", "fehlt"], shape, encoder.device)
     vectors = encoder.words(sentences, "de", **how).vectors_NLH
-    assert torch.allclose(anchors.means_VLH[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
-    assert (anchors.words, anchors.counts_V.tolist()) == ({"rot": 0, "fehlt": 1}, [3, 0])
+    assert torch.allclose(means[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
+    assert counts.tolist() == [3, 0]
 
 
 @pytest.mark.parametrize("supervision", ["parallel", "dictionary"])

@@ -1,15 +1,12 @@
 """What the methods that map pairs onto each other share: where the pairs come from, and which
 language moves.
-
-Anchors: the mean vector of a word over all its occurrences in a corpus (Schuster et al. 2019;
-Kulshreshtha et al. 2020).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -24,6 +21,7 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, 
 from raxalign.encoders.models.pieces import bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.encoders.models.word_means import word_means
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
@@ -50,48 +48,6 @@ def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces:
             pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
             kept[part] &= np.array([len(ids) <= max_pieces for ids, *_ in pieces])
     return table.take(np.flatnonzero(kept))
-
-
-@dataclass(frozen=True)
-class Anchors:
-    """The mean vectors of `words` (lower-cased), (V, L, H) in float64, and how often each occurred;
-    a word that did not has a zero vector.
-    """
-
-    words: dict[str, int]
-    means_VLH: torch.Tensor
-    counts_V: torch.Tensor
-
-
-def collect_anchors(
-    encoder: Encoder,
-    chunks: Iterable[Sequence[Sequence[str]]],
-    words: Iterable[str],
-    lang: str,
-    layers: tuple[int, ...],
-    pooling: Pooling,
-) -> Anchors:
-    """Return the mean vectors of words over their occurrences in a text (lists of sentences, of one
-    language), in any casing; sentences without any of the words are not read.
-    """
-    numbers = {word: i for i, word in enumerate(dict.fromkeys(word.lower() for word in words))}
-    sums_VLH = torch.zeros(
-        len(numbers), len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device
-    )
-    counts_V = torch.zeros(len(numbers), dtype=torch.int64, device=encoder.device)
-    for chunk in chunks:
-        found = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
-        chosen = [i for i, row in enumerate(found) if any(number >= 0 for number in row)]
-        if not chosen:
-            continue
-        vectors = encoder.words([chunk[i] for i in chosen], lang, layers=layers, pooling=pooling)
-        numbers_N = torch.tensor(
-            [number for i in chosen for number in found[i]], device=encoder.device
-        )
-        kept_N = (numbers_N >= 0) & vectors.present_N
-        sums_VLH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].double())
-        counts_V += torch.bincount(numbers_N[kept_N], minlength=len(numbers))
-    return Anchors(numbers, sums_VLH / counts_V.clamp(min=1)[:, None, None], counts_V)
 
 
 Direction = Literal["to-pivot", "to-other"]
@@ -221,8 +177,9 @@ def supervised_pairs(
     lang: str,
     layers: tuple[int, ...],
 ) -> Pairs:
-    """Yield vectors of the pairs of one language and the pivot: linked words, or anchors of a
-    dictionary's entries whose words both occur `min_count` times.
+    """Yield vectors of the pairs of one language and the pivot: linked words, or the mean
+    vectors, over all occurrences, of a dictionary's entries whose words both occur `min_count`
+    times (Kulshreshtha et al. 2020).
     """
     langs = (lang, inputs.pivot)
     if params.supervision == "parallel":
@@ -233,23 +190,16 @@ def supervised_pairs(
     words = vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt")
     found_entries(path, entries, words, langs=langs, swap=params.swap)  # in this order of sides
     rows = short_rows(read_table(inputs.bitext[lang]), encoder, langs, params.max_pieces)
-    src, tgt = (
-        collect_anchors(
-            encoder,
-            sentence_chunks(rows, side, CHUNK),
-            [entry[i] for entry in entries],
-            code,
-            layers,
-            params.pooling,
-        )
-        for i, (side, code) in enumerate(zip(("src", "tgt"), langs, strict=True))
-    )
-    src_E, tgt_E = (
-        torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device)
-        for i, side in enumerate((src, tgt))
-    )
-    kept_E = (src.counts_V[src_E] >= params.min_count) & (tgt.counts_V[tgt_E] >= params.min_count)
-    yield src.means_VLH[src_E[kept_E]], tgt.means_VLH[tgt_E[kept_E]]
+    sides = []
+    for i, (side, code) in enumerate(zip(("src", "tgt"), langs, strict=True)):
+        numbers = {word: n for n, word in enumerate(dict.fromkeys(entry[i] for entry in entries))}
+        read = partial(encoder.words, lang=code, layers=layers, pooling=params.pooling)
+        shape, text = (len(layers), encoder.hidden_size), sentence_chunks(rows, side, CHUNK)
+        means_VLH, counts_V = word_means(read, text, list(numbers), shape, encoder.device)
+        places_E = torch.tensor([numbers[entry[i]] for entry in entries], device=encoder.device)
+        sides.append((means_VLH[places_E], counts_V[places_E] >= params.min_count))
+    (src_ELH, src_E), (tgt_ELH, tgt_E) = sides
+    yield src_ELH[src_E & tgt_E], tgt_ELH[src_E & tgt_E]
 
 
 def dictionary_entries(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
+from raxalign.encoders.models.word_means import ReadWords, word_means
 from raxalign.lazy import np, torch
 from raxalign.measured import count, share
 from raxalign.similarity.measures import TEMPERATURE, Measure, scaled, scored
@@ -23,9 +24,6 @@ CHUNK = 1024
 ROWS = 1024
 """Queries whose similarities are in memory together."""
 _CUTS = (1, 5, 10)
-
-ReadWords = Callable[[Sequence[Sequence[str]]], "WordVectors"]
-"""Gives the vectors of the words of some sentences, layers not yet added up."""
 
 
 @dataclass(frozen=True)
@@ -70,38 +68,17 @@ def mean_vectors(
     read: ReadWords,
     max_contexts: int | None,
 ) -> tuple[torch.Tensor, Ints]:
-    """Return the means (V, H) of the vectors of words over their occurrences in a text (a dataset
-    with a column ``words``), zero for a word that does not occur; and the occurrences that were
-    counted (V,).
-
-    The words are lower-cased and all different, and met in any casing. Sentences are read in their
-    order; one is encoded where it holds a word that was met less than `max_contexts` times before
-    it (None: any word), and then all its words count.
+    """Return `word_means` of a text (a dataset with a column ``words``), layers added up (V, H),
+    and the occurrences that were counted (V,).
     """
-    numbers, met = {word: i for i, word in enumerate(words)}, np.zeros(len(words), np.int64)
-    shape, device = (len(words), aligned.hidden_size), aligned.device
-    sums_VH = torch.zeros(shape, dtype=torch.float64, device=device)
-    counts_V = torch.zeros(len(words), dtype=torch.int64, device=device)
-    for chunk in sentence_chunks(read_table(folder), "words", CHUNK):
-        places = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
-        chosen = list(_wanted(places, met, max_contexts))
-        if not chosen:
-            continue
-        vectors = read([chunk[i] for i in chosen])
-        numbers_N = torch.tensor([n for i in chosen for n in places[i]], device=device)
-        kept_N = (numbers_N >= 0) & vectors.present_N
-        sums_VH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].sum(1).double())
-        counts_V += torch.bincount(numbers_N[kept_N], minlength=len(words))
-    return (sums_VH / counts_V.clamp(min=1)[:, None]).float(), counts_V.cpu().numpy()
 
+    def added(sentences: Sequence[Sequence[str]]) -> WordVectors:
+        found = read(sentences)
+        return replace(found, vectors_NLH=found.vectors_NLH.sum(1, keepdim=True))
 
-def _wanted(places: Sequence[Sequence[int]], met: Ints, most: int | None) -> Iterator[int]:
-    """Yield the sentences with a word met too seldom, and count what they hold into `met`."""
-    for i, row in enumerate(places):
-        held = {number for number in row if number >= 0}
-        if any(most is None or met[number] < most for number in held):
-            met[list(held)] += 1
-            yield i
+    text, shape = sentence_chunks(read_table(folder), "words", CHUNK), (1, aligned.hidden_size)
+    means_VLH, counts_V = word_means(added, text, words, shape, aligned.device, max_contexts)
+    return means_VLH[:, 0].float(), counts_V.cpu().numpy()
 
 
 def lone_vectors(words: Sequence[str], read: ReadWords) -> tuple[torch.Tensor, Bools]:
