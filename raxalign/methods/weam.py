@@ -63,7 +63,7 @@ class Weam(TrainedMethod[Bitexts]):
         learning_rate: LearningRate[float] = 5e-5
         batch_size: int = Field(32, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 2
-        mask_share: float = Field(0.3, gt=0, lt=1, description=wording.MASK_SHARE)
+        mask_share: float = Field(0.3, gt=0, lt=1)
         reduction: Literal["sum", "mean"] | None = None
         """Whether L_mp and L_cp are sums or means over the masked pieces of a batch."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES_OF_PAIR)

@@ -18,7 +18,6 @@ from raxalign.encoders.models.packing import Packed
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
 from raxalign.methods.rows.states import lay_out_rows
@@ -53,13 +52,18 @@ class MaskedLMParams(TrainedParams):
     are sentences unless a subclass says otherwise.
     """
 
-    mask_share: float = Field(0.15, gt=0, lt=1, description=wording.MASK_SHARE)
+    mask_share: float = Field(0.15, gt=0, lt=1)
+    """Share of the pieces, special ones apart, that are masked per batch: 80 % by the mask, 10 % by
+    random pieces, 10 % by themselves.
+    """
     learning_rate: LearningRate[float] = 3e-5
-    batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_SENTENCES)
+    batch_size: int = Field(128, ge=1)
+    """Sentences per training step, counted over all languages together."""
     epochs: Epochs = 10
     warmup: Warmup[float] = 0.1
     weight_decay: WeightDecay = 0.01
-    max_length: int = Field(128, ge=8, description=wording.ROW_LENGTH)
+    max_length: int = Field(128, ge=8)
+    """Largest number of pieces per row, special ones included; longer rows are cut."""
 
 
 def read_pairs(

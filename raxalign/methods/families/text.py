@@ -31,10 +31,15 @@ class TextMethod(Method):
 
         layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
-        max_sentences: int | None = Field(10_000, ge=1, description=wording.MAX_SENTENCES)
-        sample_seed: Annotated[NonNegativeInt | Literal["run"] | None, LATER] = Field(
-            None, description=wording.SAMPLE_SEED
-        )
+        max_sentences: int | None = Field(10_000, ge=1)
+        """Number of sentences of each language that are read, from the beginning of its text (none:
+        all).
+        """
+        sample_seed: Annotated[NonNegativeInt | Literal["run"] | None, LATER] = None
+        """Seed of the draw of `max_sentences` sentences from the whole text of each language (none:
+        the first ones, which are those at the end of the corpus, or at its start with
+        `training_from: start`; `run`: that of each run, so that draws count as chance).
+        """
 
     params: Params
 

@@ -29,28 +29,17 @@ DIRECTION = (
     "Which vectors move: the other language's towards the pivot (`to-pivot`), or the pivot's"
     " towards the other language (`to-other`)."
 )
-MAX_SENTENCES = (
-    "Number of sentences of each language that are read, from the beginning of its text (none:"
-    " all)."
-)
-SAMPLE_SEED = (
-    "Seed of the draw of `max_sentences` sentences from the whole text of each language (none: the"
-    " first ones, which are those at the end of the corpus, or at its start with `training_from:"
-    " start`; `run`: that of each run, so that draws count as chance)."
-)
 SWAP = (
     "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from"
     " English."
 )
 
 BATCH_OF_PAIRS = "Sentence pairs per training step, counted over all languages together."
-BATCH_OF_SENTENCES = "Sentences per training step, counted over all languages together."
 
 SENTENCE_LENGTH = (
     "Largest number of pieces per sentence, special ones included; the end of a longer one is cut"
     " off."
 )
-ROW_LENGTH = "Largest number of pieces per row, special ones included; longer rows are cut."
 PAIR_LENGTH = (
     "Largest number of pieces per sentence pair, special ones included; of a longer pair the longer"
     " sentence is cut first."
@@ -66,8 +55,4 @@ MIN_PIECES_OF_PAIR = (
 MAX_PIECES_OF_PAIR = (
     "Largest number of pieces on both sides of a sentence pair together, without special ones;"
     " longer pairs are left out (0: no limit)."
-)
-MASK_SHARE = (
-    "Share of the pieces, special ones apart, that are masked per batch: 80 % by the mask, 10 % by"
-    " random pieces, 10 % by themselves."
 )
