@@ -42,9 +42,7 @@ class Metric(ABC):
 
     VERSION: ClassVar[int]
     papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
+    """What to cite, as methods name it (`raxalign.methods.base.Method.papers`)."""
     reads: ClassVar[frozenset[str]]
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     unit: ClassVar[Unit] = "number"

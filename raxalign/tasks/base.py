@@ -155,9 +155,7 @@ class Task(ABC):
 
     VERSION: ClassVar[int]
     papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
+    """What to cite, as methods name it (`raxalign.methods.base.Method.papers`)."""
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     metrics: ClassVar[tuple[Measured, ...]] = ()
     """Every metric that an evaluation reports, the main one included: tables, tests and choices go
