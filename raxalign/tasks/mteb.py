@@ -66,7 +66,7 @@ class Mteb(Task):
     accepts = frozenset({"transformer", "static"})
     metrics = (
         *with_directions(
-            share("main_score", "Mean over the tasks of the score that mteb names the main one."),
+            share("main_score", "Mean over the tasks of the score that mteb names the main one.")
         ),
     )
     main_metric = "main_score"

@@ -31,18 +31,8 @@ from raxalign.tasks.vectors.geometry import (
     points,
     probe_accuracy,
 )
-from raxalign.tasks.vectors.pair_measures import (
-    OF_PAIRS,
-    PairMeasures,
-    linear_cka,
-    unbiased_cka,
-)
-from raxalign.tasks.vectors.pairs import (
-    LinkedWords,
-    SentencePairs,
-    SideWords,
-    read_linked_words,
-)
+from raxalign.tasks.vectors.pair_measures import OF_PAIRS, PairMeasures, linear_cka, unbiased_cka
+from raxalign.tasks.vectors.pairs import LinkedWords, SentencePairs, SideWords, read_linked_words
 from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
 
 _PROBE = (

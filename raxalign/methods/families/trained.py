@@ -244,10 +244,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         """
         self.acts(encoder.n_layers)
         options = self.params
-        with (
-            adapted(encoder, options.lora, mix(seed, ADAPTERS)),
-            frozen(encoder, options.freeze),
-        ):
+        with adapted(encoder, options.lora, mix(seed, ADAPTERS)), frozen(encoder, options.freeze):
             yield
 
     def aligned(self, encoder: TransformerEncoder, notes: Mapping[str, object]) -> AlignedEncoder:

@@ -21,11 +21,7 @@ from raxalign.train.runtime import Runtime
 
 
 def evaluate(
-    head: Head,
-    aligned: AlignedEncoder,
-    languages: Sequence[str],
-    folder: Path,
-    runtime: Runtime,
+    head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path, runtime: Runtime
 ) -> Outcome:
     """Score all languages, the pivot first, on all splits that are given, by the weights that
     `train` left in `folder`; return the scores, their means over languages, and one prediction per
