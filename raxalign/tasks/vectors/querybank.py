@@ -9,7 +9,7 @@ from typing import Literal
 
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.similarity import TEMPERATURE, Measure, hubness, idle_options, softmax_terms
+from raxalign.similarity.measures import TEMPERATURE, Measure, hubness, idle_options, softmax_terms
 
 QuerybankMeasure = Literal["qb_norm", "nnn"]
 ABOUT = (
