@@ -189,8 +189,8 @@ def run(options: argparse.Namespace) -> dict[str, object]:
                     print(f"{label}: {found[label]}", flush=True)
                 else:
                     report(label, made, options)
-    found["csls"] = made = csls(options)
-    share = made["fp32 bare product"] / made["fp32 seconds"]
+    found["csls"] = products = csls(options)
+    share = products["fp32 bare product"] / products["fp32 seconds"]
     what = f"CSLS, {options.n:,} x {options.n:,}, fp32, {options.device}"
     budget = at_least(CSLS_SHARE) if on_card else None
     show(Row(f"{what}: share of a product's speed", share, budget, None, "one bare product"))

@@ -210,7 +210,8 @@ def _one_xnli(bench: Bench, encoder: TransformerEncoder, batch: int, top: Found)
 
     hook = encoder.model.get_input_embeddings().register_forward_pre_hook(count)
     _train_xnli(bench, encoder, batch, short)
-    tokens[0], first[0], entry = 0, 0.0, {"rows": rows_of(encoder)}
+    tokens[0], first[0] = 0, 0.0
+    entry: Found = {"rows": rows_of(encoder)}
     start = time.perf_counter()
     with peak_gib(bench, entry):
         end = _train_xnli(bench, encoder, batch, steps)
@@ -340,7 +341,8 @@ def large(bench: Bench) -> Found:
 def _with_base(bench: Bench, base: BasePrecision) -> Found:
     """Measure one of them."""
     found: Found = {}
-    with peak_gib(bench, entry := {}):
+    entry: Found = {}
+    with peak_gib(bench, entry):
         encoder = _llama(bench, base)
     weights = list(encoder.model.parameters())
     frozen = sum(weight.numel() for weight in weights)
@@ -348,9 +350,9 @@ def _with_base(bench: Bench, base: BasePrecision) -> Found:
     held = sum(weight.numel() * weight.element_size() for weight in weights)
     found["bytes per frozen parameter"] = held / frozen
     sentences = read_table(bench.pairs).column("src").to_pylist()[:80]
-    middle = {"layers": (encoder.n_layers // 2,), "pooling": "mean"}
     with peak_gib(bench, entry := {}):
-        for _ in encoder.iter_words(sentences, "de", **middle):
+        middle = (encoder.n_layers // 2,)
+        for _ in encoder.iter_words(sentences, "de", layers=middle, pooling="mean"):
             pass
     found["states of 80 sentences"] = entry
     del encoder, weights

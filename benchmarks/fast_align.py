@@ -85,7 +85,7 @@ def main() -> None:
     real = os.environ.get("RAXALIGN_TEST_DATA")
     data = Path(real) if real else None
     src, tgt = sentences(data, asked.sentences)
-    kinds = {"fast_align": FastAlign, "eflomal": Eflomal}
+    kinds: dict[str, type[Eflomal | FastAlign]] = {"fast_align": FastAlign, "eflomal": Eflomal}
 
     def align(kind: type[WordAligner]) -> None:
         run(kind, Words.of(src), Words.of(tgt), asked.threads)

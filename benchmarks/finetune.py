@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,9 @@ def ours(encoder: Path, pairs: Path, options: argparse.Namespace) -> Run:
     rows = read_linked_rows(loaded, {"de": pairs}, "en", 128)
     tokenising = (clock() - start) / len(rows) * steps * options.batch
 
-    def report(values: dict[str, float], _: int) -> None:  # some steps after the loss was computed
+    def report(
+        values: Mapping[str, float], _: int
+    ) -> None:  # some steps after the loss was computed
         losses.append(values["finetune/loss"])
 
     hook = register_optimizer_step_post_hook(lambda *_: marks.append(clock()))

@@ -215,8 +215,12 @@ def smallest_effect(cell: Cell) -> float:
     """The effect that is planned to be found at 80 %, from the spread of an experiment of its own
     with a hundred runs per side.
     """
-    sides = [replace(side, runs=100 if side.runs else 0) for side in (cell.baseline, cell.system)]
-    baseline, system = planted(Cell(cell.examples, *sides), np.random.default_rng(cell.examples))
+    base, other = (
+        replace(side, runs=100 if side.runs else 0) for side in (cell.baseline, cell.system)
+    )
+    baseline, system = planted(
+        Cell(cell.examples, base, other), np.random.default_rng(cell.examples)
+    )
     spread = spread_of([system, baseline])
     assert spread is not None
     runs = [side.runs for side in (cell.system, cell.baseline) if side.runs]
@@ -279,7 +283,9 @@ def several(
         score = 0.1**0.5 * rng.standard_normal((runs, examples), dtype=np.float32)
         score += hard + 0.3**0.5 * rng.standard_normal(examples, dtype=np.float32)
         right = (score < levels[:, None]).astype(np.float64)
-        samples = {seed: [Sample(units, row[None], ones)] for seed, row in enumerate(right)}
+        samples: dict[object, list[Sample]] = {
+            seed: [Sample(units, row[None], ones)] for seed, row in enumerate(right)
+        }
         systems.append(Runs.of(samples, chance=side.runs > 0))
     return systems
 

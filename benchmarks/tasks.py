@@ -80,7 +80,8 @@ class Bare(Objective):
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """Note the rows of the batch."""
         self.batches.append(step.rows[positions].tolist())
-        return self.module(torch.zeros(1)).sum()
+        loss: torch.Tensor = self.module(torch.zeros(1)).sum()
+        return loss
 
 
 class Side:
@@ -107,7 +108,7 @@ class Side:
         self.rows = self._read(TransformerEncoder.from_folder(folder), told)
 
     def _read(self, encoder: TransformerEncoder, params: Any) -> Rows:
-        data: Any = self.task.head(TaskInputs("en"))  # type: ignore[attr-defined]
+        data: Any = self.task.head(TaskInputs("en"))
         encoder.max_positions = min(encoder.max_positions, params.max_length)
         if self.kind == "xnli":
             found = self._timed(data.rows)
@@ -201,7 +202,7 @@ class Side:
             trainer = Trainer(
                 model=model,
                 args=arguments,
-                train_dataset=examples(self.rows),  # type: ignore[arg-type]
+                train_dataset=examples(self.rows),
                 data_collator=padded,
             )
             start = time.process_time()

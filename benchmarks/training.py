@@ -22,6 +22,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +114,7 @@ def measure(
             options.rounds,
             clock_of(options.threads),
             bare.run,
-            lambda kind=kind: ours(kind, encoder, pairs, options.batch),
+            partial(ours, kind, encoder, pairs, options.batch),
         )
         ratio, noise = min(theirs) / min(mine), spread(theirs, mine)
         found[kind] = {

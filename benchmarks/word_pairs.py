@@ -83,7 +83,7 @@ def make(folder: Path, n: int, mean_words: int) -> None:
 
 def sentences(random: np.random.Generator, lengths: np.ndarray) -> tuple[pa.Array, ...]:
     """Random sentences of those lengths, word frequencies as Zipf has them: their words, text and
-    starts.
+    starts; no ends, as where each word is in the text as it is.
     """
     vocabulary = pa.array([f"word{i}" for i in range(60_000)])
     words = vocabulary.take(pa.array(random.zipf(1.2, int(lengths.sum())) % 60_000))
@@ -92,7 +92,8 @@ def sentences(random: np.random.Generator, lengths: np.ndarray) -> tuple[pa.Arra
     ends = np.concatenate([[0], ends])  # with the blank after each word
     starts = pa.array(ends[:-1] - np.repeat(ends[offsets[:-1]], lengths), pa.int32())
     columns = [pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), p) for p in (words, starts)]
-    return columns[0], pc.binary_join(columns[0], " "), columns[1]
+    none = pa.nulls(len(lengths), columns[1].type)
+    return columns[0], pc.binary_join(columns[0], " "), columns[1], none
 
 
 def diagonal(
@@ -134,12 +135,12 @@ def measure(folder: Path) -> None:
     )
 
 
-def leave_out_program(folder: Path, name: str) -> None:
+def leave_out_program(ready: Path, name: str) -> None:
     """Lets the files of links that lie ready stand for the program's output."""
 
-    def run(_command: list[str], scratch: Path, _threads: int) -> None:
+    def run(command: list[str], folder: Path, threads: int) -> None:  # noqa: ARG001 as the real one
         for direction in ("forward", "reverse"):
-            (scratch / direction).hardlink_to(folder / f"{name}.{direction}")
+            (folder / direction).hardlink_to(ready / f"{name}.{direction}")
 
     eflomal._run = run
 

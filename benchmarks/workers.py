@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.multiprocessing.spawn import spawn
 from transformers import BertConfig, BertModel
 
 from benchmarks.table import Row, at_most, show, spread
@@ -111,7 +112,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(work, (folder, options), nprocs=WORKERS)
+        spawn(work, (folder, options), nprocs=WORKERS)
         found = json.loads(Path(folder, "0.json").read_text("utf-8"))
     seconds = {side: [s for s, _ in rounds] for side, rounds in found.items()}
     peaks = {side: min(m for _, m in rounds) for side, rounds in found.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import distinct, offsets_of
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences, text_columns, words_type
 from raxalign.corpora.text.words import clean
@@ -109,7 +109,7 @@ def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
     rows, size = links.rows(), max(1, len(tgt.vocabulary))
     s = src.codes[src.offsets[rows] + links.src].astype(np.int64)
     t = tgt.codes[tgt.offsets[rows] + links.tgt].astype(np.int64)
-    pairs = np.unique(s * size + t)
+    pairs = distinct(s * size + t)
     columns = [
         src.vocabulary.take(pa.array(pairs // size)),
         tgt.vocabulary.take(pa.array(pairs % size)),

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from raxalign.arrays import Bools, Ints
+from raxalign.arrays import Bools, Ints, distinct
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
@@ -71,7 +71,7 @@ def symmetrize_links(forward: Links, reverse: Links, heuristic: str) -> Links:
             f"forward links of {len(forward)} sentence pairs, reverse links of {len(reverse)}"
         )
     return Links.from_codes(
-        _symmetrized(_unique(forward.codes()), _unique(reverse.codes()), heuristic), len(forward)
+        _symmetrized(distinct(forward.codes()), distinct(reverse.codes()), heuristic), len(forward)
     )
 
 
@@ -94,11 +94,6 @@ def _symmetrized(ahead: Ints, back: Ints, heuristic: str) -> Ints:
         for direction in (ahead, back):
             growth.add_with_free_words(direction, both=heuristic.endswith("-and"))
     return growth.links()
-
-
-def _unique(codes: Ints) -> Ints:
-    """Sorted, without repetitions; skips the sort that aligners in order do not need."""
-    return codes if (codes[1:] > codes[:-1]).all() else np.unique(codes)
 
 
 def _rounds(pair: Ints) -> list[Ints]:

@@ -14,18 +14,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.errors import DependencyError, RaxalignError, TransientError
+from raxalign.lazy import pa, pc
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words
 
-_PROGRAM = "eflomal-align"
+_PROGRAM, _AT_ONCE = "eflomal-align", 8192  # sentences that are written at once
 
 
 class Eflomal(WordAligner):
@@ -105,8 +105,11 @@ def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
     """One sentence per line, each word as its number."""
     codes, _ = words.folded(lowercase=lowercase)
     with path.open("w", encoding="ascii", newline="\n") as file:
-        for start, end in pairwise(words.offsets.tolist()):
-            file.write(" ".join(map(str, codes[start:end].tolist())) + "\n")
+        for at in range(0, len(words), _AT_ONCE):
+            offsets = words.offsets[at : at + _AT_ONCE + 1]
+            numbers = pa.array(codes[offsets[0] : offsets[-1]]).cast(pa.string())
+            rows = pa.ListArray.from_arrays(pa.array(offsets - offsets[0], pa.int32()), numbers)
+            file.writelines(f"{line}\n" for line in pc.binary_join(rows, " ").to_pylist())
 
 
 def _run(command: list[str], folder: Path, threads: int) -> None:
