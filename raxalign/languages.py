@@ -125,11 +125,8 @@ def remark(code: str) -> str | None:
 
 @cache
 def language(code: str) -> Language:
-    """Return the language of a code.
-
-    Raises:
-        RaxalignError: the code is not a BCP-47 tag, or its two letters are not assigned; it names
-            the nearest right one.
+    """Return the language of a code. Raises `RaxalignError`, which names the nearest right code,
+    where it is not a BCP-47 tag, or its two letters are not assigned.
     """
     if (usual := _SHORT_CODES.get(code)) is not None:
         return Language(code, code, code, usual, spaced=True, segmenter=None, known=True)

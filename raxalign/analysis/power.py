@@ -136,10 +136,8 @@ class Assumed:
     accuracy: float = 70.0
 
     def spread(self, runs: int) -> Spread:
-        """Return the variances of a difference with `runs` of each trained side.
-
-        Raises:
-            RaxalignError: there are more than two numbers, or runs disagree more than systems.
+        """Return the variances of a difference with `runs` of each trained side. Raises
+        `RaxalignError` for more than two numbers, and for runs that disagree more than systems.
         """
         for name, given in (("--examples", self.examples), ("--run-sd", self.run_sd)):
             if len(given) > 2:

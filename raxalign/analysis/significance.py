@@ -205,13 +205,10 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
 
 
 def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
-    """Test a weighted sum of values whose runs are independent of each other.
+    """Test a weighted sum of values over runs that are independent of each other.
 
     A difference of differences, for example, has the weights 1, -1, -1, 1. Equal examples enter
     each value's influence, so that what all values share cancels.
-
-    Args:
-        weighted: weights and the values over their runs.
     """
     weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
     value = math.fsum(weight * runs.mean() for weight, runs in weighted)

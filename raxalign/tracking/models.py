@@ -24,13 +24,8 @@ _NEEDS = ("raxalign", "torch", "transformers", "tokenizers", "numpy")
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported encoder.
-
-    Attributes:
-        folder: Where it is.
-        trial: The key of its trial.
-        pivot: The language that the others were aligned with.
-        languages: The languages that it was aligned for.
+    """An exported encoder, in a folder: the key of its trial, and the languages that were aligned
+    with the pivot.
     """
 
     folder: Path

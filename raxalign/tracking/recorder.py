@@ -233,14 +233,9 @@ class Recorder:
         return brought, failed
 
     def _end(self, event: Event, there: Set[str], run: RunState, attempts: int = 0) -> None:
-        """Write results, curves and the end of a trial. One that lacks results without an error was
-        killed.
-
-        Args:
-            event: How it ended.
-            there: The keys of its evaluations that the ledger has.
-            run: Its run.
-            attempts: How many times it was begun since its run was last written.
+        """Write results, curves and the end of a trial whose evaluations the ledger has as far as
+        they are `there`, and which was begun `attempts` times since its run was last written. One
+        that lacks results without an error was killed.
         """
         trial, error = event.trial, event.error
         records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(there)))

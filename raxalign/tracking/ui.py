@@ -29,11 +29,8 @@ leaves the metrics no room on a screen of 1366 pixels; at another name it does n
 
 
 def end_dead_runs(uri: str, storage: Storage) -> int:
-    """End the runs of drivers that died, in all experiments; returns how many there were.
-
-    Args:
-        uri: the tracking store.
-        storage: the storage, where living drivers hold the locks of their grids.
+    """End the runs of drivers that died, in all experiments of a tracking store; returns how many
+    there were. Living drivers hold the locks of their grids in the storage.
     """
     client, written, ended = connect(uri), locks(storage), 0
     for experiment in client.search_experiments():
@@ -72,7 +69,8 @@ def _tell_addresses(uri: str, server: str, other: str) -> None:
 
 
 def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int:
-    """Run the MLflow UI on a storage's runs until it is ended.
+    """Run the MLflow UI on a storage's runs until it is ended; returns the exit code of the server.
+    Raises `RaxalignError` where there are no runs yet, a server has them, or the port is taken.
 
     Args:
         storage: the storage.
@@ -80,12 +78,6 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
         port: the port to listen on.
         uri: the tracking store (None: the database in the storage, which is fetched first where
             the storage is an object store).
-
-    Returns:
-        The exit code of the server.
-
-    Raises:
-        RaxalignError: the storage has no runs yet, a server has them, or the port is taken.
     """
     try:
         socket.create_server((host, port)).close()
@@ -132,13 +124,8 @@ def _store(storage: Storage, uri: str | None) -> str:
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a server until it ends, and end it with all its processes when this process is told to.
-
-    Returns:
-        The exit code of the server.
-
-    Raises:
-        KeyboardInterrupt: this process was told to end; no process of the server is left.
+    """Run a server until it ends, and return its exit code; end it with all its processes, and
+    raise `KeyboardInterrupt`, when this process is told to end.
     """
     server: subprocess.Popen[bytes] | None = None
     told = False
