@@ -126,10 +126,6 @@ class Part:
     figures: tuple[Figure, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    def alone(self) -> Share | None:
-        """Return the share of this part; None where it has neither tables nor figures."""
-        return Share((self,)) if self.tables or self.figures else None
-
 
 @dataclass(frozen=True)
 class Headline:

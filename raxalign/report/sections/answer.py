@@ -29,7 +29,7 @@ class AnswerSection(Section):
 
     def share(self) -> Share:
         """Return the sentence and the matrices, that of the main task first."""
-        results, compared = self.material.results, self.material.judge.compared
+        results, compared = self.results, self.judge.compared
         first = compared_tables(compared, results)
         found = {table_of(f.name) for f in compared if f.baseline is not None}
         others = [table for table in results.tables if table in found and table not in first]
@@ -37,8 +37,7 @@ class AnswerSection(Section):
         return Share(headline=Headline(answer(compared, results), tuple(map(self._matrix, tables))))
 
     def _matrix(self, table: TableKey) -> Table:
-        results, judge = self.material.results, self.material.judge
-        task, metric, split = table
+        results, judge, (task, metric, split) = self.results, self.judge, table
         # means come first, since they are what a reader looks for
         names = sorted(results.names_of(table), key=lambda name: name[1] not in MEANS)
         cells, left_out = shown_lines(results, judge.compared, table)
@@ -65,7 +64,7 @@ class AnswerSection(Section):
 
     def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:
         """A value with its difference and what the test says; `most` is the largest difference."""
-        judge, value = self.material.judge, cell.values.get(name)
+        judge, value = self.judge, cell.values.get(name)
         if value is None:
             return Entry("–", state="empty")
         shown, found = marked(unit.show(value.mean), cell, name[1]), judge.of(cell, name)

@@ -8,9 +8,8 @@ from typing import final
 
 from raxalign.analysis.cells import Cell
 from raxalign.report.cells.names import named
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Share
 from raxalign.report.figures.curves import MOST_CURVES
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 from raxalign.store.spool import Spool
@@ -45,7 +44,7 @@ class Gradients(Section):
 
     def share(self) -> Share | None:
         """Return the figure; None where no joint training measured its gradients."""
-        results, panels, left_out = self.material.results, list[Panel](), 0
+        results, panels, left_out = self.results, list[Panel](), 0
         for cell in results.cells:
             curves = self._curves(cell)
             left_out = max(left_out, len(_parts(curves)) - MOST_CURVES)
@@ -54,8 +53,7 @@ class Gradients(Section):
             panels += _panels(f"{named(cell, results.plan)}{encoder}{size}", curves)
         some = " Some blocks are left out, at equal distances." if left_out > 0 else ""
         sketch = Sketch("gradients", "Gradients of task and method", _CAPTION + some, panels)
-        figures = drawn([sketch], self.material.figures)
-        return Part("gradients", "Joint trainings", figures=figures).alone()
+        return self.one_part(("gradients", "Joint trainings"), [sketch])
 
     def _curves(self, cell: Cell) -> _Curves:
         """The curves of a cell's joint trainings; none without a storage."""

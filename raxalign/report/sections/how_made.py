@@ -65,7 +65,7 @@ class HowMade(Section):
 
     def _facts(self) -> dict[str, str]:
         """Encoders, methods, tasks, corpora, languages and sizes, and how much is done."""
-        results, plan = self.material.results, self.material.plan
+        results, plan = self.results, self.material.plan
         trials = plan.trials
         languages = [lang for lang in plan.languages if lang != plan.pivot]
         sizes = sorted({trial.sentences for trial in trials if trial.sentences is not None})

@@ -8,9 +8,8 @@ from typing import final
 from raxalign.measured import spoken
 from raxalign.report.cells.names import in_columns
 from raxalign.report.cells.results import TableKey
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Share
 from raxalign.report.figures.curves import INTERVALS, axis_of
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.paper.short_tables import line_labels, one_per_method, shown_lines, untouched
 from raxalign.report.sections.base import Section
@@ -27,13 +26,11 @@ class Languages(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None where every value is over too few pairs."""
-        tables = self.material.results.leading_tables()
-        figures = drawn(map(self._sketch, tables), self.material.figures)
-        return Part("languages", "Methods by language", figures=figures).alone()
+        sketches = map(self._sketch, self.results.leading_tables())
+        return self.one_part(("languages", "Methods by language"), sketches)
 
     def _sketch(self, table: TableKey) -> Sketch:
-        results, judge = self.material.results, self.material.judge
-        task, metric, split = table
+        results, judge, (task, metric, split) = self.results, self.judge, table
         cells, left_out = shown_lines(results, judge.compared, table)
         labels, scale = line_labels(results, cells), results.unit(task, metric).scale
         every = results.names_of(table)

@@ -72,8 +72,7 @@ class Layers(Section):
 
     def share(self) -> Share | None:
         """Return figures and tables; None where no task measures pairs of translations."""
-        results = self.material.results
-        parts = []
+        results, parts = self.results, []
         for task in (name for name, kind in results.tasks.items() if kind == _KIND):
             profile = _Profile(results, Predictions(results.plan, self.material.ledger), task)
             if set(profile.measures) - _OLD:

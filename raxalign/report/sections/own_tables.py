@@ -31,7 +31,7 @@ class OwnTables(Section):
 
     def share(self) -> Share | None:
         """Return every table of the grid; None without results."""
-        results = self.material.results
+        results = self.results
         if not results.cells:
             return None
         first = next(iter(results.leading_tables()), None)
@@ -41,8 +41,7 @@ class OwnTables(Section):
 
     def _against(self) -> str:
         """What the values are compared with."""
-        results = self.material.results
-        judged = self.material.judge.compared
+        results, judged = self.results, self.judge.compared
         pairs = [(entry.cell, entry.baseline) for entry in judged if entry.baseline]
         names = base_names(pairs, results.plan)
         if names:
@@ -56,7 +55,7 @@ class OwnTables(Section):
 
     def _table(self, table: TableKey, *, folded: bool) -> Table:
         """The table with its marks, notes and caption."""
-        results, notes, lines = self.material.results, TableNotes(), []
+        results, notes, lines = self.results, TableNotes(), []
         task, metric, split = table
         names, few = results.names_of(table), results.few(table)
         for cell in results.cells:
@@ -81,7 +80,7 @@ class OwnTables(Section):
 
     def _entry(self, cell: Cell, name: Name, notes: TableNotes, *, few: bool) -> Entry:
         """A value with what is known of it; over too few pairs nothing is marked."""
-        judge, unit = self.material.judge, self.material.results.unit(name[0], name[2])
+        judge, unit = self.judge, self.results.unit(name[0], name[2])
         value, found = cell.values.get(name), judge.of(cell, name)
         if value is None and cell.set and name[1] in MEANS:
             return Entry("–", state="empty")
@@ -100,7 +99,7 @@ class OwnTables(Section):
         )
 
     def _caption(self, table: TableKey, *, few: bool) -> Iterator[str]:
-        results, (task, metric, split) = self.material.results, table
+        results, (task, metric, split) = self.results, table
         measured = results.plan.measured(task, metric)
         yield (
             f"{capitalized(spoken(metric))}{' in percent' if measured.unit == 'share' else ''} on"

@@ -12,9 +12,8 @@ from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.report.cells.names import named
 from raxalign.report.cells.ranking import FEWEST, Ranking, rankings
 from raxalign.report.cells.results import TableKey, table_of
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Share
 from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 
@@ -32,7 +31,7 @@ class MethodRanks(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None where no table has three to twelve methods that are tested."""
-        results = self.material.results
+        results = self.results
         if not FEWEST <= len(results.cells) <= _MOST:
             return None
         tables = results.leading_tables()
@@ -41,8 +40,7 @@ class MethodRanks(Section):
         )
         by_table = {table: [e for e in pairs if table_of(e.name) == table] for table in tables}
         sketches = (self._sketch(table, entries) for table, entries in by_table.items())
-        figures = drawn(sketches, self.material.figures)
-        return Part("ranks", "Ranks of methods", figures=figures).alone()
+        return self.one_part(("ranks", "Ranks of methods"), sketches)
 
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
@@ -57,33 +55,18 @@ class MethodRanks(Section):
         return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", caption, panels)
 
     def _panel(self, ranking: Ranking, table: TableKey) -> Panel:
-        results, (task, metric, _) = self.material.results, table
-        scale = results.unit(task, metric).scale
-        shown = list(zip(ranking.cells, ranking.ranks, strict=True))
+        results, axis = self.results, axis_of(self.results, *table[:2])
+        scale, series, dots = results.unit(*table[:2]).scale, list[Series](), []
         names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))
-        values = [
-            scale * cell.values[name].mean
-            for cell in ranking.cells
-            if (name := mean_name(cell, *table)) is not None
-        ]
-        series = [
-            Series(
-                named(cell, results.plan),
-                (rank.rank,),
-                (value,),
-                look="dots",
-                colour=names.index(named(cell, results.plan)),
-                x_ends=((rank.best, rank.worst),),
-            )
-            for (cell, rank), value in zip(shown, values, strict=True)
-        ]
-        dots = [(rank.rank, value) for (_, rank), value in zip(shown, values, strict=True)]
+        for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
+            label, mean = named(cell, results.plan), mean_name(cell, *table)
+            assert mean is not None, "cells are ranked by their means"
+            x, y, ends = rank.rank, scale * cell.values[mean].mean, (rank.best, rank.worst)
+            dots.append((x, y))
+            series.append(Series(label, (x,), (y,), (), "dots", names.index(label), (), (ends,)))
         links = [(*dots[group[0]], *dots[group[-1]]) for group in ranking.groups]
         first = ranking.cells[0]
         size = f", {first.sentences:,} pairs" if first.sentences else ""
-        several = len({cell.encoder for cell in results.cells}) > 1
-        title = f"{first.encoder}{size}" if several or size else ""
-        ticks = tuple(range(1, len(shown) + 1))
-        return Panel(
-            title, "rank", axis_of(results, task, metric), series, links=links, ticks=ticks
-        )
+        title = f"{first.encoder}{size}" if results.several_encoders or size else ""
+        ticks = range(1, len(dots) + 1)
+        return Panel(title, "rank", axis, series, links=links, ticks=ticks)

@@ -11,9 +11,8 @@ from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
 from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Share
 from raxalign.report.figures.curves import over_runs_alone
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import (
     MOST_LANGUAGES,
@@ -58,13 +57,11 @@ class Spaces(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None without a ledger or a task that measures spaces."""
-        if self.material.ledger is None:
-            return None
-        figures = drawn(self._sketches(), self.material.figures)
-        return Part("analyses", "Analyses", figures=figures).alone()
+        sketches = self._sketches() if self.material.ledger is not None else ()
+        return self.one_part(("analyses", "Analyses"), sketches)
 
     def _sketches(self) -> Iterator[Sketch]:
-        results = self.material.results
+        results = self.results
         task, cells = shown_cells(results, _TASK)
         for name, (title, label, about) in _SAID.items():
             panels = _layer_panels(results, cells, (task, name), label)

@@ -41,7 +41,7 @@ class TokenTranslations(Section):
 
     def share(self) -> Share | None:
         """Return the figures and sentences; None where no task sweeps over layers and weights."""
-        results = self.material.results
+        results = self.results
         found = (
             (task, point[2])
             for task, _, metric, split in results.names
@@ -61,7 +61,7 @@ class TokenTranslations(Section):
     def _sentences(self, tasks: Iterable[str]) -> Iterator[Table]:
         """The tables of kept texts of each task, of the first cell that has some."""
         if (ledger := self.material.ledger) is not None:
-            cells, languages = self.material.results.cells, self.material.plan.languages
+            cells, languages = self.results.cells, self.material.plan.languages
             for task in tasks:
                 made = (list(sample_tables(cell, task, ledger, languages)) for cell in cells)
                 yield from next((tables for tables in made if tables), ())

@@ -11,7 +11,7 @@ from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.document import EMPTY, Entry, Line, Share, Table
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
 
@@ -45,7 +45,7 @@ class TrainingPairs(Section):
             lines.append(Line(f"{size:,}", (*cells, Entry(f"{sum(found.values()):,}"))))
         columns, corner = (*langs, "total"), "asked for"
         table = Table("", "Training text", columns, tuple(lines), caption, corner=corner)
-        return Part("analyses", "Analyses", tables=(table,)).alone()
+        return self.one_part(("analyses", "Analyses"), tables=[table])
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the pairs that a cell's training used, per language and in all."""

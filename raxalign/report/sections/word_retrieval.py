@@ -29,9 +29,8 @@ from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import FEW, PERCENT
 from raxalign.report.cells.results import Results
-from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.document import EMPTY, Entry, Line, Share, Table
 from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
 from raxalign.report.sections.base import Fill, Measure, Section
@@ -67,9 +66,8 @@ class WordRetrieval(Section):
         """Return the tables and the figure; None without predictions, tags and training text."""
         tables = list(self._by_tags(*self._tagger)) if self._tagger is not None else []
         table, sketch = self._by_ranks()
-        figures = drawn([sketch], self.material.figures)
         tables += [table] if table.lines else []
-        return Part("analyses", "Analyses", tables=tuple(tables), figures=figures).alone()
+        return self.one_part(("analyses", "Analyses"), [sketch], tables)
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the accuracy of a cell by part of speech; without tags the reason."""
@@ -78,7 +76,7 @@ class WordRetrieval(Section):
     @cached_property
     def _asked(self) -> tuple[str, list[CellPredictions]]:
         """The grid's retrieval task, and the predictions that are shown."""
-        task, cells = shown_cells(self.material.results, _TASK)
+        task, cells = shown_cells(self.results, _TASK)
         return task, self.material.predictions.of_all(cells, task, _TAGGED)
 
     @cached_property
@@ -87,7 +85,7 @@ class WordRetrieval(Section):
 
     def _by_tags(self, how: str, tags: Tagger) -> Iterator[Table]:
         """Yield the table without pairs of one form and, where there are such, with them."""
-        results, asked = self.material.results, self._asked[1]
+        results, asked = self.results, self._asked[1]
         tables = [table for entry in asked for table in entry.tables.values()]
         same = any(any(table["identical"].to_pylist()) for table in tables)
         for identical in (False, True) if same else (False,):
@@ -122,7 +120,7 @@ class WordRetrieval(Section):
             whole = set(GROUPS.get(part.name.removesuffix("-average"), ())) <= known.keys()
             values[part.name] = known.get(part.name, _FEW) if whole else _FEW
         # the task may read non-contextual vectors in another way than the paper
-        reading = self.material.results.task_params.get(task, {}).get("noncontextual", "corpus")
+        reading = self.results.task_params.get(task, {}).get("noncontextual", "corpus")
         more = f" Task {task} with noncontextual: {reading} (published: corpus)."
         remark = (
             f"Of one seed, mean over {_languages([asked])}.{more if reading != 'corpus' else ''}"
@@ -131,7 +129,7 @@ class WordRetrieval(Section):
 
     def _by_ranks(self) -> tuple[Table, Sketch]:
         """The table and the figure, which are empty where no training text is stored."""
-        results, storage = self.material.results, self.material.storage
+        results, storage = self.results, self.material.storage
         task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _RANKED)
         ranks = {}
