@@ -23,10 +23,7 @@ POWER = 0.8
 MOST_RUNS = 1000
 POINTS = 100
 _NEAR = 1e-5  # of the level, which is enough for the share of experiments
-_NODES = (
-    12,
-    4,
-)  # quantiles of the spread of the runs of a side: of the only one, of one of several
+_NODES = (12, 4)  # quantiles of the spread of a side's runs: of the only one, of one of several
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,9 @@ class Design:
 
     def power(self, effect: float) -> float:
         """Return the share of experiments that call a true difference real, in either direction."""
-        from scipy.special import ndtr
-
         if self.error == 0:
             return float(self.weights @ (abs(effect) > self.halves))
-        ends = ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
+        ends = special.ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
         return float((ends @ self.weights).sum())
 
     def smallest(self, power: float = POWER) -> float:
@@ -65,12 +60,8 @@ def design(spread: Spread) -> Design:
     for side in spread.trained:
         half = (side.runs - 1) / 2
         sizes = special.gammaincinv(half, places) / half
-        choices.append(
-            [
-                (share, replace(side, between=side.between * size))
-                for share, size in zip(shares, sizes, strict=True)
-            ]
-        )
+        trained = [replace(side, between=side.between * size) for size in sizes]
+        choices.append(list(zip(shares, trained, strict=True)))
     halves, weights = [], []
     for chosen in itertools.product(*choices):
         noise = noise_of(replace(spread, trained=tuple(side for _, side in chosen)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -24,7 +23,7 @@ from raxalign.cli._terminal import (
     Storage,
     open_grids,
     print_out,
-    print_parts,
+    print_rows,
     print_values,
     width,
 )
@@ -79,7 +78,7 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
     """
     from raxalign.plan.values.remarks import chosen_in_report, remarks
-    from raxalign.report.tables import csv_parts, json_parts
+    from raxalign.report.tables import FIELDS
     from raxalign.report.terminal.selection import Selection
 
     if compare is None and (over is not None or equivalence is not None):
@@ -106,8 +105,7 @@ def results(
         return
     rest: Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
-        # printed while they are read
-        print_parts(csv_parts(rows) if rest == "csv" else chain(json_parts(rows), ["\n"]))
+        print_rows(rows, rest, FIELDS)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
         if short:
@@ -216,16 +214,14 @@ def _print_comparisons(
     *,
     over_languages: bool,
 ) -> None:
-    from raxalign.report import compared, tables
+    from raxalign.report import compared
     from raxalign.report.answer import answer
     from raxalign.report.cells.results import Results
     from raxalign.report.terminal.fit import paragraph
 
     plan = opened.plan
-    if format == "json":
-        print_out(tables.as_json(compared.comparison_rows(found, plan)))
-    elif format == "csv":
-        print_out(tables.as_csv(compared.comparison_rows(found, plan), compared.FIELDS))
+    if format != "table":
+        print_rows(compared.comparison_rows(found, plan), format, compared.FIELDS)
     else:
         text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
         results = Results.of(rows, plan)

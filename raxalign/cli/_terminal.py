@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
@@ -185,5 +186,11 @@ def print_values(
         made = tables.blocks(rows, plan_, selection, per_seed=per_seed)
         print_out(tables.as_text(made, width=width(), transpose=transpose))
         return
-    shown = selection.rows(rows, plan_.pivot)
-    print_out(tables.as_json(shown) if format == "json" else tables.as_csv(shown))
+    print_rows(selection.rows(rows, plan_.pivot), format, tables.FIELDS)
+
+
+def print_rows(rows: Iterable[Mapping[str, Any]], format: str, fields: Sequence[str]) -> None:  # noqa: A002
+    """Print rows as JSON, or as CSV with the fields as its columns, while they are read."""
+    from raxalign.report.tables import csv_parts, json_parts
+
+    print_parts(csv_parts(rows, fields) if format == "csv" else chain(json_parts(rows), ["\n"]))

@@ -30,13 +30,8 @@ FIELDS = (
 )
 
 
-def as_json(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return a JSON list, one row per value, each on a line of its own."""
-    return "".join(json_parts(rows))
-
-
 def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the text of `as_json` row by row."""
+    """Yield the text of a JSON list row by row, one row per value, each on a line of its own."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     before = "[\n"
     for row in rows:
@@ -45,13 +40,8 @@ def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "\n]" if before.startswith(",") else "[]"
 
 
-def as_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> str:
-    """Return CSV with a header; mappings and lists as JSON, absent values empty."""
-    return "".join(csv_parts(rows, fields))
-
-
 def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> Iterator[str]:
-    """Yield the text of `as_csv` row by row."""
+    """Yield CSV row by row, its header first; mappings and lists as JSON, absent values empty."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
