@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from raxalign.plan.values.comparisons import ONE_BY_ONE
+from raxalign.report.cells.numbers import UNDECLARED
 from raxalign.report.document import Document, Entry, Table
 from raxalign.report.paper.latex import isolated, runs_left, tex
 
@@ -61,6 +62,12 @@ def short_latex(table: Table) -> str:
 def short_markdown(table: Table) -> str:
     """Return one table in Markdown."""
     return _rendered("table.md.j2", table=table)
+
+
+def caption(name: str, **values: object) -> str:
+    """Return what ``captions.j2`` says under a name, in one line; dashes are underscores there."""
+    said = getattr(_environment().get_template("captions.j2").module, name.replace("-", "_"))
+    return re.sub(r"[ \n]+", " ", said(**values)).strip()
 
 
 def _rendered(template: str, **values: Document | Table) -> str:
@@ -171,7 +178,8 @@ def _environment(*, angles: bool = False) -> Environment:
         lstrip_blocks=True,
         **(_ANGLES if angles else {}),
     )
-    environment.globals |= {"marks": MARKS, "signs": SIGNS, "one_by_one": ONE_BY_ONE}
+    environment.globals |= {"marks": MARKS, "signs": SIGNS}
+    environment.globals |= {"one_by_one": ONE_BY_ONE, "undeclared": UNDECLARED}
     filters = (tex, letters, tex_cell, tex_short, tex_below, breakable, directed, isolated)
     environment.filters |= {
         "md": markdown,

@@ -9,10 +9,11 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import LEFT, Compared
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, marked, named, unaligned, under
-from raxalign.report.cells.numbers import LOWER, NumberFormat
+from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Entry, Headline, Line, Share, Table
 from raxalign.report.paper.short_tables import one_per_method, shown_lines
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _SHADES = 4
@@ -52,15 +53,10 @@ class AnswerSection(Section):
             )
             for cell in cells
         )
-        caption = (
-            f"Values{' in percent' if measured.unit == 'share' else ''}, each with its difference"
-            " to the baseline and the 95 % interval of the difference."
-            f"{LOWER if measured.better == 'lower' else ''}{unaligned(cells)}"
-            f"{one_per_method(left_out)}"
-        )
+        about = caption("matrix", measured=measured) + unaligned(cells) + one_per_method(left_out)
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
         columns = tuple(in_columns(name[1], results.unseen) for name in names)
-        return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, caption)
+        return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, about)
 
     def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:
         """A value with its difference and what the test says; `most` is the largest difference."""

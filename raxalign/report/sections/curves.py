@@ -22,21 +22,11 @@ from raxalign.report.cells.choice import (
 from raxalign.report.cells.names import named, symbol
 from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Share
-from raxalign.report.figures.curves import INTERVALS, MOST_CURVES, axis_of, over_runs_alone
+from raxalign.report.figures.curves import MOST_CURVES, axis_of, over_runs_alone
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
-_LEVEL = "Dashed level: the original encoder."
-_AXIS = (
-    "Mean over languages, largest training set, other options as dev chooses them. Filled:"
-    f" test; hollow, dashed: dev, on which a value is to be chosen. {INTERVALS} {_LEVEL}"
-)
-_ENCODERS = (
-    "One group of dots per language, one dot per encoder as it was; the encoders of one panel are"
-    " trained on as much text per language (as in Liu et al. 2020, Figures 1 to 5). An encoder that"
-    " names no size stands in every panel. Error bars: 95 % intervals over runs and examples; where"
-    " encoders differ in their seed alone, over these (Student's t)."
-)
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
 _SEED = re.compile(r" ?\bseed=\d+")
 
@@ -54,15 +44,15 @@ class Curves(Section):
     def share(self) -> Share | None:
         """Return the figures; None where the grid varies no size, numeric param or encoder."""
         results = self.results
-        caption = f"Mean over languages. {INTERVALS} {_LEVEL}{of_methods(results, MOST_CURVES)}"
+        about = caption("by_size") + of_methods(results, MOST_CURVES)
         title = "Learning curves over the number of sentence pairs"
-        sketches = [Sketch("data-size", title, caption, self.size_panels())]
+        sketches = [Sketch("data-size", title, about, self.size_panels())]
         for method, axis in self.numeric_axes():
             panels, title = self.axis_panels(method, axis), f"{method}: {symbol(axis)}"
-            sketches.append(Sketch(f"curve-{method}-{axis}", title, _AXIS, panels))
+            sketches.append(Sketch(f"curve-{method}-{axis}", title, caption("by_param"), panels))
         for task in results.tasks:
             panels, title = self.encoder_panels(task), f"{titled(results, task)}: encoders"
-            sketches.append(Sketch(f"encoders-{task}", title, _ENCODERS, panels))
+            sketches.append(Sketch(f"encoders-{task}", title, caption("by_encoder"), panels))
         return self.one_part(("figures", "Figures"), sketches)
 
     def _measures(self) -> list[tuple[str, str]]:

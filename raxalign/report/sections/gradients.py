@@ -11,6 +11,7 @@ from raxalign.report.cells.names import named
 from raxalign.report.document import Share
 from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 from raxalign.store.spool import Spool
 
@@ -20,13 +21,6 @@ _MEASURES = {
     "task_gradient": "norm of the task's gradient",
     "method_gradient": "norm of the method's gradient",
 }
-_CAPTION = (
-    "For all weights that the task and the method both train, for the embeddings and for each"
-    " block. Lines are means over the trainings of a row (seeds, languages), and areas reach from"
-    " the lowest to the highest of them. The method's gradient is that of its loss times weight."
-    " Near the minimum of the sum the two gradients cancel, so that their cosine nears −1 whatever"
-    " they are: it says most early in a training."
-)
 _Curves = dict[str, dict[str, dict[int, list[float]]]]
 """Measure -> part of the encoder (`all`, `embeddings`, `block-1`) -> step -> the values of all
 trainings.
@@ -52,7 +46,8 @@ class Gradients(Section):
             size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
             panels += _panels(f"{named(cell, results.plan)}{encoder}{size}", curves)
         some = " Some blocks are left out, at equal distances." if left_out > 0 else ""
-        sketch = Sketch("gradients", "Gradients of task and method", _CAPTION + some, panels)
+        title, about = "Gradients of task and method", caption("gradients") + some
+        sketch = Sketch("gradients", title, about, panels)
         return self.one_part(("gradients", "Joint trainings"), [sketch])
 
     def _curves(self, cell: Cell) -> _Curves:

@@ -9,9 +9,10 @@ from raxalign.measured import spoken
 from raxalign.report.cells.names import in_columns
 from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Share
-from raxalign.report.figures.curves import INTERVALS, axis_of
+from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.paper.short_tables import line_labels, one_per_method, shown_lines, untouched
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _MOST_DOTS = 80  # of a panel
@@ -46,7 +47,6 @@ class Languages(Section):
                 dots.append(Series(label, (), means, ends, "dots", place))
             heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
             panels.append(Panel("", "", axis_of(results, task, metric), dots, heads))
-        on = "test" if split == "test" else "development"
-        caption = f"On the {on} set. {INTERVALS}{one_per_method(left_out)}"
-        caption += untouched(results, task)
-        return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", caption, panels)
+        about = caption("by_language", split=split) + one_per_method(left_out)
+        about += untouched(results, task)
+        return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels)

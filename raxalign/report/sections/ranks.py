@@ -15,6 +15,7 @@ from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _MOST = 12  # methods whose pairs are all tested for the page
@@ -46,13 +47,8 @@ class MethodRanks(Section):
         task, metric, _ = table
         found = [r for r in rankings(entries) if any(e.tested for e in entries)]
         panels = [self._panel(ranking, table) for ranking in found]
-        like = "for languages like these" if all(r.over_languages for r in found) else "here"
-        caption = (
-            f"Means over languages. Bars: the ranks that a method may have {like}, with 95 %"
-            " confidence for all methods at once, from the comparisons of all pairs. A line joins"
-            " methods of which no two differ significantly."
-        )
-        return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", caption, panels)
+        about = caption("ranks", over_languages=all(r.over_languages for r in found))
+        return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", about, panels)
 
     def _panel(self, ranking: Ranking, table: TableKey) -> Panel:
         results, axis = self.results, axis_of(self.results, *table[:2])

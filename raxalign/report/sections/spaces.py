@@ -20,6 +20,7 @@ from raxalign.report.predictions import (
     StoredPredictions,
     shown_cells,
 )
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _TASK = "representation"
@@ -65,17 +66,12 @@ class Spaces(Section):
         task, cells = shown_cells(results, _TASK)
         for name, (title, label, about) in _SAID.items():
             panels = _layer_panels(results, cells, (task, name), label)
-            caption = f"One panel per language pair. {about} Error bars: 95 % intervals over runs"
-            caption += f" (Student's t).{of_methods(results, MOST_METHODS)}"
-            yield Sketch(f"layers-{name}", title, caption, panels)
+            told = caption("space_by_layer", about=about) + of_methods(results, MOST_METHODS)
+            yield Sketch(f"layers-{name}", title, told, panels)
         for kind, title, where in _DRAWN:
-            linked = " A dotted line links the two words of a pair." if kind == "type" else ""
-            caption = (
-                f"Two dimensions of the joint space of both languages, {where}; each panel has a"
-                f" plane of its own; methods with the same points share one.{linked}"
-            )
             panels = panels_of(results, self.material.predictions, kind)
-            yield Sketch(f"words-{kind}", title, caption, panels)
+            told = caption("words", where=where, linked=kind == "type")
+            yield Sketch(f"words-{kind}", title, told, panels)
 
 
 def _layer_panels(

@@ -22,26 +22,11 @@ from raxalign.report.cells.numbers import FEW, NumberFormat
 from raxalign.report.document import EMPTY, Entry, Line, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _R = NumberFormat(1, 2)
 _NAMED = 12  # languages of a cloud whose points are named
-_GAIN = (
-    "One point per language; the baseline is the original encoder (as in Kulshreshtha et al. 2020,"
-    " Figure 2). Methods at their largest training set and the point that dev chooses. Error bars:"
-    " the 95 % interval of the difference over runs and examples; one that leaves the panel is"
-    " longer than it shows."
-)
-_PIVOT = (
-    "One point per method: its score in the pivot, and its mean over the other languages. Dotted:"
-    " the Pareto front, that is, the methods that no other one beats in both. Error bars: 95 %"
-    " intervals over runs and examples; one that leaves the panel is longer than it shows."
-)
-_TRANSFER = (
-    "One point per language (as in Cao et al. 2020, Figure 2, which shows only the original"
-    " encoder). The table above has all correlations. Error bars: 95 % intervals over runs and"
-    " examples; one that leaves the panel is longer than it shows."
-)
 
 
 @final
@@ -57,12 +42,14 @@ class Transfer(Section):
     def share(self) -> Share | None:
         """Return the figures and the table; None where there is nothing to compare."""
         some = f"{of_encoder(self.results)}{of_methods(self.results, MOST_CURVES)}"
-        transfer, pivot = self.transfer_panels(MOST_CURVES), list(self.pareto_panels())
-        title = "Gain over the baseline against the baseline"
+        gain = "Gain over the baseline against the baseline", self.gain_panels()
+        shown = (
+            ("gain-over-baseline", *gain),
+            ("pivot-transfer", "The pivot against transfer", list(self.pareto_panels())),
+            ("retrieval-transfer", "Retrieval against transfer", self.transfer_panels(MOST_CURVES)),
+        )
         sketches = (
-            Sketch("gain-over-baseline", title, _GAIN + some, self.gain_panels()),
-            Sketch("pivot-transfer", "The pivot against transfer", _PIVOT + some, pivot),
-            Sketch("retrieval-transfer", "Retrieval against transfer", _TRANSFER + some, transfer),
+            Sketch(name, title, caption(name) + some, panels) for name, title, panels in shown
         )
         return self.one_part(("figures", "Figures"), sketches, self.transfer_tables())
 
@@ -160,14 +147,10 @@ class Transfer(Section):
             Line(method, tuple(_correlation(row.get(column)) for column in columns))
             for method, row in found.items()
         )
-        caption = (
-            "Pearson's r over languages; under it Spearman's ρ and the number of languages n. The"
-            " methods are those of the figure below, and those for which it has no room. A"
-            f" correlation over three or four languages means little.{of_encoder(self.results)}"
-        )
+        about = caption("correlations") + of_encoder(self.results)
         title = "Correlation of retrieval and transfer"
         if columns:
-            yield Table("retrieval-transfer", title, tuple(columns), lines, caption)
+            yield Table("retrieval-transfer", title, tuple(columns), lines, about)
 
     def _clouds(self, measure: tuple[str, str], most: int) -> tuple[tuple[str, str], list[Series]]:
         """The (task, metric) of retrieval, and the languages of at most `most` methods by it and by

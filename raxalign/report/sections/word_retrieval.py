@@ -33,6 +33,7 @@ from raxalign.report.document import EMPTY, Entry, Line, Share, Table
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
 
@@ -44,10 +45,6 @@ _TAGGED |= {"correct_first", "first", "first_any"}
 _RANKED = {"src", "tgt", "direction", "correct", "identical", "unseen"}
 _RANKS = "Retrieval by difference of frequency ranks"
 _FEW = "too few queries"
-_UNTAGGED = (
-    "Retrieval was measured, but no word has a part of speech: add the task `pos` with treebank"
-    " files of the pivot."
-)
 Tagger = Callable[["pa.Table"], Sequence[str | None]]
 """Predictions of one language to a part of speech for each row, of the pivot's word."""
 
@@ -91,14 +88,9 @@ class WordRetrieval(Section):
         for identical in (False, True) if same else (False,):
             found = [(entry.cell, _tagged(entry, tags, identical=identical)) for entry in asked]
             more = ", with pairs of one form" if identical else ""
-            caption = (
-                "Non-contextual accuracy in percent, seen pairs kept, pairs of one form"
-                f" {'kept' if identical else 'left out'}, both directions, mean over"
-                f" {_languages(asked)}. Tags of the pivot's words: {how}. Averages are over parts"
-                " of speech; one seed. In small type: the number of"
-                f" queries.{of_methods(results, MOST_METHODS)}"
-            )
-            yield _table(results, f"Retrieval by part of speech{more}", found, caption)
+            facts = {"identical": identical, "languages": _languages(asked), "how": how}
+            about = caption("by_part_of_speech", **facts) + of_methods(results, MOST_METHODS)
+            yield _table(results, f"Retrieval by part of speech{more}", found, about)
 
     def _measure(self, cell: Cell) -> Fill | None:
         """The values of a cell; an average over parts of speech needs all of them."""
@@ -108,7 +100,7 @@ class WordRetrieval(Section):
             return None
         if self._tagger is None:
             names = [n for group, parts in GROUPS.items() for n in (*parts, f"{group}-average")]
-            return Fill(dict.fromkeys(names, "no tags"), _UNTAGGED)
+            return Fill(dict.fromkeys(names, "no tags"), caption("untagged"))
         bins = _tagged(asked, self._tagger[1])
         known = {
             part.name: Value(part.accuracy, None, 1)
@@ -144,16 +136,11 @@ class WordRetrieval(Section):
             if bins:
                 found.append((entry.cell, _mean(bins)))
                 curves += _curves(entry.cell.method, place, found[-1][1])
-        caption = (
-            f"Contextual accuracy in percent over unseen pairs, mean over {_languages(asked)};"
-            " ranks of word forms in the training text (as in Cao et al. 2020, Figure 3). One seed."
-            " In small type: the number of queries. Error bars of the figure: 95 % intervals of a"
-            " share, as if queries were independent."
-        )
+        about = caption("by_frequency_rank", languages=_languages(asked))
         label = axis_of(results, task, "contextual_accuracy") if curves else ""
         panel = Panel("", "difference of ranks, from", label, curves, log=True)
-        sketch = Sketch("rank-differences", _RANKS, caption, [panel] if curves else [])
-        return _table(results, _RANKS, found, caption), sketch
+        sketch = Sketch("rank-differences", _RANKS, about, [panel] if curves else [])
+        return _table(results, _RANKS, found, about), sketch
 
 
 def _tagged(entry: CellPredictions, tags: Tagger, *, identical: bool = False) -> list[Bin]:
@@ -176,7 +163,7 @@ def _languages(asked: Sequence[CellPredictions]) -> str:
 
 
 def _table(
-    results: Results, title: str, found: Sequence[tuple[Cell, Sequence[Bin]]], caption: str
+    results: Results, title: str, found: Sequence[tuple[Cell, Sequence[Bin]]], about: str
 ) -> Table:
     """A table with a line per cell: the accuracy of each bin in percent, its queries below."""
     lines = []
@@ -187,7 +174,7 @@ def _table(
         )
         lines.append(Line(named(cell, results.plan), tuple(shown)))
     columns = tuple(part.name for part in found[0][1]) if found else ()
-    return Table("", title, columns, tuple(lines), caption)
+    return Table("", title, columns, tuple(lines), about)
 
 
 def _curves(method: str, place: int, bins: Sequence[Bin]) -> list[Series]:
