@@ -396,9 +396,7 @@ def returned(plugin: object, name: str, value: object, expected: type[T]) -> T:
 
 @contextmanager
 def visible(files: Iterable[PluginFile]) -> Iterator[None]:
-    """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
-    that is taken.
-    """
+    """Make plug-in files known by name within the block. Raises `PluginFault` for a taken name."""
     files = tuple(files)
     for place, file in enumerate(files):
         _refuse_taken(file, files[:place])
@@ -463,9 +461,7 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
 
 
 def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
-    """Raises `PluginFault` for a class that lacks what its base class only declares, or has it of
-    another type.
-    """
+    """Raise `PluginFault` for a class that lacks what its base declares, or mistypes it."""
     missing = {*getattr(plugin, "__abstractmethods__", ())}
     missing |= {
         name

@@ -41,9 +41,7 @@ def expected_best(values: Sequence[float], most: int | None = None) -> list[floa
 def expected_best_interval(
     values: Sequence[float], *, seed: int = 0
 ) -> tuple[list[float], list[float]]:
-    """Return the lower and upper ends of the 95 % bootstrap intervals of `expected_best`; `seed` is
-    that of the resampling.
-    """
+    """Return the lower and upper ends of the 95 % bootstrap intervals of `expected_best`."""
     rng = np.random.default_rng(seed)
     drawn = rng.choice(np.asarray(values, dtype=float), size=(RESAMPLES, len(values)))
     curves = np.array([expected_best(list(sample)) for sample in drawn])

@@ -1,6 +1,4 @@
-"""The commands: parse, dispatch, exit code; no logic. Heavy imports stand inside commands, so that
-each starts no more than it needs.
-"""
+"""The commands: parse, dispatch, exit code, no logic. Heavy imports stand inside, to start fast."""
 
 from __future__ import annotations
 
@@ -114,9 +112,7 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong in one message. What the machine refuses (a full disk, a folder that
-    cannot be written) is not a bug.
-    """
+    """Return what is wrong in one message. What the machine refuses (a full disk) is not a bug."""
     from raxalign.catalog import blamed
 
     if isinstance(error, RaxalignError):

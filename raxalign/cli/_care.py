@@ -1,6 +1,4 @@
-"""The commands about raxalign itself: what there is, whether it works, what can go, and the MLflow
-side.
-"""
+"""The commands about raxalign itself: what there is, whether it works, what can go; and MLflow."""
 
 from __future__ import annotations
 

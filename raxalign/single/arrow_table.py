@@ -1,6 +1,4 @@
-"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`,
-`encoder.layers`, `task.learning_rate`).
-"""
+"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`)."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ _TRUTH = {"paired", "at_chance", "falls_far"}
 
 
 def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
-    """Return rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows,
-    so that an empty table has them too.
-    """
+    """Return rows as an Arrow table of types that do not depend on them; mappings are JSON."""
     kinds = {
         "languages": pa.list_(pa.string()),
         **dict.fromkeys(_TEXT, pa.string()),

@@ -24,9 +24,7 @@ _NEEDS = ("raxalign", "torch", "transformers", "tokenizers", "numpy")
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported encoder, in a folder: the key of its trial, and the languages that were aligned
-    with the pivot.
-    """
+    """An exported encoder in a folder: its trial's key, the pivot, and what was aligned with it."""
 
     folder: Path
     trial: str

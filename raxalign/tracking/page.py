@@ -88,9 +88,7 @@ def address(experiment: str, view: str = CELLS) -> str:
 
 
 def main_metrics(plan: Plan, names: Collection[Name]) -> list[str]:
-    """Return the metric that stands for each task, as runs have it: that of the task's plug-in over
-    all languages, or what there is of it.
-    """
+    """Return the metric that stands for each task, as runs name it: over all languages, if any."""
     return [metric_name(*name) for name in _leading(plan, names)]
 
 

@@ -285,9 +285,7 @@ class Recorder:
         return shown, {_CURVES: json.dumps(last)} if points else {}
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
-        """Test the cells; returns nothing where predictions are damaged, which a warning names:
-        means are copied all the same.
-        """
+        """Test the cells, as far as predictions are whole; means are copied without tests, too."""
         try:
             return comparisons(found, self._plan, self._ledger)
         except DamagedArtifact as error:

@@ -114,9 +114,7 @@ class Curves(Section):
         ]
 
     def _some(self, task: str, metric: str) -> Sequence[Cell]:
-        """All cells, or where they are too many, of each method those of the point that dev
-        chooses.
-        """
+        """All cells; of too many, of each method those of the point that dev chooses."""
         cells = measured_cells(self.results, task, metric)
         if len(set(map(self._label, cells))) <= MOST_CURVES:
             return cells
