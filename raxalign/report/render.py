@@ -64,15 +64,22 @@ def short_markdown(table: Table) -> str:
     return _rendered("table.md.j2", table=table)
 
 
-def caption(name: str, **values: object) -> str:
+def caption(name: str, /, **values: object) -> str:
     """Return what ``captions.j2`` says under a name, in one line; dashes are underscores there."""
-    said = getattr(_environment().get_template("captions.j2").module, name.replace("-", "_"))
-    return re.sub(r"[ \n]+", " ", said(**values)).strip()
+    return re.sub(r"[ \n]+", " ", macro("captions.j2", name.replace("-", "_"), **values)).strip()
+
+
+def macro(template: str, name: str, /, **values: object) -> str:
+    """Return what a macro of a template makes of some values, without empty lines in a row."""
+    return _spaced(getattr(_environment().get_template(template).module, name)(**values))
 
 
 def _rendered(template: str, **values: Document | Table) -> str:
     environment = _environment(angles=template.endswith(".tex.j2"))
-    text = environment.get_template(template).render(values)
+    return _spaced(environment.get_template(template).render(values))
+
+
+def _spaced(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
