@@ -43,12 +43,12 @@ class Design:
         ends = special.ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
         return float((ends @ self.weights).sum())
 
-    def smallest(self, power: float = POWER) -> float:
-        """Return the smallest difference that this share of experiments finds."""
+    def smallest(self) -> float:
+        """Return the smallest difference that the share `POWER` of experiments finds."""
         low, high = 0.0, float(self.halves.max()) + 10 * self.error
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.power(middle) >= power else (middle, high)
+            low, high = (low, middle) if self.power(middle) >= POWER else (middle, high)
         return high
 
 
@@ -84,7 +84,7 @@ def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
     return Spread(alone + sum(side.within for side in trained), clusters, tuple(trained))
 
 
-def runs_for(spread: Spread, effect: float, power: float = POWER) -> int | None:
+def runs_for(spread: Spread, effect: float) -> int | None:
     """Return the smallest number of runs of each trained side that finds a difference; None where
     `MOST_RUNS` do not: the examples are too few.
 
@@ -92,10 +92,10 @@ def runs_for(spread: Spread, effect: float, power: float = POWER) -> int | None:
     """
 
     def enough(count: int) -> bool:
-        return design(at(spread, [count] * len(spread.trained))).power(effect) >= power
+        return design(at(spread, [count] * len(spread.trained))).power(effect) >= POWER
 
     if not spread.trained:
-        return 1 if design(spread).power(effect) >= power else None
+        return 1 if enough(1) else None
     if not enough(MOST_RUNS):
         return None
     few, many = 1, 2
