@@ -14,13 +14,7 @@ from raxalign.plan.names import cell_name, ordered
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.names import marked, unaligned
 from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
-from raxalign.report.cells.results import (
-    UNTOUCHED,
-    TableKey,
-    idle_cells,
-    table_of,
-    why_untouched,
-)
+from raxalign.report.cells.results import UNTOUCHED, TableKey, idle_cells, table_of, why_untouched
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.selection import Selection
 

@@ -29,14 +29,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import made_again
-from raxalign.single.place import (
-    TENSORS,
-    TRANSFORMS,
-    announced,
-    runtime,
-    silent,
-    transforms_of,
-)
+from raxalign.single.place import TENSORS, TRANSFORMS, announced, runtime, silent, transforms_of
 from raxalign.stages import Workshop, run_trial
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere

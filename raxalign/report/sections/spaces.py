@@ -14,12 +14,7 @@ from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
 from raxalign.report.figures.curves import over_runs_alone
 from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.predictions import (
-    MOST_LANGUAGES,
-    MOST_METHODS,
-    StoredPredictions,
-    shown_cells,
-)
+from raxalign.report.predictions import MOST_LANGUAGES, MOST_METHODS, StoredPredictions, shown_cells
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
