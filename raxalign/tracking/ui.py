@@ -16,7 +16,6 @@ from raxalign.errors import RaxalignError
 from raxalign.store.lease import locks
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE, connect, default_uri, writer_lock
-from raxalign.tracking.database_sync import Copy
 from raxalign.tracking.page import LIST, VIEW, address
 from raxalign.tracking.registry import KIND, search
 
@@ -76,8 +75,8 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
         storage: the storage.
         host: the address to listen on.
         port: the port to listen on.
-        uri: the tracking store (None: the database in the storage, which is fetched first where
-            the storage is an object store).
+        uri: the tracking store (None: the database in the storage, or in this machine's folder of
+            an object store).
     """
     try:
         socket.create_server((host, port)).close()
@@ -109,15 +108,13 @@ def _store(storage: Storage, uri: str | None) -> str:
             f"the runs are on the MLflow server {uri}, which shows them itself: open that address"
             " in a browser (MLFLOW_TRACKING_URI names it)"
         )
-    if uri is None:
-        uri = default_uri(storage)
-        if storage.is_remote:
-            Copy(storage, storage.local).fetch()
+    uri = default_uri(storage) if uri is None else uri
     if uri.startswith(SQLITE):
         if not Path(uri.removeprefix(SQLITE)).exists():
             raise RaxalignError(
                 f"{uri.removeprefix(SQLITE)}: no runs are there yet: run a grid first, or name its"
-                " storage with --storage"
+                " storage with --storage; `raxalign sync FILE` copies the runs of a grid that"
+                " another machine has run"
             )
         end_dead_runs(uri, storage)
     return uri
