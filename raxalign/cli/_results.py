@@ -10,23 +10,8 @@ import typer
 from typer import Argument, Option
 
 from raxalign.cli import _complete
-from raxalign.cli._terminal import (
-    Confirm,
-    Equivalence,
-    Every,
-    Format,
-    GridFiles,
-    PlanFormat,
-    Plugins,
-    ResultsFormat,
-    Several,
-    Storage,
-    open_grids,
-    print_out,
-    print_rows,
-    print_values,
-    width,
-)
+from raxalign.cli import _options as opt
+from raxalign.cli._terminal import open_grids, print_out, print_rows, print_values, width
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
@@ -37,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def results(
-    files: GridFiles,
-    storage: Storage = None,
-    format: ResultsFormat = "table",  # noqa: A002
-    task: Annotated[Several, Option(autocompletion=_complete.names("task"))] = None,
-    metric: Several = None,
-    lang: Annotated[Several, Option(autocompletion=_complete.names("language"))] = None,
-    split: Several = None,
-    every: Every = False,
+    files: opt.GridFiles,
+    storage: opt.Storage = None,
+    format: opt.ResultsFormat = "table",  # noqa: A002
+    task: Annotated[opt.Several, Option(autocompletion=_complete.names("task"))] = None,
+    metric: opt.Several = None,
+    lang: Annotated[opt.Several, Option(autocompletion=_complete.names("language"))] = None,
+    split: opt.Several = None,
+    every: opt.Every = False,
     per_seed: bool = False,
     transpose: bool = False,
     compare: Annotated[str | None, Option(metavar="[BASELINE]")] = None,
     over: Literal["languages"] | None = None,
-    equivalence: Equivalence = None,
+    equivalence: opt.Equivalence = None,
     best: bool = False,
-    confirm: Confirm = None,
+    confirm: opt.Confirm = None,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them.
 
@@ -103,7 +88,7 @@ def results(
             raise RaxalignError(f"{opened.grid.path}: {told}")
         print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
         return
-    rest: Format = "table" if format == "latex" or format == "markdown" else format
+    rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
         print_rows(rows, rest, FIELDS)
     elif found := list(rows):
@@ -143,7 +128,7 @@ def _print_short(
     opened: Opened,
     rows: Sequence[Mapping[str, Any]],
     selection: Selection,
-    format: ResultsFormat,  # noqa: A002
+    format: opt.ResultsFormat,  # noqa: A002
     baseline: str | None,
 ) -> None:
     """Print the short tables of the tasks or metrics that were asked for."""
@@ -209,7 +194,7 @@ def _print_comparisons(
     opened: Opened,
     rows: Sequence[Mapping[str, Any]],
     selection: Selection,
-    format: Format,  # noqa: A002
+    format: opt.Format,  # noqa: A002
     found: Sequence[Compared],
     *,
     over_languages: bool,
@@ -232,10 +217,10 @@ def _print_comparisons(
 
 def show(
     key: str,
-    storage: Storage = None,
-    format: PlanFormat = "table",  # noqa: A002
+    storage: opt.Storage = None,
+    format: opt.PlanFormat = "table",  # noqa: A002
     examples: Annotated[int, Option(min=0)] = 3,
-    plugins: Plugins = None,
+    plugins: opt.Plugins = None,
 ) -> None:
     """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
     on disk, scores with intervals, some predictions, training curves, and its MLflow run.
@@ -268,9 +253,9 @@ def show(
 def diff(
     first: Annotated[str, Argument(metavar="A")],
     second: Annotated[str, Argument(metavar="B")],
-    storage: Storage = None,
-    format: PlanFormat = "table",  # noqa: A002
-    plugins: Plugins = None,
+    storage: opt.Storage = None,
+    format: opt.PlanFormat = "table",  # noqa: A002
+    plugins: opt.Plugins = None,
 ) -> None:
     """Compare two storages, two grid files, or one of each: which trials and values only one has,
     which params, versions and data make keys differ, and by how much values differ.
