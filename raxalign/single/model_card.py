@@ -212,12 +212,7 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     }
 
 
-_ROLES = {
-    "avg": "mean",
-    "avg_zero_shot": "mean without the pivot",
-    "avg_unseen": "mean, unseen",
-    "avg_all": "mean, all",
-}
+_ROLES = {**MEANS, "avg_zero_shot": "mean without the pivot"}
 
 
 @dataclass(frozen=True)

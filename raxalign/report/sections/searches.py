@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.cells import MEANS, Cell, cells
 from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
 from raxalign.measured import Declared, spoken
 from raxalign.plan.estimates.cost import duration
@@ -26,12 +26,7 @@ from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
 
 _FEW = 3  # trials below which a search has no figures
-_MEANS = {
-    "avg": "mean",
-    "avg_zero_shot": "zero-shot mean",
-    "avg_unseen": "mean, unseen",
-    "avg_all": "mean, all",
-}
+_MEANS = {**MEANS, "avg_zero_shot": "zero-shot mean"}
 _COLUMNS = (
     *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
