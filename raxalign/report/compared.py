@@ -96,13 +96,8 @@ def as_text(
     over_languages: bool = False,
 ) -> str:
     """Return one table per task and metric, and what it is compared with, for a terminal: one line
-    per cell and language.
-
-    Args:
-        compared: the comparisons.
-        plan: the plan of their grid.
-        width: the columns of the terminal; None leaves a table as wide as it is.
-        over_languages: whether a column has the interval of means for languages like these.
+    per cell and language. Without a `width` a table is as wide as it is; with `over_languages` a
+    column has the interval of means for languages like these.
     """
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:

@@ -66,16 +66,13 @@ class ReportOptions:
     claims: Sequence[JudgedClaim] = ()
 
 
-RESULTS_ALONE = ReportOptions()
-
-
 def compose(
     rows: Sequence[Mapping[str, Any]],
     plan: Plan,
     figures: Path,
     *,
     ledger: Ledger | None = None,
-    asked: ReportOptions = RESULTS_ALONE,
+    asked: ReportOptions = ReportOptions(),
 ) -> Composed:
     """Make the report of result rows of a plan as a value, with its plug-in files' sections.
 
@@ -144,7 +141,7 @@ def write_report(
     folder: Path,
     *,
     ledger: Ledger | None = None,
-    asked: ReportOptions = RESULTS_ALONE,
+    asked: ReportOptions = ReportOptions(),
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.

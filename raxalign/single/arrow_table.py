@@ -16,12 +16,8 @@ def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan)
     plan has; it is null where a row has no such option.
 
     The columns and their types are those of the plan, so that an empty table has them too. An
-    option with values of several types is a text, and so is a mapping (JSON).
-
-    Args:
-        table: the table of the rows.
-        rows: rows with `method`, `params`, `encoder` and `task`.
-        plan: their plan.
+    option with values of several types is a text, and so is a mapping (JSON). The rows that the
+    table is of have `method`, `params`, `encoder` and `task`.
     """
     encoders, tasks = encoder_options(plan), task_options(plan)
     points = [point for every in method_options(plan).values() for point in every]

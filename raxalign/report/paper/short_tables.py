@@ -80,13 +80,8 @@ def short_tables(
     shows: Callable[[str], bool] = lambda lang: True,  # noqa: ARG005
 ) -> Iterator[tuple[TableKey, Table]]:
     """Yield a table per task with its (task, metric, split): each value with half the width of its
-    interval and the mark of its test.
-
-    Args:
-        results: The results of the grid.
-        judge: Their intervals and tests.
-        tables: The (task, metric, split) of the tables (None: that which stands for each task).
-        shows: Whether a language, or a mean, has a column.
+    interval and the mark of its test. `tables` are those to make (None: that which stands for each
+    task); `shows` is whether a language, or a mean, has a column.
     """
     for table in results.leading_tables() if tables is None else tables:
         names = [name for name in results.names_of(table) if shows(name[1])]

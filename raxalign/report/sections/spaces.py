@@ -95,8 +95,8 @@ class Spaces(Section):
         return panels
 
     def word_panels(self, kind: str) -> list[Panel]:
-        """Return words as points (`occurrence` or `type`): a panel per method, for the first two
-        languages; the original encoder comes first. Methods with the same points share a panel.
+        """Return words of the first language pair as points (`occurrence` or `type`), a panel per
+        method; the original encoder comes first. Methods with the same points share a panel.
         """
         task, cells = shown_cells(self.results, _TASK)
         panels: dict[str, Panel] = {}
