@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -103,10 +103,10 @@ class Section(ABC):
         return {}
 
     def one_part(
-        self, place: Sequence[str], sketches: Iterable[Sketch] = (), tables: Iterable[Table] = ()
+        self, part: Part, sketches: Iterable[Sketch] = (), tables: Iterable[Table] = ()
     ) -> Share | None:
-        """Return the share of one part (its anchor, its title and, if any, its paragraph), whose
-        figures are drawn; None where there are neither tables nor figures.
+        """Return the share of one part with its tables and its figures, which are drawn; None where
+        there are neither.
         """
-        figures, shown = drawn(sketches, self.material.figures), tuple(tables)
-        return Share((Part(*place, tables=shown, figures=figures),)) if shown or figures else None
+        part = replace(part, tables=tuple(tables), figures=drawn(sketches, self.material.figures))
+        return Share((part,)) if part.tables or part.figures else None

@@ -11,7 +11,7 @@ from raxalign.measured import spoken
 from raxalign.report.cells.choice import points_of_methods, value_of
 from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.per_language import tables_per_language
-from raxalign.report.document import Entry, Line, Share, Table
+from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
@@ -33,7 +33,7 @@ class ChosenOnDev(Section):
         tables = [table for table in made if table is not None]
         tables += tables_per_language(self.results, self.judge)
         folded = (replace(table, folded=place > 0) for place, table in enumerate(tables))
-        return self.one_part(("chosen", "Chosen on dev", caption("chosen")), tables=folded)
+        return self.one_part(Part("chosen", "Chosen on dev", caption("chosen")), tables=folded)
 
     def _table(self, task: str) -> Table | None:
         """The table of a task; None where it has no method with several points."""

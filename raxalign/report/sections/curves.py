@@ -21,7 +21,7 @@ from raxalign.report.cells.choice import (
 )
 from raxalign.report.cells.names import named, symbol
 from raxalign.report.cells.results import TableKey
-from raxalign.report.document import Share
+from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, over_runs_alone
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
 from raxalign.report.render import caption
@@ -53,7 +53,7 @@ class Curves(Section):
         for task in results.tasks:
             panels, title = self.encoder_panels(task), f"{titled(results, task)}: encoders"
             sketches.append(Sketch(f"encoders-{task}", title, caption("by_encoder"), panels))
-        return self.one_part(("figures", "Figures"), sketches)
+        return self.one_part(Part("figures", "Figures"), sketches)
 
     def _measures(self) -> list[tuple[str, str]]:
         """The (task, main metric) of the tasks that have one."""

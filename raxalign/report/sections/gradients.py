@@ -8,7 +8,7 @@ from typing import final
 
 from raxalign.analysis.cells import Cell
 from raxalign.report.cells.names import named
-from raxalign.report.document import Share
+from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.render import caption
@@ -48,7 +48,7 @@ class Gradients(Section):
         some = " Some blocks are left out, at equal distances." if left_out > 0 else ""
         title, about = "Gradients of task and method", caption("gradients") + some
         sketch = Sketch("gradients", title, about, panels)
-        return self.one_part(("gradients", "Joint trainings"), [sketch])
+        return self.one_part(Part("gradients", "Joint trainings"), [sketch])
 
     def _curves(self, cell: Cell) -> _Curves:
         """The curves of a cell's joint trainings; none without a storage."""

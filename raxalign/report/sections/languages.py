@@ -8,7 +8,7 @@ from typing import final
 from raxalign.measured import spoken
 from raxalign.report.cells.names import in_columns
 from raxalign.report.cells.results import TableKey
-from raxalign.report.document import Share
+from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.paper.short_tables import line_labels, one_per_method, shown_lines, untouched
@@ -28,7 +28,7 @@ class Languages(Section):
     def share(self) -> Share | None:
         """Return the figures; None where every value is over too few pairs."""
         sketches = map(self._sketch, self.results.leading_tables())
-        return self.one_part(("languages", "Methods by language"), sketches)
+        return self.one_part(Part("languages", "Methods by language"), sketches)
 
     def _sketch(self, table: TableKey) -> Sketch:
         results, judge, (task, metric, split) = self.results, self.judge, table

@@ -12,7 +12,7 @@ from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.report.cells.names import named
 from raxalign.report.cells.ranking import FEWEST, Ranking, rankings
 from raxalign.report.cells.results import TableKey, table_of
-from raxalign.report.document import Share
+from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.render import caption
@@ -41,7 +41,7 @@ class MethodRanks(Section):
         )
         by_table = {table: [e for e in pairs if table_of(e.name) == table] for table in tables}
         sketches = (self._sketch(table, entries) for table, entries in by_table.items())
-        return self.one_part(("ranks", "Ranks of methods"), sketches)
+        return self.one_part(Part("ranks", "Ranks of methods"), sketches)
 
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
@@ -52,7 +52,8 @@ class MethodRanks(Section):
 
     def _panel(self, ranking: Ranking, table: TableKey) -> Panel:
         results, axis = self.results, axis_of(self.results, *table[:2])
-        scale, series, dots = results.unit(*table[:2]).scale, list[Series](), []
+        scale, series = results.unit(*table[:2]).scale, list[Series]()
+        dots: list[tuple[float, float]] = []
         names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))
         for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
             label, mean = named(cell, results.plan), mean_name(cell, *table)

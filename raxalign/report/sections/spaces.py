@@ -10,7 +10,7 @@ from typing import final
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
 from raxalign.report.cells.choice import of_methods
-from raxalign.report.document import Share
+from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import over_runs_alone
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_LANGUAGES, MOST_METHODS, shown_cells
@@ -53,7 +53,7 @@ class Spaces(Section):
     def share(self) -> Share | None:
         """Return the figures; None without a ledger or a task that measures spaces."""
         sketches = self._sketches() if self.material.ledger is not None else ()
-        return self.one_part(("analyses", "Analyses"), sketches)
+        return self.one_part(Part("analyses", "Analyses"), sketches)
 
     def _sketches(self) -> Iterator[Sketch]:
         results = self.results

@@ -11,7 +11,7 @@ from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.report.document import EMPTY, Entry, Line, Share, Table
+from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
@@ -43,7 +43,7 @@ class TrainingPairs(Section):
         columns, corner = (*langs, "total"), "asked for"
         about = caption("training_text")
         table = Table("", "Training text", columns, tuple(lines), about, corner=corner)
-        return self.one_part(("analyses", "Analyses"), tables=[table])
+        return self.one_part(Part("analyses", "Analyses"), tables=[table])
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the pairs that a cell's training used, per language and in all."""

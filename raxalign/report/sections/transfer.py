@@ -19,7 +19,7 @@ from raxalign.report.cells.choice import (
     transfer_tasks,
 )
 from raxalign.report.cells.numbers import FEW, NumberFormat
-from raxalign.report.document import EMPTY, Entry, Line, Share, Table
+from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
 from raxalign.report.render import caption
@@ -51,7 +51,7 @@ class Transfer(Section):
         sketches = (
             Sketch(name, title, caption(name) + some, panels) for name, title, panels in shown
         )
-        return self.one_part(("figures", "Figures"), sketches, self.transfer_tables())
+        return self.one_part(Part("figures", "Figures"), sketches, self.transfer_tables())
 
     def _cloud(
         self,

@@ -29,7 +29,7 @@ from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import FEW, PERCENT
 from raxalign.report.cells.results import Results
-from raxalign.report.document import EMPTY, Entry, Line, Share, Table
+from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
@@ -64,7 +64,7 @@ class WordRetrieval(Section):
         tables = list(self._by_tags(*self._tagger)) if self._tagger is not None else []
         table, sketch = self._by_ranks()
         tables += [table] if table.lines else []
-        return self.one_part(("analyses", "Analyses"), [sketch], tables)
+        return self.one_part(Part("analyses", "Analyses"), [sketch], tables)
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the accuracy of a cell by part of speech; without tags the reason."""
