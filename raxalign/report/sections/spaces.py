@@ -19,28 +19,16 @@ from raxalign.report.sections.base import Section
 
 _TASK = "representation"
 _LAYER = re.compile(r"layer(\d+)_(language_probe|anisotropy)")
-_SAID = {
-    "language_probe": (
-        "Language identity by layer",
-        "accuracy of a linear probe (%)",
-        "50 is chance: the languages cannot be told apart.",
-    ),
-    "anisotropy": (
-        "Anisotropy by layer",
-        "mean cosine",
-        "Between the vectors of different words of the other language.",
-    ),
+_MEASURES = {
+    "language_probe": ("Language identity by layer", "accuracy of a linear probe (%)"),
+    "anisotropy": ("Anisotropy by layer", "mean cosine"),
+}
+_WORDS = {
+    "occurrence": "Linked words in their sentences",
+    "type": "The word pairs linked most often",
 }
 _COLUMNS = {"kind", "side", "word", "pair", "x", "y"}
 MOST_PANELS = 6
-_DRAWN = (
-    ("occurrence", "Linked words in their sentences", "at the highest layer"),
-    (
-        "type",
-        "The word pairs linked most often",
-        "at the lowest layer, which readouts of other layers leave as it is",
-    ),
-)
 
 
 @final
@@ -58,14 +46,13 @@ class Spaces(Section):
     def _sketches(self) -> Iterator[Sketch]:
         results = self.results
         task, cells = shown_cells(results, _TASK)
-        for name, (title, label, about) in _SAID.items():
+        for name, (title, label) in _MEASURES.items():
             panels = self._layer_panels(cells, (task, name), label)
-            told = caption("space_by_layer", about=about) + of_methods(results, MOST_METHODS)
-            yield Sketch(f"layers-{name}", title, told, panels)
-        for kind, title, where in _DRAWN:
-            panels = self.word_panels(kind)
-            told = caption("words", where=where, linked=kind == "type")
-            yield Sketch(f"words-{kind}", title, told, panels)
+            about = caption(f"layers-{name}") + of_methods(results, MOST_METHODS)
+            yield Sketch(f"layers-{name}", title, about, panels)
+        for kind, title in _WORDS.items():
+            name = f"words-{kind}"
+            yield Sketch(name, title, caption(name), self.word_panels(kind))
 
     def _layer_panels(
         self, cells: Sequence[Cell], measure: tuple[str, str], label: str
