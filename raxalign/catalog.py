@@ -461,7 +461,9 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
 
 
 def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
-    """Raise `PluginFault` for a class that lacks what its base declares, or mistypes it."""
+    """Raises `PluginFault` for a class that lacks what its base class only declares, or has it of
+    another type.
+    """
     missing = {*getattr(plugin, "__abstractmethods__", ())}
     missing |= {
         name

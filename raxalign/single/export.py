@@ -32,7 +32,9 @@ _OF_NOBODY = {".gitattributes"}  # the hub puts it into each repository
 
 
 def refuse_unready(name: str) -> None:
-    """Raise `RaxalignError` for what cannot be a name on the hub, or without a token: in time."""
+    """Raise `RaxalignError` for a name that the hub does not have, or without a token: before an
+    export that may take hours.
+    """
     from huggingface_hub import get_token
 
     if not re.fullmatch(r"([\w.-]+/)?[\w.-]+", name):

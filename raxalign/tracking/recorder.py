@@ -285,7 +285,7 @@ class Recorder:
         return shown, {_CURVES: json.dumps(last)} if points else {}
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
-        """Test the cells, as far as predictions are whole; means are copied without tests, too."""
+        """Test the cells. Damaged predictions are warned of, and not tested: means are copied."""
         try:
             return comparisons(found, self._plan, self._ledger)
         except DamagedArtifact as error:

@@ -29,7 +29,9 @@ _POOLINGS = get_args(SentencePooling)
 
 
 def default_layers(transforms: Sequence[Transform]) -> str:
-    """Return the layer to read where none is named: the highest one mapped then, or the last."""
+    """Return the layer that is read where none is named: the highest one that is mapped when it is
+    read, or else the last one.
+    """
     readouts = [transform.layer for transform in transforms if transform.sort == "readout"]
     return str(max(readouts)) if readouts else "last"
 

@@ -217,7 +217,9 @@ class _Profile:
                     yield lang, [cell.values[name].mean for name in names], value
 
     def correlation_tables(self, found: Sequence[_Correlated]) -> Iterator[Table]:
-        """Yield the table of correlations with transfer tasks, if any; of one layer its own."""
+        """Yield the table of correlations, where there is a transfer task; that of layers alone
+        where there is one layer.
+        """
         shown = [one for one in found if one.layer is None] or found
         tasks = tuple(dict.fromkeys(one.task for one in shown))
         lines = []

@@ -207,7 +207,7 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
 
 
 def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
-    """Return all of what a key is of, for JSON, with `examples` predictions per part of a task."""
+    """Return everything on what a key is of, with `examples` predictions per language and split."""
     if match.plan is not None:
         found = _Details(storage, match.plan, examples)
         if match.sort == "trial":
