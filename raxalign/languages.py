@@ -125,11 +125,8 @@ def remark(code: str) -> str | None:
 
 @cache
 def language(code: str) -> Language:
-    """Return the language of a code.
-
-    Raises:
-        RaxalignError: the code is not a BCP-47 tag, or its two letters are not assigned; it names
-            the nearest right one.
+    """Return the language of a code. Raises `RaxalignError`, which names the nearest right code,
+    where it is not a BCP-47 tag, or its two letters are not assigned.
     """
     if (usual := _SHORT_CODES.get(code)) is not None:
         return Language(code, code, code, usual, spaced=True, segmenter=None, known=True)
@@ -188,9 +185,7 @@ def spellings(code: str) -> list[str]:
 
 
 def spelled(code: str, others: Iterable[str]) -> str | None:
-    """Return how others spell a language: itself where they have it, else the first that is the
-    same language, or None.
-    """
+    """Return how others spell a language: as it is, else as the first that is the same, or None."""
     others = list(others)
     if code in others:
         return code

@@ -50,17 +50,14 @@ class Course:
 
 
 def check_step(course: Course, losses: Sequence[float], rate: float, fault: str = "") -> None:
-    """Raise `TrainingDiverged` where the last loss is not finite, the losses explode, or there is
-    another `fault`.
+    """Raise `TrainingDiverged`, with the step, the loss and the learning rate, where the last loss
+    is not finite, the losses explode, or something else is not finite.
 
     Args:
         course: The training.
         losses: The loss of every step so far.
         rate: The learning rate of the last step.
         fault: What else is not finite, in words; empty where nothing is.
-
-    Raises:
-        TrainingDiverged: With the step, the loss and the learning rate.
     """
     last = losses[-1]
     exploded = explodes(losses, course.total, course.start, course.unit)

@@ -12,14 +12,8 @@ from pathlib import Path
 from raxalign.version import VERSION
 
 _LIBRARIES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "numpy",
-    "eflomal",
-    "datasets",
-    "ray",
-    "mlflow",
+    *("torch", "transformers", "tokenizers", "numpy"),
+    *("eflomal", "datasets", "ray", "mlflow"),
 )
 
 

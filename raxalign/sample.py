@@ -25,36 +25,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from raxalign import lazy
-from raxalign.lazy import pc
+from raxalign.arrays import Bools
+from raxalign.arrays import Floats as Floats
+from raxalign.arrays import Ints as Ints
+from raxalign.lazy import np, pa, pc
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
-else:
-    np = lazy.load("numpy")
 
-Floats: TypeAlias = "npt.NDArray[np.float64]"
-Ints: TypeAlias = "npt.NDArray[np.int64]"
 Array: TypeAlias = "npt.NDArray[Any]"
 Ratios = Mapping[str, tuple[Sequence[str], Sequence[str]]]
 """Metric -> the columns that are summed above and below the line."""
 
-UNITS = (
-    "unit",
-    "context_id",
-    "context",
-    "paragraph",
-    "premise_id",
-    "premise",
-    "group",
-    "sentence",
-    "row",
-    "id",
-)
 # Groups of several examples, which `id` names.
-_GROUPS = {"context_id", "context", "paragraph", "premise_id", "premise", "group"}
+_GROUPS = ("context_id", "context", "paragraph", "premise_id", "premise", "group")
+UNITS = ("unit", *_GROUPS, "sentence", "row", "id")
 
 
 @dataclass(frozen=True)
@@ -97,7 +82,7 @@ class Sample:
             parts = parts + slopes * (counts * sums / totals - wanted) / totals
         return np.asarray(parts.mean(0), dtype=np.float64)
 
-    def _parts(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    def _parts(self) -> tuple[Floats, Floats, Bools]:
         """Ratios and brevity penalties of the parts that count something, and which those are."""
         totals = self.counts.sum(1)
         there = totals > 0
@@ -270,7 +255,7 @@ def units_of(table: pa.Table) -> Array:
 
 def _links(table: pa.Table, units: Array) -> Array | None:
     """Return links from the examples of a group to its number, or None where each is alone."""
-    if "id" not in table.column_names or not _GROUPS & set(table.column_names):
+    if "id" not in table.column_names or not {*_GROUPS} & {*table.column_names}:
         return None
     examples = _numbers(table, "id")
     links = np.unique(np.stack([units, examples], axis=1)[units != examples], axis=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import io
 import json
 import re
 import signal
@@ -20,7 +19,7 @@ import pytest
 import raxalign as rx
 from raxalign.plan.values.results import rows
 from raxalign.report.compared import FIELDS
-from raxalign.report.tables import as_csv
+from raxalign.report.tables import csv_parts
 from raxalign.sweep.grid import _interrupt_twice
 from tests.e2e.runs import attempted
 from tests.grids import write_grid
@@ -116,7 +115,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 def test_results_are_those_of_the_command_with_types_of_their_own(tables: Tables) -> None:
     opened, table, _ = tables
     found = rows(opened.plan, opened.storage.ledger)
-    printed = list(csv.DictReader(io.StringIO(as_csv(found))))
+    printed = list(csv.DictReader(csv_parts(found)))
     assert table.num_rows == len(printed) > 50
     for row, wanted in zip(table.to_pylist(), printed, strict=True):
         assert row["value"] == float(wanted["value"])

@@ -19,7 +19,7 @@ from typing import Any, get_args
 import pytest
 
 from raxalign import api, cli
-from raxalign.cli import _terminal
+from raxalign.cli import _options
 from raxalign.config import _specs
 from raxalign.config import run as run_config
 from raxalign.corpora.base import CorpusInputs
@@ -422,9 +422,9 @@ def test_doctor_reads_the_data_files(run: Callable[..., Done], tmp_path: Path) -
 
 def test_the_words_of_options_are_those_of_grid_files() -> None:
     for flag, known in (
-        (_terminal.Keep, run_config.Keep),
-        (_terminal.Precision, run_config.Precision),
-        (_terminal.Symmetrization, _specs.Symmetrization),
+        (_options.Keep, run_config.Keep),
+        (_options.Precision, run_config.Precision),
+        (_options.Symmetrization, _specs.Symmetrization),
     ):
         assert get_args(flag) == get_args(known)
 

@@ -18,7 +18,13 @@ Name = tuple[str, str, str, str]
 
 ALL_TARGETS = "avg_all"
 """The mean over all languages but the pivot, aligned or not, by which sets of languages compare."""
-MEANS = ("avg", "avg_zero_shot", "avg_unseen", ALL_TARGETS)
+MEANS = {
+    "avg": "mean",
+    "avg_zero_shot": "mean, zero-shot",
+    "avg_unseen": "mean, unseen",
+    ALL_TARGETS: "mean, all",
+}
+"""The names of means over languages -> what tables call them."""
 SUGGESTED, CONFIRMED = "suggested", "confirmed"
 """What rows of a search have under ``searched``: a trial that it suggested, or one that runs a
 chosen point again with a fresh seed.

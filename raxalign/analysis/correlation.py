@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from raxalign.arrays import Floats
 from raxalign.lazy import np, special
-from raxalign.sample import Floats
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,9 @@ def correlate(x: Sequence[float], y: Sequence[float]) -> Correlation:
         raise ValueError(f"{len(x)} and {len(y)} values")
     if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
         return Correlation(None, None, len(x))
-    return Correlation(_pearson(x, y), _pearson(_ranks(x), _ranks(y)), len(x))
+    from scipy.stats import rankdata
+
+    return Correlation(_pearson(x, y), _pearson(rankdata(x), rankdata(y)), len(x))
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,3 @@ def _fisher(correlations: Floats) -> Floats:
 
 def _pearson(x: Sequence[float], y: Sequence[float]) -> float:
     return round(float(np.corrcoef(x, y)[0, 1]), 12)
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    ordered = sorted(values)
-    return [
-        (ordered.index(value) + len(ordered) - 1 - ordered[::-1].index(value)) / 2
-        for value in values
-    ]

@@ -23,10 +23,7 @@ POWER = 0.8
 MOST_RUNS = 1000
 POINTS = 100
 _NEAR = 1e-5  # of the level, which is enough for the share of experiments
-_NODES = (
-    12,
-    4,
-)  # quantiles of the spread of the runs of a side: of the only one, of one of several
+_NODES = (12, 4)  # quantiles of the spread of a side's runs: of the only one, of one of several
 
 
 @dataclass(frozen=True)
@@ -41,19 +38,17 @@ class Design:
 
     def power(self, effect: float) -> float:
         """Return the share of experiments that call a true difference real, in either direction."""
-        from scipy.special import ndtr
-
         if self.error == 0:
             return float(self.weights @ (abs(effect) > self.halves))
-        ends = ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
+        ends = special.ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
         return float((ends @ self.weights).sum())
 
-    def smallest(self, power: float = POWER) -> float:
-        """Return the smallest difference that this share of experiments finds."""
+    def smallest(self) -> float:
+        """Return the smallest difference that the share `POWER` of experiments finds."""
         low, high = 0.0, float(self.halves.max()) + 10 * self.error
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.power(middle) >= power else (middle, high)
+            low, high = (low, middle) if self.power(middle) >= POWER else (middle, high)
         return high
 
 
@@ -65,12 +60,8 @@ def design(spread: Spread) -> Design:
     for side in spread.trained:
         half = (side.runs - 1) / 2
         sizes = special.gammaincinv(half, places) / half
-        choices.append(
-            [
-                (share, replace(side, between=side.between * size))
-                for share, size in zip(shares, sizes, strict=True)
-            ]
-        )
+        trained = [replace(side, between=side.between * size) for size in sizes]
+        choices.append(list(zip(shares, trained, strict=True)))
     halves, weights = [], []
     for chosen in itertools.product(*choices):
         noise = noise_of(replace(spread, trained=tuple(side for _, side in chosen)))
@@ -93,7 +84,7 @@ def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
     return Spread(alone + sum(side.within for side in trained), clusters, tuple(trained))
 
 
-def runs_for(spread: Spread, effect: float, power: float = POWER) -> int | None:
+def runs_for(spread: Spread, effect: float) -> int | None:
     """Return the smallest number of runs of each trained side that finds a difference; None where
     `MOST_RUNS` do not: the examples are too few.
 
@@ -101,10 +92,10 @@ def runs_for(spread: Spread, effect: float, power: float = POWER) -> int | None:
     """
 
     def enough(count: int) -> bool:
-        return design(at(spread, [count] * len(spread.trained))).power(effect) >= power
+        return design(at(spread, [count] * len(spread.trained))).power(effect) >= POWER
 
     if not spread.trained:
-        return 1 if design(spread).power(effect) >= power else None
+        return 1 if enough(1) else None
     if not enough(MOST_RUNS):
         return None
     few, many = 1, 2
@@ -136,10 +127,8 @@ class Assumed:
     accuracy: float = 70.0
 
     def spread(self, runs: int) -> Spread:
-        """Return the variances of a difference with `runs` of each trained side.
-
-        Raises:
-            RaxalignError: there are more than two numbers, or runs disagree more than systems.
+        """Return the variances of a difference with `runs` of each trained side. Raises
+        `RaxalignError` for more than two numbers, and for runs that disagree more than systems.
         """
         for name, given in (("--examples", self.examples), ("--run-sd", self.run_sd)):
             if len(given) > 2:

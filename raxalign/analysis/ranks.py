@@ -18,13 +18,10 @@ class Rank:
 
 
 def ranks(values: Sequence[float], apart: Collection[tuple[int, int]]) -> list[Rank]:
-    """Return the rank of each value. A method may rank below all that differ from it for the
-    better, and above all that differ for the worse (Mogstad, Romano, Shaikh and Wilhelm 2024,
-    "Inference for ranks").
-
-    Args:
-        values: the methods' values, of which larger ones are better.
-        apart: pairs of methods that differ significantly, corrected over all pairs.
+    """Return the rank of each method by its value, of which larger ones are better. A method may
+    rank below all that differ from it for the better, and above all that differ for the worse
+    (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks"). Pairs that are `apart` differ
+    significantly, corrected over all pairs.
 
     >>> ranks([0.9, 0.5, 0.4], {(0, 1), (0, 2)})
     [Rank(rank=1, best=1, worst=1), Rank(rank=2, best=2, worst=3), Rank(rank=3, best=2, worst=3)]

@@ -66,29 +66,20 @@ def by_part_of_speech(
 
 
 def by_rank_difference(
-    table: pa.Table,
-    src_ranks: Mapping[str, int],
-    tgt_ranks: Mapping[str, int],
-    *,
-    edges: Sequence[int] = RANK_EDGES,
-    unseen: bool = True,
+    table: pa.Table, src_ranks: Mapping[str, int], tgt_ranks: Mapping[str, int]
 ) -> list[Bin]:
-    """Contextual accuracy over pairs of different forms by the difference of their words' frequency
-    ranks, in bins ``[edge, next edge)``, the last one open; the last entry of the list counts the
-    pairs with a word that has no rank. With `unseen`, over unseen pairs alone.
+    """Contextual accuracy over unseen pairs of different forms by the difference of their words'
+    frequency ranks, in bins ``[edge, next edge)`` of `RANK_EDGES`, the last one open; the last
+    entry of the list counts the pairs with a word that has no rank.
     """
-    chosen = ~_flags(table, "identical") & (_flags(table, "unseen") if unseen else True)
-    ranks = zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True)
-    gaps = np.array(
-        [
-            abs(src_ranks[a] - tgt_ranks[b]) if a in src_ranks and b in tgt_ranks else -1
-            for a, b in ranks
-        ],
-        dtype=np.int64,
-    )
-    places = np.searchsorted(np.asarray(edges), gaps, side="right") - 1
+    chosen = ~_flags(table, "identical") & _flags(table, "unseen")
+    sides = (("src", src_ranks), ("tgt", tgt_ranks))
+    a, b = (np.array([r.get(w, np.nan) for w in table[side].to_pylist()]) for side, r in sides)
+    gaps = np.nan_to_num(np.abs(a - b), nan=-1.0)
+    places = np.searchsorted(np.asarray(RANK_EDGES), gaps, side="right") - 1
     answers = _answers(table, "correct")
-    names = [f"{low:,}–{high - 1:,}" for low, high in pairwise(edges)] + [f"{edges[-1]:,} and more"]
+    names = [f"{low:,}–{high - 1:,}" for low, high in pairwise(RANK_EDGES)]
+    names.append(f"{RANK_EDGES[-1]:,} and more")
     bins = [
         _bin(name, answers, chosen & (gaps >= 0) & (places == place))
         for place, name in enumerate(names)
@@ -111,9 +102,7 @@ def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """Return the most frequent part of speech of every word form of a tagged text, the first met of
-    equals.
-    """
+    """Return the most frequent part of speech of each form of a text, the first met of equals."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for words, tags in tagged:
         for word, tag in zip(words, tags, strict=True):

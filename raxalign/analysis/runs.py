@@ -51,12 +51,8 @@ class Runs:
         measured: Measured = NUMBER,
     ) -> Runs:
         """Return the samples of each seed; where a seed has several (models of the pivot in an
-        ``each`` grid), its value is the mean of theirs.
-
-        Args:
-            samples: The samples of each seed.
-            chance: Whether another seed may give another value.
-            measured: What is declared of the metric: shares have intervals of their own.
+        ``each`` grid), its value is the mean of theirs. With `chance`, another seed may give
+        another value; `measured` is what is declared: shares have intervals of their own.
         """
         every = [sample for several in samples.values() for sample in several]
         units = union([sample.units for sample in every])

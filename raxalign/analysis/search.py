@@ -22,8 +22,8 @@ def best_so_far(values: Sequence[float]) -> list[float]:
     return [float(value) for value in accumulate(values, max)]
 
 
-def expected_best(values: Sequence[float], most: int | None = None) -> list[float]:
-    """Return the expected largest of n values, for n from 1 to `most` (None: their number).
+def expected_best(values: Sequence[float]) -> list[float]:
+    """Return the expected largest of n values, for n from 1 to their number.
 
     The n values are drawn with replacement from those that are given (Dodge et al. 2019, "Show Your
     Work", equation 2): sum over v of v (P(V <= v)^n - P(V < v)^n).
@@ -33,21 +33,14 @@ def expected_best(values: Sequence[float], most: int | None = None) -> list[floa
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     below = np.arange(len(ordered) + 1) / len(ordered)
-    count = np.arange(1, (most or len(ordered)) + 1)[:, None]
+    count = np.arange(1, len(ordered) + 1)[:, None]
     weights = below[1:] ** count - below[:-1] ** count
     return [float(value) for value in weights @ ordered]
 
 
-def expected_best_interval(
-    values: Sequence[float], *, seed: int = 0
-) -> tuple[list[float], list[float]]:
-    """Return the lower and upper ends of the 95 % bootstrap intervals of `expected_best`.
-
-    Args:
-        values: The values of all trials.
-        seed: The seed of the resampling.
-    """
-    rng = np.random.default_rng(seed)
+def expected_best_interval(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the lower and upper ends of the 95 % bootstrap intervals of `expected_best`."""
+    rng = np.random.default_rng(0)
     drawn = rng.choice(np.asarray(values, dtype=float), size=(RESAMPLES, len(values)))
     curves = np.array([expected_best(list(sample)) for sample in drawn])
     ends = [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]

@@ -173,9 +173,10 @@ def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
             seeds=(None,),
             chance=False,
         )
-    noise = _noise([runs]) if runs.testable else None
-    if noise is None:
+    spread = spread_of([runs]) if runs.testable else None
+    if spread is None:
         return None
+    noise = noise_of(spread)
     value, counted = runs.mean(), (len(runs.seeds), noise.examples)
     if runs.share:
         return Interval(*_wilson(value, noise), *counted)
@@ -205,13 +206,10 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
 
 
 def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
-    """Test a weighted sum of values whose runs are independent of each other.
+    """Test a weighted sum of values over runs that are independent of each other.
 
     A difference of differences, for example, has the weights 1, -1, -1, 1. Equal examples enter
     each value's influence, so that what all values share cancels.
-
-    Args:
-        weighted: weights and the values over their runs.
     """
     weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
     value = math.fsum(weight * runs.mean() for weight, runs in weighted)
@@ -298,11 +296,6 @@ def noise_of(spread: Spread) -> Noise:
     variances, shares = _summed(spread.examples, parts)
     sure = np.maximum(spread.examples / np.maximum(variances, NOTHING), 1e-4)
     return Noise(variances, shares, (spread.clusters - 1) / sure**2, spread.clusters)
-
-
-def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noise | None:
-    spread = spread_of(sides, weights)
-    return None if spread is None else noise_of(spread)
 
 
 @dataclass(frozen=True)

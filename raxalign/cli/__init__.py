@@ -1,6 +1,4 @@
-"""The commands: parse, dispatch, exit code; no logic. Heavy imports stand inside commands, so that
-each starts no more than it needs.
-"""
+"""The commands: parse, dispatch, exit code, no logic. Heavy imports stand inside, to start fast."""
 
 from __future__ import annotations
 
@@ -14,7 +12,8 @@ from typing import Annotated
 import typer
 
 from raxalign.cli import _care, _grids, _results, _single
-from raxalign.cli._terminal import described, print_out
+from raxalign.cli import _options as opt
+from raxalign.cli._terminal import print_out
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
@@ -62,7 +61,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )
 for _command in _COMMANDS:
-    app.command(name=_command.__name__.rstrip("_"))(described(_command))
+    app.command(name=_command.__name__.rstrip("_"))(opt.described(_command))
 
 
 _READING = frozenset({"plan", "status", "results", "show", "diff", "list"})
@@ -114,9 +113,7 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong in one message. What the machine refuses (a full disk, a folder that
-    cannot be written) is not a bug.
-    """
+    """Return what is wrong in one message. What the machine refuses (a full disk) is not a bug."""
     from raxalign.catalog import blamed
 
     if isinstance(error, RaxalignError):

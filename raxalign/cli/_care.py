@@ -1,6 +1,4 @@
-"""The commands about raxalign itself: what there is, whether it works, what can go, and the MLflow
-side.
-"""
+"""The commands about raxalign itself: what there is, whether it works, what can go; and MLflow."""
 
 from __future__ import annotations
 
@@ -13,7 +11,8 @@ import typer
 from typer import Argument
 
 from raxalign.cli import _complete
-from raxalign.cli._terminal import GridFile, Plugins, Storage, print_out, width
+from raxalign.cli import _options as opt
+from raxalign.cli._terminal import print_out, width
 from raxalign.printing import are, counted
 from raxalign.printing import to_stderr as tell
 
@@ -59,7 +58,7 @@ def list_(
     what: Annotated[str, Argument(autocompletion=_complete.folders)],
     kind: Annotated[str | None, Argument(autocompletion=_complete.kinds())] = None,
     format: Literal["text", "markdown"] = "text",  # noqa: A002
-    plugins: Plugins = None,
+    plugins: opt.Plugins = None,
 ) -> None:
     """List the plug-ins of a kind: a table of what each is, then all with their options; or print
     one with a sentence on each option.
@@ -101,7 +100,7 @@ def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
 def doctor(
     file: Annotated[Path | None, Argument(metavar="[FILE]")] = None,
     encoder: str | None = None,
-    storage: Storage = None,
+    storage: opt.Storage = None,
     online: bool = False,
 ) -> None:
     """Report what is installed, which devices there are and whether the storage can be written;
@@ -134,7 +133,7 @@ def doctor(
 
 def gc(
     files: Annotated[list[Path], Argument(metavar="FILE...")],
-    storage: Storage = None,
+    storage: opt.Storage = None,
     delete: bool = False,
     dry_run: bool = False,
 ) -> None:
@@ -154,7 +153,7 @@ def gc(
     print_out(collect(files, storage, delete=delete))
 
 
-def sync(file: GridFile, storage: Storage = None) -> None:
+def sync(file: opt.GridFile, storage: opt.Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.report.answer import stored_answer
@@ -168,7 +167,7 @@ def sync(file: GridFile, storage: Storage = None) -> None:
     tell(f"{counted(count, 'trial')} of {opened.plan.name} {are(count)} in {target.uri}")
 
 
-def ui(storage: Storage = None, host: str = "127.0.0.1", port: int = 5000) -> None:
+def ui(storage: opt.Storage = None, host: str = "127.0.0.1", port: int = 5000) -> None:
     """Open the MLflow UI on the storage's runs.
 
     Options:

@@ -9,24 +9,9 @@ import typer
 from typer import Argument, Option
 
 from raxalign.cli import _complete
+from raxalign.cli import _options as opt
 from raxalign.cli._results import results
-from raxalign.cli._terminal import (
-    Confirm,
-    Equivalence,
-    GridFile,
-    GridFiles,
-    Keep,
-    Number,
-    Options,
-    Pivot,
-    PlanFormat,
-    Several,
-    Storage,
-    open_grids,
-    print_out,
-    show_changes,
-    with_confirmed,
-)
+from raxalign.cli._terminal import open_grids, print_out, show_changes, with_confirmed
 from raxalign.printing import are, counted
 from raxalign.printing import to_stderr as tell
 
@@ -40,15 +25,15 @@ Only = Annotated[str | None, Option(help=_ONLY, autocompletion=_complete.conditi
 
 
 def grid(
-    file: GridFile,
-    storage: Storage = None,
+    file: opt.GridFile,
+    storage: opt.Storage = None,
     address: str | None = None,
-    workers: Number = None,
+    workers: opt.Number = None,
     only: Only = None,
     shard: Annotated[str | None, Option(metavar="I/N")] = None,
-    limit: Number = None,
-    keep: Keep | None = None,
-    confirm: Confirm = None,
+    limit: opt.Number = None,
+    keep: opt.Keep | None = None,
+    confirm: opt.Confirm = None,
     dry_run: bool = False,
     update_lock: bool = False,
 ) -> None:
@@ -150,9 +135,9 @@ def _report_folder(file: Path, name: str) -> Path:
 
 
 def plan(
-    file: GridFile,
-    storage: Storage = None,
-    format: PlanFormat = "table",  # noqa: A002
+    file: opt.GridFile,
+    storage: opt.Storage = None,
+    format: opt.PlanFormat = "table",  # noqa: A002
     only: Only = None,
     detect: Annotated[float | None, Option(min=0.01, metavar="POINTS")] = None,
     run_sd: Annotated[float, Option(min=0.01, metavar="POINTS")] = 0.5,
@@ -199,7 +184,7 @@ def _tell_doubts(plan_: Plan) -> None:
         tell(f"warning: {doubt}")
 
 
-def fetch(file: GridFile, storage: Storage = None, update_lock: bool = False) -> None:
+def fetch(file: opt.GridFile, storage: opt.Storage = None, update_lock: bool = False) -> None:
     """Fetch all that a grid reads from outside (encoders, data sets, corpora), pin it in the lock,
     and show how large it is. The grid then runs without a network (HF_HUB_OFFLINE=1).
 
@@ -219,7 +204,7 @@ def fetch(file: GridFile, storage: Storage = None, update_lock: bool = False) ->
         print_out(line)
 
 
-def status(file: GridFile, storage: Storage = None, watch: bool = False) -> None:
+def status(file: opt.GridFile, storage: opt.Storage = None, watch: bool = False) -> None:
     """Show the progress of a grid from the ledger, while the grid runs or after a crash.
 
     Options:
@@ -239,11 +224,11 @@ def status(file: GridFile, storage: Storage = None, watch: bool = False) -> None
 
 
 def report(
-    files: GridFiles,
-    storage: Storage = None,
+    files: opt.GridFiles,
+    storage: opt.Storage = None,
     out: Path | None = None,
-    confirm: Confirm = None,
-    equivalence: Equivalence = None,
+    confirm: opt.Confirm = None,
+    equivalence: opt.Equivalence = None,
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
     tables that the grid names (`published`). Several grids make one report.
@@ -280,10 +265,10 @@ def report(
 def search(
     file: Annotated[Path, Argument(metavar="FILE")] = Path("search.yaml"),
     method: Annotated[str, Option(autocompletion=_complete.kinds("methods"))] = "finetune",
-    space: Annotated[Several, Option(metavar="NAME=KIND:VALUES")] = None,
-    option: Options = None,
-    lang: Several = None,
-    pivot: Pivot = "en",
+    space: Annotated[opt.Several, Option(metavar="NAME=KIND:VALUES")] = None,
+    option: opt.Options = None,
+    lang: opt.Several = None,
+    pivot: opt.Pivot = "en",
     corpus: str = "phrasebook",
     encoder: str = "bert-base-multilingual-cased",
     sentences: Annotated[int, Option(min=1)] = 10_000,
@@ -294,7 +279,7 @@ def search(
     confirm: Annotated[int, Option(min=0)] = 5,
     pruner: str = "none",
     aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "eflomal",
-    storage: Storage = None,
+    storage: opt.Storage = None,
     dry_run: bool = False,
 ) -> None:
     """Search the best params of a method on development sets, without writing a grid file first.

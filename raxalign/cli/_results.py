@@ -4,30 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
 from raxalign.cli import _complete
-from raxalign.cli._terminal import (
-    Confirm,
-    Equivalence,
-    Every,
-    Format,
-    GridFiles,
-    PlanFormat,
-    Plugins,
-    ResultsFormat,
-    Several,
-    Storage,
-    open_grids,
-    print_out,
-    print_parts,
-    print_values,
-    width,
-)
+from raxalign.cli import _options as opt
+from raxalign.cli._terminal import open_grids, print_out, print_rows, print_values, width
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
@@ -38,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def results(
-    files: GridFiles,
-    storage: Storage = None,
-    format: ResultsFormat = "table",  # noqa: A002
-    task: Annotated[Several, Option(autocompletion=_complete.names("task"))] = None,
-    metric: Several = None,
-    lang: Annotated[Several, Option(autocompletion=_complete.names("language"))] = None,
-    split: Several = None,
-    every: Every = False,
+    files: opt.GridFiles,
+    storage: opt.Storage = None,
+    format: opt.ResultsFormat = "table",  # noqa: A002
+    task: Annotated[opt.Several, Option(autocompletion=_complete.names("task"))] = None,
+    metric: opt.Several = None,
+    lang: Annotated[opt.Several, Option(autocompletion=_complete.names("language"))] = None,
+    split: opt.Several = None,
+    every: opt.Every = False,
     per_seed: bool = False,
     transpose: bool = False,
     compare: Annotated[str | None, Option(metavar="[BASELINE]")] = None,
     over: Literal["languages"] | None = None,
-    equivalence: Equivalence = None,
+    equivalence: opt.Equivalence = None,
     best: bool = False,
-    confirm: Confirm = None,
+    confirm: opt.Confirm = None,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them.
 
@@ -79,7 +63,7 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
     """
     from raxalign.plan.values.remarks import chosen_in_report, remarks
-    from raxalign.report.tables import csv_parts, json_parts
+    from raxalign.report.tables import FIELDS
     from raxalign.report.terminal.selection import Selection
 
     if compare is None and (over is not None or equivalence is not None):
@@ -104,10 +88,9 @@ def results(
             raise RaxalignError(f"{opened.grid.path}: {told}")
         print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
         return
-    rest: Format = "table" if format == "latex" or format == "markdown" else format
+    rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
-        # printed while they are read
-        print_parts(csv_parts(rows) if rest == "csv" else chain(json_parts(rows), ["\n"]))
+        print_rows(rows, rest, FIELDS)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
         if short:
@@ -145,7 +128,7 @@ def _print_short(
     opened: Opened,
     rows: Sequence[Mapping[str, Any]],
     selection: Selection,
-    format: ResultsFormat,  # noqa: A002
+    format: opt.ResultsFormat,  # noqa: A002
     baseline: str | None,
 ) -> None:
     """Print the short tables of the tasks or metrics that were asked for."""
@@ -211,21 +194,19 @@ def _print_comparisons(
     opened: Opened,
     rows: Sequence[Mapping[str, Any]],
     selection: Selection,
-    format: Format,  # noqa: A002
+    format: opt.Format,  # noqa: A002
     found: Sequence[Compared],
     *,
     over_languages: bool,
 ) -> None:
-    from raxalign.report import compared, tables
+    from raxalign.report import compared
     from raxalign.report.answer import answer
     from raxalign.report.cells.results import Results
     from raxalign.report.terminal.fit import paragraph
 
     plan = opened.plan
-    if format == "json":
-        print_out(tables.as_json(compared.comparison_rows(found, plan)))
-    elif format == "csv":
-        print_out(tables.as_csv(compared.comparison_rows(found, plan), compared.FIELDS))
+    if format != "table":
+        print_rows(compared.comparison_rows(found, plan), format, compared.FIELDS)
     else:
         text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
         results = Results.of(rows, plan)
@@ -236,10 +217,10 @@ def _print_comparisons(
 
 def show(
     key: str,
-    storage: Storage = None,
-    format: PlanFormat = "table",  # noqa: A002
+    storage: opt.Storage = None,
+    format: opt.PlanFormat = "table",  # noqa: A002
     examples: Annotated[int, Option(min=0)] = 3,
-    plugins: Plugins = None,
+    plugins: opt.Plugins = None,
 ) -> None:
     """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
     on disk, scores with intervals, some predictions, training curves, and its MLflow run.
@@ -272,9 +253,9 @@ def show(
 def diff(
     first: Annotated[str, Argument(metavar="A")],
     second: Annotated[str, Argument(metavar="B")],
-    storage: Storage = None,
-    format: PlanFormat = "table",  # noqa: A002
-    plugins: Plugins = None,
+    storage: opt.Storage = None,
+    format: opt.PlanFormat = "table",  # noqa: A002
+    plugins: opt.Plugins = None,
 ) -> None:
     """Compare two storages, two grid files, or one of each: which trials and values only one has,
     which params, versions and data make keys differ, and by how much values differ.

@@ -9,47 +9,30 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from raxalign.cli import _complete
-from raxalign.cli._terminal import (
-    Device,
-    Every,
-    Format,
-    GridFile,
-    Number,
-    Options,
-    Out,
-    Percentage,
-    Pivot,
-    Plugins,
-    Precision,
-    Several,
-    Storage,
-    Symmetrization,
-    Threads,
-    print_out,
-    print_values,
-)
+from raxalign.cli import _options as opt
+from raxalign.cli._terminal import print_out, print_values
 from raxalign.printing import to_stderr as tell
 
 
 def pairs(
-    out: Out,
+    out: opt.Out,
     source: Annotated[str, Option(autocompletion=_complete.kinds("corpora"))],
     lang: Annotated[str, Option()],
-    option: Options = None,
-    pivot: Pivot = "en",
-    sentences: Number = None,
+    option: opt.Options = None,
+    pivot: opt.Pivot = "en",
+    sentences: opt.Number = None,
     heldout: Annotated[int, Option(min=0)] = 0,
     aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "eflomal",
-    aligner_option: Annotated[Several, Option(metavar="NAME=VALUE")] = None,
+    aligner_option: Annotated[opt.Several, Option(metavar="NAME=VALUE")] = None,
     encoder: str | None = None,
-    symmetrization: Symmetrization = "intersection",
+    symmetrization: opt.Symmetrization = "intersection",
     one_to_one: bool = True,
     overlap: Literal["drop", "keep"] = "drop",
     export_links: Path | None = None,
-    storage: Storage = None,
-    device: Device = None,
-    threads: Threads = None,
-    plugins: Plugins = None,
+    storage: opt.Storage = None,
+    device: opt.Device = None,
+    threads: opt.Threads = None,
+    plugins: opt.Plugins = None,
 ) -> None:
     """Make a word-pair dataset (`datasets.load_from_disk`) from any corpus.
 
@@ -130,9 +113,9 @@ def power(
     runs: Annotated[int, Option(min=2)] = 5,
     examples: Annotated[list[int] | None, Option(min=2)] = None,
     run_sd: Annotated[list[float] | None, Option(min=0.0)] = None,
-    disagree: Percentage = 15.0,
-    disagree_runs: Percentage = 10.0,
-    accuracy: Percentage = 70.0,
+    disagree: opt.Percentage = 15.0,
+    disagree_runs: opt.Percentage = 10.0,
+    accuracy: opt.Percentage = 70.0,
     detect: Annotated[float | None, Option(min=0.01)] = None,
 ) -> None:
     """Say which difference between two systems a comparison could see, before anything is run.
@@ -161,15 +144,15 @@ def align(
     method: Annotated[str, Argument(autocompletion=_complete.kinds("methods"))],
     encoder: Annotated[str, Option()],
     pairs: Annotated[list[str], Option(metavar="LANG=FOLDER")],
-    out: Out,
-    option: Options = None,
-    pivot: Pivot = "en",
+    out: opt.Out,
+    option: opt.Options = None,
+    pivot: opt.Pivot = "en",
     seed: Annotated[int, Option(min=0)] = 0,
-    device: Device = None,
-    threads: Threads = None,
-    precision: Precision = "fp32",
-    storage: Storage = None,
-    plugins: Plugins = None,
+    device: opt.Device = None,
+    threads: opt.Threads = None,
+    precision: opt.Precision = "fp32",
+    storage: opt.Storage = None,
+    plugins: opt.Plugins = None,
 ) -> None:
     """Align an encoder by one method, and write it as a Hugging Face folder with a model card.
 
@@ -202,19 +185,19 @@ def align(
 
 
 def evaluate(
-    file: GridFile,
+    file: opt.GridFile,
     encoder: Annotated[str, Option()],
-    task: Annotated[Several, Option(autocompletion=_complete.names("task"))] = None,
-    mteb: Annotated[Several, Option(metavar="NAME[=FOLDER]")] = None,
-    option: Options = None,
-    language: Annotated[Several, Option(autocompletion=_complete.names("language"))] = None,
+    task: Annotated[opt.Several, Option(autocompletion=_complete.names("task"))] = None,
+    mteb: Annotated[opt.Several, Option(metavar="NAME[=FOLDER]")] = None,
+    option: opt.Options = None,
+    language: Annotated[opt.Several, Option(autocompletion=_complete.names("language"))] = None,
     seed: Annotated[int | None, Option(min=0)] = None,
-    format: Format = "table",  # noqa: A002
-    every: Every = False,
-    device: Device = None,
-    threads: Threads = None,
-    precision: Precision | None = None,
-    storage: Storage = None,
+    format: opt.Format = "table",  # noqa: A002
+    every: opt.Every = False,
+    device: opt.Device = None,
+    threads: opt.Threads = None,
+    precision: opt.Precision | None = None,
+    storage: opt.Storage = None,
 ) -> None:
     """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and
     data.
@@ -251,11 +234,11 @@ def export(
     key: str,
     folder: Annotated[Path, Argument(metavar="DIR")],
     language: Annotated[str | None, Option(metavar="CODE")] = None,
-    storage: Storage = None,
+    storage: opt.Storage = None,
     register: Annotated[str | None, Option(metavar="NAME")] = None,
     push: Annotated[str | None, Option(metavar="NAME")] = None,
     private: bool = False,
-    plugins: Plugins = None,
+    plugins: opt.Plugins = None,
 ) -> None:
     """Write the aligned encoder of a trial as a folder that sentence-transformers and transformers
     open, with a model card.

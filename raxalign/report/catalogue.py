@@ -7,7 +7,7 @@ import re
 import textwrap
 import types
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -19,6 +19,7 @@ from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.config.params import BaseParams, about, models_in, path_fields
 from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
+from raxalign.report.render import macro
 from raxalign.report.terminal.fit import TextTable, fitted
 
 WIDTH = 80
@@ -84,48 +85,14 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
     `TRAINING`.
     """
     if folder == TRAINING and kind is None:
-        return _training_page()
+        told = {FOLDERS[name].plural: _shared(name).values() for name in PAGES}
+        return macro("plugins.md.j2", "training", most=MANY, told=told)
     found = _plugins(folder)
     if kind is not None:
-        return "\n\n".join(_section(folder, kind, found[kind])) + "\n"
-    table, apart = overview(folder, found), folder in PAGES
-    lines = [
-        [f"[`{name}`]({f'{folder}/{name}.md' if apart else f'#{name}'})", *cells]
-        for name, *cells in table.lines
-    ]
-    parts = [
-        f"# {FOLDERS[folder].plural.capitalize()}",
-        _made_by(folder),
-        _rows([*table.heads, *table.columns], lines),
-    ]
-    if apart:
-        listed = "\n".join(f"{folder}/{name}" for name in found)
-        parts.append(f"```{{toctree}}\n:hidden:\n\n{listed}\n```")
-    else:
-        parts += [part for name in found for part in _section(folder, name, found[name])]
-    return "\n\n".join(parts) + "\n"
-
-
-def _made_by(*words: str) -> str:
-    command = f"raxalign list {' '.join(words)} --format markdown"
-    return f"Made by `{command}` from the code; a test compares the two."
-
-
-def _training_page() -> str:
-    """The options that trainings share, each once per folder."""
-    parts = [
-        "# Options of every training",
-        _made_by(TRAINING),
-        f"At least {MANY} methods that train, or as many tasks, have these options in these words."
-        " The page of each has its own defaults.",
-    ]
-    for folder in PAGES:
-        rows = [
-            [f"`{option.name}`", option.values, option.about] for option in _shared(folder).values()
-        ]
-        parts += [f"## {FOLDERS[folder].plural.capitalize()}"]
-        parts += [_rows(["option", "values", "what it is"], rows)]
-    return "\n\n".join(parts) + "\n"
+        return macro("plugins.md.j2", "plugin", page=_page(folder, kind, found[kind]))
+    pages = [] if folder in PAGES else [_page(folder, *each) for each in found.items()]
+    shown = {"plural": FOLDERS[folder].plural, "table": overview(folder, found), "pages": pages}
+    return macro("plugins.md.j2", "folder", name=folder, **shown)
 
 
 @cache
@@ -188,50 +155,22 @@ def _metrics(plugin: Any) -> Iterator[tuple[str, str, str]]:
         yield entry.name, f"main metric, {kind}" if entry.name == main else kind, entry.about
 
 
-def _section(folder: str, kind: str, plugin: Any) -> Iterator[str]:
-    """The page of one plug-in, or its part of a page."""
-    yield f"{'#' if folder in PAGES else '##'} {kind}"
-    yield inspect.cleandoc(plugin.__doc__ or "")
-    yield from (f"{name}: {value}" for name, value in _facts(plugin))
-    metrics = [[f"`{name}`", role, about] for name, role, about in _metrics(plugin)]
-    if metrics:
-        yield _rows(["metric", "kind", "what it is"], metrics)
-    options = list(_options(plugin))
-    if not options:
-        yield "No options."
-        return
+def _page(folder: str, kind: str, plugin: Any) -> dict[str, Any]:
+    """What the page of one plug-in, or its part of a page, shows."""
+    options, about = list(_options(plugin)), plugin.Params.__doc__
     trains = folder in PAGES and "learning_rate" in plugin.Params.model_fields
     shared = _shared(folder) if trains else {}
-    own = [option for option in options if (option.name, option.values, option.about) not in shared]
-    about = plugin.Params.__doc__
-    yield inspect.cleandoc(about) if about else "Options:"
-    yield _table(own, described=True)
-    if len(own) < len(options):
-        yield f"Options of [every training](../{TRAINING}.md), with their defaults here:"
-        yield _table([option for option in options if option not in own], described=False)
-
-
-def _table(options: Sequence[Option], *, described: bool) -> str:
-    """A row per option, with a column per profile where there are profiles."""
-    profiles = list(dict.fromkeys(name for option in options for name in option.profiles))
-    lines = []
-    for option in options:
-        default = "by profile" if option.profiles else option.default
-        line = [f"`{option.name}`", *([option.values] if described else []), default]
-        line += [option.profiles.get(name, "") for name in profiles]
-        lines.append([*line, option.about] if described else line)
-    if described:
-        return _rows(["option", "values", "default", *profiles, "what it is"], lines)
-    return _rows(["option", "default", *profiles], lines)
-
-
-def _rows(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-
-    def row(cells: Sequence[str]) -> str:
-        return "|" + "|".join(f" {cell} ".replace("|", "\\|") for cell in cells) + "|"
-
-    return "\n".join([row(heads), "|" + "---|" * len(heads), *map(row, lines)])
+    rest = [option for option in options if (option.name, option.values, option.about) in shared]
+    own = [option for option in options if option not in rest]
+    return {
+        "head": f"{'#' if folder in PAGES else '##'} {kind}",
+        "about": inspect.cleandoc(plugin.__doc__ or ""),
+        "facts": list(_facts(plugin)),
+        "metrics": list(_metrics(plugin)),
+        "options": inspect.cleandoc(about or "Options:") if options else "No options.",
+        "own": own,
+        "shared": rest,
+    }
 
 
 def _facts(plugin: Any) -> Iterator[tuple[str, str]]:

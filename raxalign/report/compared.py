@@ -60,16 +60,14 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             "better": entry.measured.better,
             "unit": entry.measured.unit,
             "value": entry.value.mean,
-            "low": around and around.low,
-            "high": around and around.high,
+            **{end: getattr(around, end, None) for end in ("low", "high")},
             "runs": entry.value.n,
             "examples": examples and examples.examples,
             "baseline": cell_name(base, plan),
             "baseline_value": entry.baseline_value.mean,
             "baseline_runs": entry.baseline_value.n,
             "difference": entry.difference,
-            "difference_low": found and found.low,
-            "difference_high": found and found.high,
+            **{f"difference_{end}": getattr(found, end, None) for end in ("low", "high")},
             "p": found and found.p,
             "p_adjusted": entry.p_adjusted,
             "paired": found and found.paired,
@@ -86,10 +84,8 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
 def _over_languages(entry: Compared) -> dict[str, Any]:
     """The numbers of a mean where its languages are a sample."""
     sample = entry.over_languages
-    numbers = (sample.low, sample.high, sample.p) if sample else (None, None, None)
-    names = ("languages_low", "languages_high", "languages_p")
-    reason = sample.untested if sample else ""
-    return {**dict(zip(names, numbers, strict=True)), "languages_reason": reason}
+    numbers = {f"languages_{name}": getattr(sample, name, None) for name in ("low", "high", "p")}
+    return {**numbers, "languages_reason": sample.untested if sample else ""}
 
 
 def as_text(
@@ -100,13 +96,8 @@ def as_text(
     over_languages: bool = False,
 ) -> str:
     """Return one table per task and metric, and what it is compared with, for a terminal: one line
-    per cell and language.
-
-    Args:
-        compared: the comparisons.
-        plan: the plan of their grid.
-        width: the columns of the terminal; None leaves a table as wide as it is.
-        over_languages: whether a column has the interval of means for languages like these.
+    per cell and language. Without a `width` a table is as wide as it is; with `over_languages` a
+    column has the interval of means for languages like these.
     """
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:

@@ -15,7 +15,7 @@ from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
-from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
+from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.report.answer import claim_lines
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
@@ -24,33 +24,17 @@ from raxalign.report.compared import comparison_rows
 from raxalign.report.document import Document, Part, Table, identifier
 from raxalign.report.paper.references import references
 from raxalign.report.paper.short_tables import short_tables
-from raxalign.report.render import as_html, as_latex, as_markdown, short_latex, short_markdown
+from raxalign.report.render import (
+    as_html,
+    as_latex,
+    as_markdown,
+    caption,
+    short_latex,
+    short_markdown,
+)
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import csv_parts, json_parts
 from raxalign.store.ledger import Ledger
-
-LEGEND = (
-    (
-        "Each cell is the mean over runs (seeds). In brackets is its 95 % interval, which counts"
-        " both the runs and the examples (sentences, premises, contexts) as random. Below it in the"
-        " grid's own tables: the difference to the baseline, with its 95 % interval. In the papers'"
-        " tables: the published figure and the difference, measured minus published."
-    ),
-    (
-        "▲ (and bold) marks values that are significantly better than the baseline, ▼ those that"
-        " are significantly worse. The baseline is the original encoder on the same task and"
-        " language. The level is 0.05, after Holm's correction over all comparisons of one of the"
-        f" grid's own tables. No mark: the test shows neither. {ONE_BY_ONE} A single run of"
-        " something that depends on its seed has no interval. All numbers are in comparisons.csv."
-    ),
-    (
-        "Tasks without data of their own are measured on held-out sentences of the grid's corpus,"
-        " named above. “not run”: no trial of the grid measures the cell. “untouched”: the method"
-        " changes nothing that the task reads, so the result would be that of the encoder itself."
-        " Grey figures without a measured one are published figures that no method of the grid"
-        " measures. Superscript letters mark differences to the published setting."
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -82,16 +66,13 @@ class ReportOptions:
     claims: Sequence[JudgedClaim] = ()
 
 
-RESULTS_ALONE = ReportOptions()
-
-
 def compose(
     rows: Sequence[Mapping[str, Any]],
     plan: Plan,
     figures: Path,
     *,
     ledger: Ledger | None = None,
-    asked: ReportOptions = RESULTS_ALONE,
+    asked: ReportOptions = ReportOptions(),
 ) -> Composed:
     """Make the report of result rows of a plan as a value, with its plug-in files' sections.
 
@@ -116,7 +97,7 @@ def compose(
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(part for share in shares for part in share.parts)),
-        LEGEND,
+        tuple(caption(f"legend_of_{name}") for name in ("cells", "marks", "states")),
         headline and replace(headline, claims=tuple(claim_lines(asked.claims))),
         tuple(listing for share in shares for listing in share.listings),
     )
@@ -160,7 +141,7 @@ def write_report(
     folder: Path,
     *,
     ledger: Ledger | None = None,
-    asked: ReportOptions = RESULTS_ALONE,
+    asked: ReportOptions = ReportOptions(),
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.

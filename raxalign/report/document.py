@@ -126,16 +126,10 @@ class Part:
     figures: tuple[Figure, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    def alone(self) -> Share | None:
-        """Return the share of this part; None where it has neither tables nor figures."""
-        return Share((self,)) if self.tables or self.figures else None
-
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: what became of the grid's claims, the answer, and matrices, that of
-    the main task first.
-    """
+    """What a reader sees first: judged claims, the answer, and matrices, the main task's first."""
 
     sentence: str
     matrices: tuple[Table, ...] = ()

@@ -70,16 +70,9 @@ class Waste:
 
 @dataclass(frozen=True)
 class Needed:
-    """What is needed, by the given grids and by living drivers.
-
-    Attributes:
-        storage: The storage.
-        stages: Keys of stages.
-        trials: Keys of trials.
-        grids: Names of grids.
-        signs: The signs of all drivers.
-        finished: Whether nothing is left to run in the given grids.
-        searches: The studies that are not finished and that no given grid has.
+    """What is needed of a storage by the given grids and by living drivers: keys of stages and of
+    trials, and names of grids. `signs` are those of all drivers, `finished` is whether nothing is
+    left to run in the given grids, and `searches` are the unfinished studies of no given grid.
     """
 
     storage: Storage

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from raxalign.plan.values.comparisons import ONE_BY_ONE
-from raxalign.report.document import Document, Entry, Table
+from raxalign.report.cells.numbers import UNDECLARED
+from raxalign.report.document import Document, Table
 from raxalign.report.paper.latex import isolated, runs_left, tex
 
 if TYPE_CHECKING:
@@ -63,9 +64,22 @@ def short_markdown(table: Table) -> str:
     return _rendered("table.md.j2", table=table)
 
 
+def caption(name: str, /, **values: object) -> str:
+    """Return what ``captions.j2`` says under a name, in one line; dashes are underscores there."""
+    return re.sub(r"[ \n]+", " ", macro("captions.j2", name.replace("-", "_"), **values)).strip()
+
+
+def macro(template: str, name: str, /, **values: object) -> str:
+    """Return what a macro of a template makes of some values, without empty lines in a row."""
+    return _spaced(getattr(_environment().get_template(template).module, name)(**values))
+
+
 def _rendered(template: str, **values: Document | Table) -> str:
     environment = _environment(angles=template.endswith(".tex.j2"))
-    text = environment.get_template(template).render(values)
+    return _spaced(environment.get_template(template).render(values))
+
+
+def _spaced(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -90,42 +104,6 @@ def letter(number: int) -> str:
 def letters(numbers: tuple[int, ...]) -> str:
     """Return the marks of several notes."""
     return ",".join(map(letter, numbers))
-
-
-def markdown_cell(entry: Entry) -> str:
-    """Return a cell in one line; the small print is in parentheses."""
-    text = markdown(entry.text)
-    text = f"**{text}**" if entry.mark == "better" else text
-    text += f" {MARKS[entry.mark]}" if entry.mark else ""
-    text += f"<sup>{letters(entry.notes)}</sup>" if entry.notes else ""
-    text += f" {markdown(entry.spread)}" if entry.spread else ""
-    inner = "; ".join(part for part in (entry.below, entry.delta) if part)
-    return f"{text} ({markdown(inner)})" if inner else text
-
-
-def tex_cell(entry: Entry) -> str:
-    """Return the upper line of a cell."""
-    text = tex(entry.text, sentence=True)
-    notes = rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
-    if entry.state == "absent":
-        return rf"\textit{{\scriptsize {text}}}{notes}"
-    text = rf"\textbf{{{text}}}" if entry.mark == "better" else text
-    text += (tex(MARKS[entry.mark]) if entry.mark else "") + notes
-    return text + (rf" {{\scriptsize {tex(entry.spread)}}}" if entry.spread else "")
-
-
-def tex_short(entry: Entry) -> str:
-    """Return a cell of a short table."""
-    text = rf"\textbf{{{tex(entry.text)}}}" if entry.mark == "better" else tex(entry.text)
-    spread = rf" {{\scriptsize {tex(entry.spread)}}}" if entry.spread else ""
-    return text + spread + (f"$^{tex(MARKS[entry.mark])[1:]}" if entry.mark else "")
-
-
-def tex_below(entry: Entry) -> str:
-    """Return the lower line of a cell: the published figure, and the difference."""
-    both = f"{entry.below} ({entry.delta})" if entry.below and entry.delta else ""
-    inner = both or entry.below or entry.delta
-    return rf"{{\scriptsize {tex(inner)}}}" if inner else ""
 
 
 def breakable(text: str) -> str:
@@ -171,11 +149,8 @@ def _environment(*, angles: bool = False) -> Environment:
         lstrip_blocks=True,
         **(_ANGLES if angles else {}),
     )
-    environment.globals |= {"marks": MARKS, "signs": SIGNS, "one_by_one": ONE_BY_ONE}
-    filters = (tex, letters, tex_cell, tex_short, tex_below, breakable, directed, isolated)
-    environment.filters |= {
-        "md": markdown,
-        "md_cell": markdown_cell,
-        **{function.__name__: function for function in (*filters, classes, kept, fenced)},
-    }
+    environment.globals |= {"marks": MARKS, "signs": SIGNS}
+    environment.globals |= {"one_by_one": ONE_BY_ONE, "undeclared": UNDECLARED}
+    filters = (tex, letters, breakable, directed, isolated, classes, kept, fenced)
+    environment.filters |= {"md": markdown, **{made.__name__: made for made in filters}}
     return environment

@@ -14,13 +14,7 @@ from raxalign.plan.names import cell_name, ordered
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.names import marked, unaligned
 from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
-from raxalign.report.cells.results import (
-    UNTOUCHED,
-    TableKey,
-    idle_cells,
-    table_of,
-    why_untouched,
-)
+from raxalign.report.cells.results import UNTOUCHED, TableKey, idle_cells, table_of, why_untouched
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.selection import Selection
 
@@ -30,13 +24,8 @@ FIELDS = (
 )
 
 
-def as_json(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return a JSON list, one row per value, each on a line of its own."""
-    return "".join(json_parts(rows))
-
-
 def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the text of `as_json` row by row."""
+    """Yield the text of a JSON list row by row, one row per value, each on a line of its own."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     before = "[\n"
     for row in rows:
@@ -45,13 +34,8 @@ def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "\n]" if before.startswith(",") else "[]"
 
 
-def as_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> str:
-    """Return CSV with a header; mappings and lists as JSON, absent values empty."""
-    return "".join(csv_parts(rows, fields))
-
-
 def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> Iterator[str]:
-    """Yield the text of `as_csv` row by row."""
+    """Yield CSV row by row, its header first; mappings and lists as JSON, absent values empty."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
@@ -171,9 +155,7 @@ def _over(
 
 
 def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: bool = False) -> str:
-    """Return tables for a terminal of a width (None: each is as wide as it is); with `transpose`
-    methods are columns.
-    """
+    """Return tables for a terminal of a width (None: any); with `transpose` methods are columns."""
     found: list[str] = []
     for block in made:
         found += paragraph(block.title, width)

@@ -1,6 +1,4 @@
-"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`,
-`encoder.layers`, `task.learning_rate`).
-"""
+"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`)."""
 
 from __future__ import annotations
 
@@ -18,12 +16,8 @@ def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan)
     plan has; it is null where a row has no such option.
 
     The columns and their types are those of the plan, so that an empty table has them too. An
-    option with values of several types is a text, and so is a mapping (JSON).
-
-    Args:
-        table: the table of the rows.
-        rows: rows with `method`, `params`, `encoder` and `task`.
-        plan: their plan.
+    option with values of several types is a text, and so is a mapping (JSON). The rows that the
+    table is of have `method`, `params`, `encoder` and `task`.
     """
     encoders, tasks = encoder_options(plan), task_options(plan)
     points = [point for every in method_options(plan).values() for point in every]
@@ -70,9 +64,7 @@ _TRUTH = {"paired", "at_chance", "falls_far"}
 
 
 def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
-    """Return rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows,
-    so that an empty table has them too.
-    """
+    """Return rows as an Arrow table of types that do not depend on them; mappings are JSON."""
     kinds = {
         "languages": pa.list_(pa.string()),
         **dict.fromkeys(_TEXT, pa.string()),

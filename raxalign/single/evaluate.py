@@ -1,6 +1,4 @@
-"""Any encoder folder on the tasks of a grid: the same held-out word pairs and data, so that the
-values compare with the grid's own.
-"""
+"""Any encoder on the tasks of a grid: on the same pairs and data, so that the values compare."""
 
 from __future__ import annotations
 
@@ -31,14 +29,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import made_again
-from raxalign.single.place import (
-    TENSORS,
-    TRANSFORMS,
-    announced,
-    runtime,
-    silent,
-    transforms_of,
-)
+from raxalign.single.place import TENSORS, TRANSFORMS, announced, runtime, silent, transforms_of
 from raxalign.stages import Workshop, run_trial
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
@@ -134,9 +125,7 @@ def _with_mteb(opened: Opened, request: EvaluateRequest) -> Opened:
 def _plan(
     opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], languages: tuple[str, ...]
 ) -> tuple[Plan, Stage]:
-    """The evaluations as a plan of their own: one trial for each group of languages, and each seed
-    where a task has chance.
-    """
+    """The evaluations as a plan: a trial per group of languages, and per seed where one matters."""
     grid = opened.grid
     params = read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
     kind = catalog("encoders")["transformer"](params)

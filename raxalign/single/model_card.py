@@ -167,9 +167,7 @@ def scores_of(
 
 
 def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
-    """The names of the values of each task's main metric, the means last; of the first metric where
-    a task names none.
-    """
+    """The names of the values of each task's main metric (else its first one), the means last."""
     tables = tables_of(cell.values, plan.measured)
     for task in tasks:
         there = [(metric, split) for name, metric, split in tables if name == task]
@@ -214,12 +212,7 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     }
 
 
-_ROLES = {
-    "avg": "mean",
-    "avg_zero_shot": "mean without the pivot",
-    "avg_unseen": "mean, unseen",
-    "avg_all": "mean, all",
-}
+_ROLES = {**MEANS, "avg_zero_shot": "mean without the pivot"}
 
 
 @dataclass(frozen=True)
@@ -284,13 +277,12 @@ class Card:
             card=self,
             opened_from=MODULES.get(self.opened_by),
             front=self._front(),
-            has_transforms=self.has_transforms,
-            spoken=self.spoken,
             texts=[f"{text.kind} {text.name}".strip() for text in self.origin.texts],
             lang=(self.languages or [self.pivot])[0],
             layers=str(self.params.get("layers", "last")),
             pooling=self._pooling(),
-            rows=[_row(score) for score in self.scores],
+            roles=_ROLES,
+            in_words=spoken,
             one_by_one=ONE_BY_ONE,
             facts=self._facts(),
             licence=self._licence(),
@@ -365,25 +357,6 @@ class Card:
             "key": self.key,
             "made with": ", ".join(f"{name} {version}" for name, version in versions().items()),
         }
-
-
-def _row(score: CardScore) -> list[str]:
-    """The cells of a score in the table."""
-    around = f" [{score.low:.4f}, {score.high:.4f}]" if score.low is not None else ""
-    difference = "" if score.difference is None else f"{score.difference:+.4f}"
-    if score.bounds is not None:
-        low, high = score.bounds
-        difference += f" [{low:+.4f}, {high:+.4f}], {score.verdict}"
-    return [
-        score.task + ("" if score.split == "test" else f" ({score.split})"),
-        _ROLES.get(score.lang, score.lang),
-        spoken(score.metric) + (", lower is better" if score.lower else ""),
-        f"{score.value:.4f}{around}",
-        "" if score.examples is None else f"{score.examples:,}",
-        "" if score.base is None else f"{score.base:.4f}",
-        difference,
-        ", ".join(score.ways) or "the grid alone",
-    ]
 
 
 def _evaluated(score: CardScore) -> list[EvalResult]:

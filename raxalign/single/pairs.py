@@ -1,6 +1,4 @@
-"""Word pairs of any corpus as a dataset folder: the same stages that a grid would make, so that
-neither makes them again.
-"""
+"""Word pairs of any corpus as a dataset folder, by the same stages that a grid would make."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Where a single run works and what it leaves: the storage, the device, and a folder that appears
-whole or not at all.
-"""
+"""Where a single run works and what it leaves: storage, device, a folder that appears whole."""
 
 from __future__ import annotations
 

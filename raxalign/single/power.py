@@ -1,6 +1,4 @@
-"""The differences that a comparison could see, before anything has run: from what is assumed of
-examples and runs, without a grid.
-"""
+"""The differences that a comparison could see before a run, from assumed examples and runs."""
 
 from __future__ import annotations
 

@@ -17,23 +17,6 @@ FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
 """What there is a first plug-in of, with the folder of its kind."""
 _TEMPLATES = Path(__file__).with_name("templates")
 _FORMS = "lambda=log_uniform:0.01:10, epochs=int:1:4, layers=choice:last:9:9-12"
-_TEXT = """\
-# Written by `raxalign search`; edit it as any grid file, and run it again: what is done is kept.
-name: {name}
-pivot: {pivot}
-encoder: {encoder}
-languages: {{each: [{languages}]}}
-corpus: {corpus}
-pairs: {{aligner: {aligner}}}
-sentences: {sentences}
-methods:
-  none: {{}}
-  {method}:
-{params}
-tasks:
-  {task}: {task_options}
-search: {{sampler: {sampler}, budget: {budget}, metric: "{metric}", confirm: {confirm}{pruner}}}
-"""
 
 
 def grids_folder() -> Path:
@@ -136,7 +119,8 @@ def write_search(
         "metric": values["metric"] or _main_metric(task),
         "pruner": "" if pruner == "none" else f", pruner: {pruner}",
     }
-    _write(path, _TEXT.format(**filled), "give another name")
+    text = (_TEMPLATES / "search.txt").read_text(encoding="utf-8").format(**filled)
+    _write(path, text, "give another name")
 
 
 def _params(spaces: Sequence[str], options: Sequence[str], languages: Sequence[str]) -> str:

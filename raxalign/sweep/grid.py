@@ -30,7 +30,7 @@ from raxalign.sweep.events import Hear, all_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.removal import Keeper
-from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of, with_database
+from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of
 from raxalign.sweep.tracker import Tracker
 
 _Found = TypeVar("_Found")
@@ -112,17 +112,16 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     grid's results: a cell's mean is over all its runs.
     """
     storage, target = opened.storage, target_of(opened)
-    with with_database(opened.plan, target):
-        progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
-        hear = all_of(progress.hear, tracker.hear)
-        with _interrupt_twice(), signed_on(storage, job.plan):
-            try:
-                found = run(hear)
-            except BaseException:
-                progress.stop()
-                tracker.abandon()
-                raise
-        return found, tracker.close()
+    progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
+    hear = all_of(progress.hear, tracker.hear)
+    with _interrupt_twice(), signed_on(storage, job.plan):
+        try:
+            found = run(hear)
+        except BaseException:
+            progress.stop()
+            tracker.abandon()
+            raise
+    return found, tracker.close()
 
 
 def collect_plan(plan: Plan, storage: Storage) -> None:

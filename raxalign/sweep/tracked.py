@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from raxalign.plan.load import Opened, reopened
@@ -16,7 +15,6 @@ from raxalign.plan.study_record import read_record
 from raxalign.store.key import digest
 from raxalign.tracking import recorder
 from raxalign.tracking.client import SQLITE, Target, TrackingError, default_uri
-from raxalign.tracking.database_sync import carried
 from raxalign.tracking.recorder import Event, Recorder
 
 
@@ -26,16 +24,9 @@ def target_of(opened: Opened) -> Target:
     return Target(uri, opened.storage, opened.grid.text_of_file)
 
 
-def with_database(plan: Plan, target: Target) -> AbstractContextManager[None]:
-    """Have the newest database of an object store within a block, and copy it back after it."""
-    return carried(target, lambda: recorder.sync(plan, target))
-
-
 def copy_all(opened: Opened, target: Target) -> int:
-    """Copy a grid's results to MLflow, as `sync` does, and the database to an object store."""
-    plan, pruned = opened.plan, pruned_events(opened)
-    with carried(target, lambda: recorder.sync(plan, target, pruned)):
-        return recorder.sync(plan, target, pruned)
+    """Copy a grid's results to MLflow, as `sync` does."""
+    return recorder.sync(opened.plan, target, pruned_events(opened))
 
 
 def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
@@ -79,7 +70,7 @@ def _where_tracked(opened: Opened, what: Callable[[Recorder], object]) -> str | 
     if database != target.uri and not Path(database).exists():
         return None
     try:
-        with with_database(opened.plan, target), recorder.reported(target):
+        with recorder.reported(target):
             what(Recorder(opened.plan, target))
     except TrackingError as error:
         return str(error)

@@ -24,14 +24,7 @@ _NEEDS = ("raxalign", "torch", "transformers", "tokenizers", "numpy")
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported encoder.
-
-    Attributes:
-        folder: Where it is.
-        trial: The key of its trial.
-        pivot: The language that the others were aligned with.
-        languages: The languages that it was aligned for.
-    """
+    """An exported encoder in a folder: its trial's key, the pivot, and what was aligned with it."""
 
     folder: Path
     trial: str

@@ -38,12 +38,8 @@ class Page:
         self._client, self._experiment = client, experiment
 
     def show(self, plan: Plan, names: Collection[Name]) -> None:
-        """Open the experiment as one of model training, with a view of its cells and one of its
-        trials where there are results.
-
-        Args:
-            plan: The plan of the grid.
-            names: The names of its values, (task, lang, metric, split).
+        """Open the experiment of a grid as one of model training, with a view of its cells and one
+        of its trials where there are values, whose `names` are (task, lang, metric, split).
         """
         tags, metrics = {_KIND: "custom_model_development"}, main_metrics(plan, names)
         if metrics:
@@ -61,11 +57,8 @@ class Page:
         self._set(tags)
 
     def describe(self, answer: str, run: str | None) -> None:
-        """Write the description: the answer, and links. One that a person has written stays.
-
-        Args:
-            answer: What the results show, in one sentence.
-            run: The id of the run that has the files of the grid.
+        """Write the description: what the results show in one sentence, and links, to the files of
+        the grid that a `run` has too. One that a person has written stays.
         """
         links = [
             f"[One row per cell]({address(self._experiment)})",
@@ -95,9 +88,7 @@ def address(experiment: str, view: str = CELLS) -> str:
 
 
 def main_metrics(plan: Plan, names: Collection[Name]) -> list[str]:
-    """Return the metric that stands for each task, as runs have it: that of the task's plug-in over
-    all languages, or what there is of it.
-    """
+    """Return the metric that stands for each task, as runs name it: over all languages, if any."""
     return [metric_name(*name) for name in _leading(plan, names)]
 
 

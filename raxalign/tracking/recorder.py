@@ -233,14 +233,9 @@ class Recorder:
         return brought, failed
 
     def _end(self, event: Event, there: Set[str], run: RunState, attempts: int = 0) -> None:
-        """Write results, curves and the end of a trial. One that lacks results without an error was
-        killed.
-
-        Args:
-            event: How it ended.
-            there: The keys of its evaluations that the ledger has.
-            run: Its run.
-            attempts: How many times it was begun since its run was last written.
+        """Write results, curves and the end of a trial whose evaluations the ledger has as far as
+        they are `there`, and which was begun `attempts` times since its run was last written. One
+        that lacks results without an error was killed.
         """
         trial, error = event.trial, event.error
         records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(there)))
@@ -290,9 +285,7 @@ class Recorder:
         return shown, {_CURVES: json.dumps(last)} if points else {}
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
-        """Test the cells; returns nothing where predictions are damaged, which a warning names:
-        means are copied all the same.
-        """
+        """Test the cells. Damaged predictions are warned of, and not tested: means are copied."""
         try:
             return comparisons(found, self._plan, self._ledger)
         except DamagedArtifact as error:

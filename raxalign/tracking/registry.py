@@ -152,13 +152,7 @@ def search(client: Any, experiment: str, condition: str) -> Iterator[Any]:
 
 
 def run_of(storage: Storage, experiment: str, key: str) -> Mapping[str, str] | None:
-    """Look up the id, the status and the place of a run; None where there is none.
-
-    Args:
-        storage: The storage.
-        experiment: The name of the experiment.
-        key: The key of the run.
-    """
+    """Look up id, status and place of a run by its key and its experiment's name; None: no run."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage)
     database = uri.removeprefix(SQLITE)
     if database != uri and not Path(database).exists():

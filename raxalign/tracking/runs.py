@@ -20,6 +20,7 @@ from raxalign.store.key import digest
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters
 _LONGEST_NAME = 250
 _SOURCE = {"mlflow.source.name": "raxalign"}
+_ENDS = ("low", "high")
 ALWAYS = ("lambda", "learning_rate")  # params that are shown where they are not axes, too
 
 
@@ -146,19 +147,11 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
 def _test_numbers(entry: Compared) -> dict[str, float | None]:
     """The numbers of a comparison by the endings of their names; None for what was not tested."""
     found, around, sample = entry.comparison, entry.interval, entry.over_languages
-    return {
-        "low": around.low if around else None,
-        "high": around.high if around else None,
-        "difference": found.difference if found else None,
-        "difference_low": found.low if found else None,
-        "difference_high": found.high if found else None,
-        "p": found.p if found else None,
-        "p_adjusted": entry.p_adjusted,
-        "detectable": entry.detectable,
-        "languages_low": sample.low if sample else None,
-        "languages_high": sample.high if sample else None,
-        "languages_p": sample.p if sample else None,
-    }
+    parts = {"": around, "difference_": found, "languages_": sample}
+    numbers = {f"{of}{n}": getattr(part, n, None) for of, part in parts.items() for n in _ENDS}
+    numbers |= {name: getattr(found, name, None) for name in ("difference", "p")}
+    of_table = {"p_adjusted": entry.p_adjusted, "detectable": entry.detectable}
+    return {**numbers, **of_table, "languages_p": getattr(sample, "p", None)}
 
 
 def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:

@@ -37,12 +37,8 @@ def default_layers(transforms: Sequence[Transform]) -> str:
 
 
 class SentenceVectors:
-    """The vectors of texts by an aligned encoder, as the task `sentence_retrieval` reads them.
-
-    Args:
-        aligned: The encoder.
-        pivot: The language that the others were aligned with.
-        languages: The languages that it was aligned for.
+    """The vectors of texts by an encoder that was aligned for some `languages` with a pivot, as the
+    task `sentence_retrieval` reads them.
     """
 
     def __init__(self, aligned: AlignedEncoder, pivot: str, languages: Sequence[str]) -> None:

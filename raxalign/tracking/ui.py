@@ -16,7 +16,6 @@ from raxalign.errors import RaxalignError
 from raxalign.store.lease import locks
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE, connect, default_uri, writer_lock
-from raxalign.tracking.database_sync import Copy
 from raxalign.tracking.page import LIST, VIEW, address
 from raxalign.tracking.registry import KIND, search
 
@@ -29,11 +28,8 @@ leaves the metrics no room on a screen of 1366 pixels; at another name it does n
 
 
 def end_dead_runs(uri: str, storage: Storage) -> int:
-    """End the runs of drivers that died, in all experiments; returns how many there were.
-
-    Args:
-        uri: the tracking store.
-        storage: the storage, where living drivers hold the locks of their grids.
+    """End the runs of drivers that died, in all experiments of a tracking store; returns how many
+    there were. Living drivers hold the locks of their grids in the storage.
     """
     client, written, ended = connect(uri), locks(storage), 0
     for experiment in client.search_experiments():
@@ -72,20 +68,15 @@ def _tell_addresses(uri: str, server: str, other: str) -> None:
 
 
 def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int:
-    """Run the MLflow UI on a storage's runs until it is ended.
+    """Run the MLflow UI on a storage's runs until it is ended; returns the exit code of the server.
+    Raises `RaxalignError` where there are no runs yet, a server has them, or the port is taken.
 
     Args:
         storage: the storage.
         host: the address to listen on.
         port: the port to listen on.
-        uri: the tracking store (None: the database in the storage, which is fetched first where
-            the storage is an object store).
-
-    Returns:
-        The exit code of the server.
-
-    Raises:
-        RaxalignError: the storage has no runs yet, a server has them, or the port is taken.
+        uri: the tracking store (None: the database in the storage, or in this machine's folder of
+            an object store).
     """
     try:
         socket.create_server((host, port)).close()
@@ -117,28 +108,21 @@ def _store(storage: Storage, uri: str | None) -> str:
             f"the runs are on the MLflow server {uri}, which shows them itself: open that address"
             " in a browser (MLFLOW_TRACKING_URI names it)"
         )
-    if uri is None:
-        uri = default_uri(storage)
-        if storage.is_remote:
-            Copy(storage, storage.local).fetch()
+    uri = default_uri(storage) if uri is None else uri
     if uri.startswith(SQLITE):
         if not Path(uri.removeprefix(SQLITE)).exists():
             raise RaxalignError(
                 f"{uri.removeprefix(SQLITE)}: no runs are there yet: run a grid first, or name its"
-                " storage with --storage"
+                " storage with --storage; `raxalign sync FILE` copies the runs of a grid that"
+                " another machine has run"
             )
         end_dead_runs(uri, storage)
     return uri
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a server until it ends, and end it with all its processes when this process is told to.
-
-    Returns:
-        The exit code of the server.
-
-    Raises:
-        KeyboardInterrupt: this process was told to end; no process of the server is left.
+    """Run a server until it ends, and return its exit code; end it with all its processes, and
+    raise `KeyboardInterrupt`, when this process is told to end.
     """
     server: subprocess.Popen[bytes] | None = None
     told = False

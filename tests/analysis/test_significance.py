@@ -22,14 +22,7 @@ from benchmarks.significance import (
     share_marked,
 )
 from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import (
-    ONE_EXAMPLE,
-    ONE_RUN,
-    compare,
-    contrast,
-    holm,
-    interval,
-)
+from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, contrast, holm, interval
 from raxalign.lazy import load
 from raxalign.measured import share, undeclared
 from raxalign.sample import Sample

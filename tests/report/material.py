@@ -16,7 +16,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Part, Share, Table
-from raxalign.report.sections.base import Material, Measure, Section
+from raxalign.report.sections.base import Material, Measure
 from raxalign.report.sections.published import paper_part
 
 NOWHERE = Path("no such folder")
@@ -33,11 +33,9 @@ def leave_undrawn(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("raxalign.report.figures.drawing.draw", draw)
 
 
-def section(kind: str, results: Results, **parts: Any) -> Section:
+def section(kind: str, results: Results, **parts: Any) -> Any:
     """A section of the package; `parts` are those of its material besides the results."""
-    material = replace(Material(results, Judge(), NOWHERE), **parts)
-    made: Section = catalog("sections")[kind](material)
-    return made
+    return catalog("sections")[kind](replace(Material(results, Judge(), NOWHERE), **parts))
 
 
 def share(kind: str, results: Results, **parts: Any) -> Share:

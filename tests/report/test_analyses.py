@@ -23,9 +23,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Table
-from raxalign.report.predictions import StoredPredictions
 from raxalign.report.sections.base import Fill, Measure
-from raxalign.report.sections.spaces import panels_of
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -260,8 +258,8 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
 
 
 def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(made):
-    found, kept = results(made), StoredPredictions(made[1])
-    drawn = {kind: panels_of(found, kept, kind) for kind in ("occurrence", "type")}
+    spaces = section("spaces", results(made), ledger=made[1])
+    drawn = {kind: spaces.word_panels(kind) for kind in ("occurrence", "type")}
     assert [panel.title for panel in drawn["type"]] == ["none, finetune"], "the points are the same"
     assert drawn["type"][0].links == [
         (float(i), float(i % 3), float(i), float(i % 3) + 10) for i in range(5)

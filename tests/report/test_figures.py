@@ -25,12 +25,10 @@ from raxalign.report.document import Table
 from raxalign.report.figures.drawing import colour_of, draw, marker_of, opened_canvas
 from raxalign.report.figures.panels import Heat, Panel, Series
 from raxalign.report.sections import searches as panels
-from raxalign.report.sections.curves import axis_panels, encoder_panels, numeric_axes, size_panels
 from raxalign.report.sections.searches import Seen
 from raxalign.report.sections.token_translation import curves_over, sample_tables
-from raxalign.report.sections.transfer import pareto_panels
 from raxalign.store.ledger import Ledger
-from tests.report.material import part
+from tests.report.material import part, section
 from tests.report.test_published_tables import row
 
 PLAN = Plan("p", "en", 1, (), {}, {})
@@ -59,7 +57,7 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
         found.append(of_axis("finetune", value, "test", **own))
         found.append(of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **own))
     plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
-    (panel,) = axis_panels(Results.of(found, plan), Judge(), "finetune", "lambda")
+    (panel,) = section("curves", Results.of(found, plan)).axis_panels("finetune", "lambda")
     assert panel.title == "xnli (direction=to-other)"
     assert [list(curve.y) for curve in panel.series if curve.label == "test"] == [[30.0, 50.0]]
 
@@ -105,7 +103,7 @@ def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
         for n in (10, 20)
         for split in ("dev", "test")
     ]
-    panels = size_panels(Results.of(found, PLAN), Judge())
+    panels = section("curves", Results.of(found, PLAN)).size_panels()
     looks = {(c.label, c.colour) for panel in panels for c in panel.series if c.look == "line"}
     assert len({label for label, _ in looks}) == len(looks) == len({place for _, place in looks})
     assert len({(colour_of(place), marker_of(place)) for place in range(64)}) == 64
@@ -137,7 +135,7 @@ def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_bot
         for method, (pivot, other) in values.items()
         for lang, value in (("en", pivot), ("de", other), ("fr", other))
     ]
-    (panel,) = pareto_panels(Results.of(found, PLAN), Judge())
+    (panel,) = section("transfer", Results.of(found, PLAN)).pareto_panels()
     shown = {cloud.label: (cloud.x[0] / 100, cloud.y[0] / 100) for cloud in panel.series}
     assert shown == {method: pytest.approx(both) for method, both in values.items()}
     ends = [tuple(round(number) for number in link) for link in panel.links]
@@ -150,8 +148,7 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
         {**of_axis("none", value, "test"), "encoder": f"scratch {name}", "evaluation": name}
         for name, value in values.items()
     ]
-    results = Results.of(found, PLAN)
-    (panel,) = encoder_panels(results, Judge(), "xnli")
+    (panel,) = section("curves", Results.of(found, PLAN)).encoder_panels("xnli")
     long, short = panel.series
     assert (long.label, list(short.y)) == ("scratch window=8", [30.0])
     assert list(long.y) == [pytest.approx(50)]
@@ -166,7 +163,7 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
 def test_an_axis_of_mappings_or_of_one_number_is_not_numeric(axis, values, numeric):
     rows = [of_axis("weam", 0.5, "test", **{axis: value}) for value in values]
     found = Results.of(rows, replace(PLAN, axes={"weam": (axis,)}))
-    assert list(numeric_axes(found)) == [("weam", axis) for _ in numeric]
+    assert list(section("curves", found).numeric_axes()) == [("weam", axis) for _ in numeric]
     if axis == "freeze":
         shown = [named(cell, found.plan) for cell in found.cells]
         assert shown == ["weam freeze=lower", "weam freeze={blocks: 1-2}"]
@@ -315,7 +312,8 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
         if (label, lang) != ("mbert", "fr")
     ]
     trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
-    panels = encoder_panels(Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge(), "xnli")
+    found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {}))
+    panels = section("curves", found).encoder_panels("xnli")
     assert [(panel.title, [dots.label for dots in panel.series]) for panel in panels] == [
         ("200 sentences per language", ["mbert", "g", "w"]),
         ("1,000 sentences per language", ["mbert", "g", "w"]),
@@ -324,7 +322,7 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
     assert [dots.colour for dots in panels[0].series] == [d.colour for d in panels[1].series]
     one = [entry for entry in rows if entry["encoder"] == "mbert"]
     alone = Results.of(one, Plan("p", "en", 1, (trial,), {}, {}))
-    assert encoder_panels(alone, Judge(), "xnli") == []
+    assert section("curves", alone).encoder_panels("xnli") == []
 
 
 def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:

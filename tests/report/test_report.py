@@ -26,15 +26,11 @@ from raxalign.report.render import (
     as_markdown,
     breakable,
     markdown,
-    markdown_cell,
-    tex_below,
-    tex_cell,
+    short_markdown,
 )
-from raxalign.report.sections.curves import size_panels
-from raxalign.report.sections.transfer import gain_panels, transfer_panels, transfer_table
 from raxalign.tasks.translation.counts import shift_point
 from tests.report.compiled import ENGINES, faults
-from tests.report.material import part, write
+from tests.report.material import part, section, write
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
 FORMS = ("html", "md", "tex")
@@ -188,14 +184,14 @@ def test_escapes_and_breaks_by_hand() -> None:
 
 def test_a_cell_in_one_line_by_hand() -> None:
     own = Entry("72.0", "[70.1, 73.9]", delta="+2.1 [0.3, 3.9]", mark="better", notes=(1,))
-    assert markdown_cell(own) == r"**72.0** ▲<sup>a</sup> \[70.1, 73.9\] (+2.1 \[0.3, 3.9\])"
-    assert (tex_cell(own), tex_below(own)) == (
-        r"\textbf{72.0}$\uparrow$\textsuperscript{a} {\scriptsize [70.1, 73.9]}",
-        r"{\scriptsize +2.1 [0.3, 3.9]}",
-    )
     paper = Entry("72.0", "[70.1, 73.9]", "73.1", "−1.1", "worse")
-    assert markdown_cell(paper) == r"72.0 ▼ \[70.1, 73.9\] (73.1; −1.1)"
-    assert tex_below(paper) == r"{\scriptsize 73.1 ($-$1.1)}"
+    table = Table("t", "T", ("own", "paper"), (Line("l", (own, paper)),))
+    line = r"| l | **72.0** ▲<sup>a</sup> \[70.1, 73.9\] (+2.1 \[0.3, 3.9\])"
+    assert rf"{line} | 72.0 ▼ \[70.1, 73.9\] (73.1; −1.1) |" in short_markdown(table)
+    text = as_latex(Document("d", "", (), (Part("p", "P", tables=(table,)),)))
+    upper = r"\textbf{72.0}$\uparrow$\textsuperscript{a} {\scriptsize [70.1, 73.9]}"
+    assert rf" & {upper} & 72.0$\downarrow$ {{\scriptsize [70.1, 73.9]}} \\" in text
+    assert r" & {\scriptsize +2.1 [0.3, 3.9]} & {\scriptsize 73.1 ($-$1.1)} \\" in text
 
 
 def test_numbers_are_shown_by_their_unit() -> None:
@@ -239,11 +235,11 @@ def test_dev_chooses_and_its_test_value_is_shown(results: Results, judge: Judge)
 
 
 def test_retrieval_against_transfer_says_its_n(results: Results) -> None:
-    (panel,) = transfer_panels(results, 8, Judge())
+    transfer = section("transfer", results)
+    (panel,) = transfer.transfer_panels(8)
     assert [cloud.label for cloud in panel.series] == ["none", "rotation", "finetune"]
     assert all(len(cloud.x) == 3 for cloud in panel.series)
-    table = transfer_table(results)
-    assert table is not None
+    (table,) = transfer.transfer_tables()
     assert table.columns == ("xnli",)
     for line, cloud in zip(table.lines, panel.series, strict=True):
         assert line.label.startswith(cloud.label)
@@ -264,11 +260,11 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     opened, ledger = made
     dev = [row for row in rows(opened.plan, ledger) if row["split"] == "dev"]
     results = Results.of(dev, opened.plan)
-    (gain,) = gain_panels(results, Judge())
+    (gain,) = section("transfer", results).gain_panels()
     assert gain.title == "xnli (dev set)"
     langs = {row["lang"] for row in dev if (row["method"], row["task"]) == ("none", "xnli")}
     assert set(gain.series[0].names) == langs - {"en"}
-    titles = [panel.title for panel in size_panels(results, Judge())]
+    titles = [panel.title for panel in section("curves", results).size_panels()]
     assert titles == ["retrieval (dev set)", "xnli (dev set)"]
 
 

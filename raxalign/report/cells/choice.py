@@ -10,6 +10,7 @@ from raxalign.analysis.cells import MEANS, Cell, Value, compared_mean, mean_name
 from raxalign.plan.names import searched_mark
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.results import Results, table_of
+from raxalign.report.render import caption
 
 
 def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
@@ -66,12 +67,8 @@ def best_on_dev(results: Results, most: int, task: str, metric: str) -> list[Cel
 
 def of_methods(results: Results, most: int) -> str:
     """Return what a caption says where a figure or table has no room for all methods."""
-    if len(results.kinds) <= most:
-        return ""
-    return (
-        f" At most {most} of the {len(results.kinds)} methods are shown: the original encoder, and"
-        " the best on dev (without dev values, the first of the grid)."
-    )
+    count = len(results.kinds)
+    return f" {caption('some_methods', most=most, count=count)}" if count > most else ""
 
 
 def of_encoder(results: Results) -> str:

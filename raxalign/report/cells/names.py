@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import MEANS, Cell
 from raxalign.plan.names import marks_of, plain
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.results import Results, TableKey, table_of
@@ -26,14 +26,7 @@ def in_columns(lang: str, unseen: Container[str] = ()) -> str:
     >>> in_columns("avg_zero_shot"), in_columns("de"), in_columns("sw", {"sw"})
     ('mean, zero-shot', 'de', 'sw, unseen')
     """
-    if lang in unseen:
-        return f"{lang}, unseen"
-    return {
-        "avg": "mean",
-        "avg_zero_shot": "mean, zero-shot",
-        "avg_unseen": "mean, unseen",
-        "avg_all": "mean, all",
-    }.get(lang, lang)
+    return f"{lang}, unseen" if lang in unseen else MEANS.get(lang, lang)
 
 
 UNALIGNED = "°"

@@ -10,7 +10,6 @@ from raxalign.measured import FEW as FEW
 from raxalign.measured import Measured
 
 MINUS = "−"
-LOWER = " Lower values are better."
 UNDECLARED = (
     "nothing declares this metric (the task's plug-in is not here, or its `metrics` does not name"
     " it): its values are shown as they are, and not compared"

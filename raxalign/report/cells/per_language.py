@@ -12,6 +12,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import capitalized, measured, symbol
 from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Table
+from raxalign.report.render import caption
 
 WARNING = "so this is not a purely zero-shot result"
 """What must follow wherever a param is chosen on a target language's development set."""
@@ -25,9 +26,7 @@ def declared(results: Results, method: str) -> list[str]:
 
 
 def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
-    """Return the cell with the best value of a name on dev, whatever its split is, the first of
-    equals; None where none has one.
-    """
+    """Return the cell with the best value on dev, the first of equals; None where none has one."""
     dev, sign = (*name[:3], "dev"), results.plan.measured(name[0], name[2]).sign
     there = [cell for cell in cells if dev in cell.values]
     return max(there, key=lambda cell: sign * cell.values[dev].mean, default=None)
@@ -52,15 +51,14 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
             names: list[Name] = [(task, lang, metric, "test") for lang in langs]
             lines += _lines(results, judge, param, there, names)
     if lines:
-        percent = " in percent" if results.unit(task, metric).sign else ""
+        words, unit = capitalized(spoken(metric)), results.unit(task, metric)
+        about = {"metric": words, "unit": unit, "param": symbol(param), "warning": WARNING}
         yield Table(
             f"chosen-{task}-{method}-{param}",
             f"{task}: {method}, {symbol(param)} per language",
             tuple(langs),
             tuple(lines),
-            f"{capitalized(spoken(metric))}{percent}. {symbol(param)} is chosen for each language"
-            f" on the language's own development set, {WARNING}; the first of equals is taken. No"
-            " choice looks at test values.",
+            caption("per_language", **about),
         )
 
 

@@ -12,10 +12,6 @@ from raxalign.report.cells.results import Results
 from raxalign.report.figures.panels import Ends
 
 MOST_CURVES = 8
-INTERVALS = (
-    "Error bars: 95 % intervals over runs and examples; one that leaves the panel is longer than it"
-    " shows."
-)
 _OVER = {
     "contextual_accuracy": "contextual accuracy, pairs unseen in training",
     "contextual_accuracy_all": "contextual accuracy, all pairs",

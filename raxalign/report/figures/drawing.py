@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -32,34 +32,7 @@ COLOURS = (
     *("#c99a1c", "#7a6fc0", "#5aa9c9", "#8a8d91"),
 )  # legible on white and on near black, and for the colour-blind
 MARKERS = "osD^vPX*"
-STYLE: Mapping[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8.5,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "raxalign",
-    "pdf.fonttype": 42,
-}
+_STYLE = Path(__file__).with_name("raxalign.mplstyle")
 _MARKERS = 10  # of a line of many points
 _PLACES = (
     *((4, 3, "left", "bottom"), (4, -3, "left", "top"), (-4, 3, "right", "bottom")),
@@ -119,7 +92,7 @@ def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
     width = max(3.1 * columns, 4.2, min(0.13 * dots, 9.3))
     labels = list(dict.fromkeys(one.label for panel in panels for one in panel.series))
     legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
-    with mpl.rc_context({**STYLE}):
+    with mpl.rc_context(fname=_STYLE):
         figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
         FigureCanvasAgg(figure)
         _fill(figure, figure.subplots(rows, columns, squeeze=False), panels)

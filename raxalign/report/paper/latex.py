@@ -12,36 +12,19 @@ from markupsafe import Markup
 _LEFTWARD = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff"
 RIGHT_TO_LEFT = f"[{_LEFTWARD}](?:[ '’-]*[{_LEFTWARD}])*"
 """The pattern of words of Hebrew, Arabic and other scripts from right to left."""
+_TEXT = "backslash asciitilde asciicircum asciigrave less greater bar degree euro"
+_MATH = "pm times div cdot to le ge approx circ uparrow downarrow infty"
 _SIGNS = {
-    "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "`": r"\textasciigrave{}",
+    **{sign: rf"\text{name}{{}}" for sign, name in zip("\\~^`<>|°€", _TEXT.split(), strict=True)},
+    **{sign: rf"$\{name}$" for sign, name in zip("±×÷·→≤≥≈○▲▼∞", _MATH.split(), strict=True)},
     '"': "''",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
     "−": "$-$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "÷": r"$\div$",
-    "·": r"$\cdot$",
-    "°": r"\textdegree{}",
     "§": r"\S{}",
     "′": r"$'$",
-    "→": r"$\to$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "≈": r"$\approx$",
-    "○": r"$\circ$",
-    "▲": r"$\uparrow$",
-    "▼": r"$\downarrow$",
     "„": r"\quotedblbase{}",
     "«": r"\guillemotleft{}",
     "»": r"\guillemotright{}",
-    "€": r"\texteuro{}",
-    "∞": r"$\infty$",
     "“": "``",
     "”": "''",
     "‘": "`",
@@ -51,21 +34,8 @@ _SIGNS = {
     "…": r"\dots{}",
     "\N{NO-BREAK SPACE}": "~",
 }
-_GREEK = {
-    letter: rf"$\{name}$"
-    for letter, name in {
-        "α": "alpha",
-        "β": "beta",
-        "γ": "gamma",
-        "δ": "delta",
-        "η": "eta",
-        "λ": "lambda",
-        "μ": "mu",
-        "ρ": "rho",
-        "σ": "sigma",
-        "τ": "tau",
-    }.items()
-}
+_LETTER = "alpha beta gamma delta eta lambda mu rho sigma tau"
+_GREEK = {sign: rf"$\{name}$" for sign, name in zip("αβγδηλμρστ", _LETTER.split(), strict=True)}
 """Symbols where they stand alone; within a word they are letters of it."""
 _LETTERS = "À-ÖØ-öø-ĥĨ-ķĹ-ľŁ-ňŊ-ťŨ-ž"
 """The letters besides ASCII that every engine has in its own fonts."""

@@ -12,9 +12,10 @@ from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import in_columns, marked, named, unaligned
-from raxalign.report.cells.numbers import LOWER, NumberFormat
+from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
 from raxalign.report.document import EMPTY, Entry, Line, Table
+from raxalign.report.render import caption
 
 _MOST = 10  # lines of a table
 
@@ -48,12 +49,7 @@ def shown_lines(
 
 def one_per_method(left_out: int) -> str:
     """Return what a caption says of the points that `shown_lines` leaves out."""
-    if not left_out:
-        return ""
-    return (
-        " One line per method: the point that dev chooses at the largest training set;"
-        f" {left_out} more points are in the grid's own tables."
-    )
+    return f" {caption('one_per_method', left_out=left_out)}" if left_out else ""
 
 
 def untouched(results: Results, task: str) -> str:
@@ -84,13 +80,8 @@ def short_tables(
     shows: Callable[[str], bool] = lambda lang: True,  # noqa: ARG005
 ) -> Iterator[tuple[TableKey, Table]]:
     """Yield a table per task with its (task, metric, split): each value with half the width of its
-    interval and the mark of its test.
-
-    Args:
-        results: The results of the grid.
-        judge: Their intervals and tests.
-        tables: The (task, metric, split) of the tables (None: that which stands for each task).
-        shows: Whether a language, or a mean, has a column.
+    interval and the mark of its test. `tables` are those to make (None: that which stands for each
+    task); `shows` is whether a language, or a mean, has a column.
     """
     for table in results.leading_tables() if tables is None else tables:
         names = [name for name in results.names_of(table) if shows(name[1])]
@@ -105,11 +96,11 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
         Line(label, tuple(_entry(judge, cell, name, unit) for name in names))
         for label, cell in zip(line_labels(results, cells), cells, strict=True)
     )
-    caption = " ".join(_caption(results, judge, cells, table))
-    caption += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
+    about = _caption(results, judge, cells, table)
+    about += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
     columns = tuple(in_columns(name[1], results.unseen) for name in names)
-    return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, caption)
+    return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, about)
 
 
 def _entry(judge: Judge, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
@@ -121,29 +112,20 @@ def _entry(judge: Judge, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
     return Entry(shown, half, mark=judge.mark(cell, name))
 
 
-def _caption(
-    results: Results, judge: Judge, cells: Sequence[Cell], table: TableKey
-) -> Iterator[str]:
+def _caption(results: Results, judge: Judge, cells: Sequence[Cell], table: TableKey) -> str:
     task, metric, split = table
     own = [(cell, name) for cell in cells for name in cell.values if table_of(name) == table]
     runs = sorted({cell.values[name].n for cell, name in own})
-    many = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
-    yield (
-        f"{'In percent, on' if results.unit(task, metric).sign else 'On'} the"
-        f" {'test' if split == 'test' else 'development'} set,"
-        f" {'one run' if runs == [1] else f'means over {many} runs'}."
-        f"{LOWER if results.plan.measured(task, metric).better == 'lower' else ''}"
-    )
     shown = [found for one in own if (found := judge.of(*one)) is not None]
     around = sum(found.interval is not None for found in shown)
-    if around:
-        yield "±: half the width of the 95 % interval over runs and examples."
-    if around < len(own):
-        yield "No ±: a single run of what depends on its seed, or no stored predictions."
     pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
-    bases = base_names(pairs, results.plan)
-    if bases:
-        yield (
-            f"▲ (and bold): significantly better than the baseline ({', '.join(bases)}), ▼: worse,"
-            " at 0.05 after Holm's correction over all points of the grid."
-        )
+    return caption(
+        "short_table",
+        unit=results.unit(task, metric),
+        measured=results.plan.measured(task, metric),
+        split=split,
+        runs=f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}",
+        around=around,
+        without=around < len(own),
+        bases=base_names(pairs, results.plan),
+    )

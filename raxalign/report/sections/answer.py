@@ -9,10 +9,11 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import LEFT, Compared
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, marked, named, unaligned, under
-from raxalign.report.cells.numbers import LOWER, NumberFormat
+from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Entry, Headline, Line, Share, Table
 from raxalign.report.paper.short_tables import one_per_method, shown_lines
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _SHADES = 4
@@ -29,7 +30,7 @@ class AnswerSection(Section):
 
     def share(self) -> Share:
         """Return the sentence and the matrices, that of the main task first."""
-        results, compared = self.material.results, self.material.judge.compared
+        results, compared = self.results, self.judge.compared
         first = compared_tables(compared, results)
         found = {table_of(f.name) for f in compared if f.baseline is not None}
         others = [table for table in results.tables if table in found and table not in first]
@@ -37,8 +38,7 @@ class AnswerSection(Section):
         return Share(headline=Headline(answer(compared, results), tuple(map(self._matrix, tables))))
 
     def _matrix(self, table: TableKey) -> Table:
-        results, judge = self.material.results, self.material.judge
-        task, metric, split = table
+        results, judge, (task, metric, split) = self.results, self.judge, table
         # means come first, since they are what a reader looks for
         names = sorted(results.names_of(table), key=lambda name: name[1] not in MEANS)
         cells, left_out = shown_lines(results, judge.compared, table)
@@ -53,19 +53,14 @@ class AnswerSection(Section):
             )
             for cell in cells
         )
-        caption = (
-            f"Values{' in percent' if measured.unit == 'share' else ''}, each with its difference"
-            " to the baseline and the 95 % interval of the difference."
-            f"{LOWER if measured.better == 'lower' else ''}{unaligned(cells)}"
-            f"{one_per_method(left_out)}"
-        )
+        about = caption("matrix", measured=measured) + unaligned(cells) + one_per_method(left_out)
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
         columns = tuple(in_columns(name[1], results.unseen) for name in names)
-        return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, caption)
+        return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, about)
 
     def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:
         """A value with its difference and what the test says; `most` is the largest difference."""
-        judge, value = self.material.judge, cell.values.get(name)
+        judge, value = self.judge, cell.values.get(name)
         if value is None:
             return Entry("–", state="empty")
         shown, found = marked(unit.show(value.mean), cell, name[1]), judge.of(cell, name)

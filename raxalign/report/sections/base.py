@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,9 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Share
+from raxalign.report.document import Part, Share, Table
+from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.panels import Sketch
 from raxalign.report.predictions import StoredPredictions
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -90,7 +92,7 @@ class Section(ABC):
         """The options of the section: none, as a grid file has no place for them."""
 
     def __init__(self, material: Material) -> None:
-        self.material = material
+        self.material, self.results, self.judge = material, material.results, material.judge
 
     @abstractmethod
     def share(self) -> Share | None:
@@ -99,3 +101,12 @@ class Section(ABC):
     def measures(self) -> Mapping[str, Measure]:
         """Return what fills the published tables that say ``analysis: <name>``, by that name."""
         return {}
+
+    def one_part(
+        self, part: Part, sketches: Iterable[Sketch] = (), tables: Iterable[Table] = ()
+    ) -> Share | None:
+        """Return the share of one part with its tables and its figures, which are drawn; None where
+        there are neither.
+        """
+        part = replace(part, tables=tuple(tables), figures=drawn(sketches, self.material.figures))
+        return Share((part,)) if part.tables or part.figures else None

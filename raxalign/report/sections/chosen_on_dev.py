@@ -10,19 +10,11 @@ from raxalign.analysis.cells import Cell, mean_name
 from raxalign.measured import spoken
 from raxalign.report.cells.choice import points_of_methods, value_of
 from raxalign.report.cells.names import capitalized, named, under
-from raxalign.report.cells.numbers import LOWER
 from raxalign.report.cells.per_language import tables_per_language
 from raxalign.report.document import Entry, Line, Part, Share, Table
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
-_LEAD = (
-    "Where a method has several points, the one with the best mean over languages on the"
-    " development set is taken, and its test value is what an honest comparison may quote. The"
-    " best test value of all points is given next to it, to show what choosing on test would"
-    " have gained. The test value is still optimistic where the training runs that were tested also"
-    " chose: a lucky run is good on dev and on test. `raxalign grid FILE --confirm 3` runs what was"
-    " chosen again with fresh seeds."
-)
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
 
 
@@ -37,40 +29,37 @@ class ChosenOnDev(Section):
 
     def share(self) -> Share | None:
         """Return the tables; None where no method has several points."""
-        results = self.material.results
-        made = [self._table(task) for task in results.tasks]
+        made = [self._table(task) for task in self.results.tasks]
         tables = [table for table in made if table is not None]
-        tables += tables_per_language(results, self.material.judge)
-        folded = tuple(replace(table, folded=place > 0) for place, table in enumerate(tables))
-        return Part("chosen", "Chosen on dev", _LEAD, folded).alone()
+        tables += tables_per_language(self.results, self.judge)
+        folded = (replace(table, folded=place > 0) for place, table in enumerate(tables))
+        return self.one_part(Part("chosen", "Chosen on dev", caption("chosen")), tables=folded)
 
     def _table(self, task: str) -> Table | None:
         """The table of a task; None where it has no method with several points."""
-        results = self.material.results
+        results = self.results
         metric = results.main_metric(task)
         groups = points_of_methods(results, task)
         if metric is None or not any(len(cells) > 1 for cells in groups):
             return None
-        percent = " in percent" if results.unit(task, metric).sign else ""
-        caption = f"{capitalized(spoken(metric))}{percent}, mean over languages. Chosen on dev."
-        caption += LOWER if results.plan.measured(task, metric).better == "lower" else ""
-        selection = results.task_params.get(task, {}).get("selection")
-        if selection not in (None, "last"):
-            caption += (
-                f" The dev set also chose the checkpoints (selection: {selection}); the dev"
-                " values are therefore optimistic."
-            )
+        about = caption(
+            "chosen_table",
+            metric=capitalized(spoken(metric)),
+            unit=results.unit(task, metric),
+            measured=results.plan.measured(task, metric),
+            selection=results.task_params.get(task, {}).get("selection"),
+        )
         lines = tuple(self._line(task, metric, cells) for cells in groups)
-        return Table(f"chosen-{task}", task, _COLUMNS, lines, caption)
+        return Table(f"chosen-{task}", task, _COLUMNS, lines, about)
 
     def _line(self, task: str, metric: str, cells: Sequence[Cell]) -> Line:
         """The first of a method's points, which dev chose, with the best test value of all."""
-        results, best = self.material.results, cells[0]
+        results, best = self.results, cells[0]
         unit, sign = results.unit(task, metric), results.plan.measured(task, metric).sign
         dev = value_of(best, task, metric, "dev")
         tested = [v.mean for cell in cells if (v := value_of(cell, task, metric, "test"))]
         assert dev is not None, "points have values on dev and test"
-        around = self.material.judge.shown(best, mean_name(best, task, metric, "test"), unit)
+        around = self.judge.shown(best, mean_name(best, task, metric, "test"), unit)
         shown = (
             Entry(named(best, results.plan).removeprefix(best.method).strip() or "–"),
             Entry(unit.show(dev.mean)),

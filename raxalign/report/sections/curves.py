@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-from raxalign.analysis.cells import Cell, mean_name, over_runs
+from raxalign.analysis.cells import Cell, Name, mean_name, over_runs
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.choice import (
     baseline,
@@ -19,26 +19,14 @@ from raxalign.report.cells.choice import (
     titled,
     value_of,
 )
-from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import named, symbol
-from raxalign.report.cells.results import Results, TableKey
+from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import INTERVALS, MOST_CURVES, axis_of, over_runs_alone
-from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.curves import MOST_CURVES, axis_of, over_runs_alone
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
-_LEVEL = "Dashed level: the original encoder."
-_AXIS = (
-    "Mean over languages, largest training set, other options as dev chooses them. Filled:"
-    f" test; hollow, dashed: dev, on which a value is to be chosen. {INTERVALS} {_LEVEL}"
-)
-_ENCODERS = (
-    "One group of dots per language, one dot per encoder as it was; the encoders of one panel are"
-    " trained on as much text per language (as in Liu et al. 2020, Figures 1 to 5). An encoder that"
-    " names no size stands in every panel. Error bars: 95 % intervals over runs and examples; where"
-    " encoders differ in their seed alone, over these (Student's t)."
-)
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
 _SEED = re.compile(r" ?\bseed=\d+")
 
@@ -55,207 +43,191 @@ class Curves(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None where the grid varies no size, numeric param or encoder."""
-        results, judge = self.material.results, self.material.judge
-        caption = f"Mean over languages. {INTERVALS} {_LEVEL}{of_methods(results, MOST_CURVES)}"
+        results = self.results
+        about = caption("by_size") + of_methods(results, MOST_CURVES)
         title = "Learning curves over the number of sentence pairs"
-        sketches = [Sketch("data-size", title, caption, size_panels(results, judge))]
-        for method, axis in numeric_axes(results):
-            panels = axis_panels(results, judge, method, axis)
-            title = f"{method}: {symbol(axis)}"
-            sketches.append(Sketch(f"curve-{method}-{axis}", title, _AXIS, panels))
+        sketches = [Sketch("data-size", title, about, self.size_panels())]
+        for method, axis in self.numeric_axes():
+            panels, title = self.axis_panels(method, axis), f"{method}: {symbol(axis)}"
+            sketches.append(Sketch(f"curve-{method}-{axis}", title, caption("by_param"), panels))
         for task in results.tasks:
-            title, panels = (
-                f"{titled(results, task)}: encoders",
-                encoder_panels(results, judge, task),
-            )
-            sketches.append(Sketch(f"encoders-{task}", title, _ENCODERS, panels))
-        figures = drawn(sketches, self.material.figures)
-        return Part("figures", "Figures", figures=figures).alone()
+            panels, title = self.encoder_panels(task), f"{titled(results, task)}: encoders"
+            sketches.append(Sketch(f"encoders-{task}", title, caption("by_encoder"), panels))
+        return self.one_part(Part("figures", "Figures"), sketches)
 
+    def _measures(self) -> list[tuple[str, str]]:
+        """The (task, main metric) of the tasks that have one."""
+        main = self.results.main_metric
+        return [(task, metric) for task in self.results.tasks if (metric := main(task))]
 
-def _measures(results: Results) -> list[tuple[str, str]]:
-    """The (task, main metric) of the tasks that have one."""
-    return [(task, metric) for task in results.tasks if (metric := results.main_metric(task))]
+    def _curve(self, points: Mapping[float, Cell], table: TableKey, **look: Any) -> Series:
+        """The curve of the means of some cells over languages, each at its place."""
+        xs, means, ends = sorted(points), list[float](), list[Ends]()
+        scale = self.results.unit(*table[:2]).scale
+        for x in xs:
+            value = value_of(points[x], *table)
+            means.append(math.nan if value is None else scale * value.mean)
+            ends.append(self.judge.ends(points[x], mean_name(points[x], *table), scale))
+        return Series(x=xs, y=means, ends=ends, **look)
 
+    def _level(self, task: str, metric: str) -> list[Series]:
+        """The baseline as a horizontal line; nothing where the grid has no value of it."""
+        results, base = self.results, baseline(self.results, task, metric)
+        value = value_of(base, task, metric, results.split(task)) if base is not None else None
+        if base is None or value is None:
+            return []
+        scaled = results.unit(task, metric).scale * value.mean
+        return [Series(base.method, (), [scaled], look="level", colour=7)]
 
-def _curve(
-    results: Results, judge: Judge, points: Mapping[float, Cell], table: TableKey, **look: Any
-) -> Series:
-    """The curve of the means of some cells over languages, each at its place."""
-    xs, means, ends = sorted(points), list[float](), list[Ends]()
-    scale = results.unit(*table[:2]).scale
-    for x in xs:
-        value = value_of(points[x], *table)
-        means.append(math.nan if value is None else scale * value.mean)
-        ends.append(judge.ends(points[x], mean_name(points[x], *table), scale))
-    return Series(x=xs, y=means, ends=ends, **look)
+    def size_panels(self) -> list[Panel]:
+        """Return a panel per task: curves of methods that were run at several sizes."""
+        panels = []
+        for task, metric in self._measures():
+            if curves := self._size_curves(task, metric):
+                title, x = titled(self.results, task), "sentence pairs per language"
+                series, y = [*curves, *self._level(task, metric)], self._axis(task, metric)
+                ticks = sorted({size for curve in curves for size in curve.x})
+                panels.append(Panel(title, x, y, series, log=True, ticks=ticks))
+        return panels
 
+    def _axis(self, task: str, metric: str) -> str:
+        return axis_of(self.results, task, metric)
 
-def _level(results: Results, task: str, metric: str) -> list[Series]:
-    """The baseline as a horizontal line; nothing where the grid has no value of it."""
-    base = baseline(results, task, metric)
-    value = value_of(base, task, metric, results.split(task)) if base is not None else None
-    if base is None or value is None:
-        return []
-    scaled = results.unit(task, metric).scale * value.mean
-    return [Series(base.method, (), [scaled], look="level", colour=7)]
+    def _size_curves(self, task: str, metric: str) -> list[Series]:
+        """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
+        results = self.results
+        lines: dict[str, dict[float, Cell]] = defaultdict(dict)
+        ranks: dict[str, float] = defaultdict(lambda: -math.inf)
+        for cell in self._some(task, metric):
+            if cell.sentences is not None:
+                name = self._label(cell)
+                lines[name][cell.sentences] = cell
+                ranks[name] = max(ranks[name], dev_of(results, cell, task, metric))
+        several = [name for name, points in lines.items() if len(points) > 1]
+        best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
+        places = list(dict.fromkeys(map(self._label, results.cells)))
+        table = (task, metric, results.split(task))
+        return [
+            self._curve(lines[name], table, label=name, colour=places.index(name))
+            for name in lines
+            if name in best
+        ]
 
+    def _some(self, task: str, metric: str) -> Sequence[Cell]:
+        """All cells; of too many, of each method those of the point that dev chooses."""
+        cells = measured_cells(self.results, task, metric)
+        if len(set(map(self._label, cells))) <= MOST_CURVES:
+            return cells
+        best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for cell in cells:
+            rank = dev_of(self.results, cell, task, metric)
+            best[cell.method, cell.encoder][self._label(cell)] += rank
+        kept = {max(points, key=lambda name: points[name]) for points in best.values()}
+        return [cell for cell in cells if self._label(cell) in kept]
 
-def size_panels(results: Results, judge: Judge) -> list[Panel]:
-    """Return a panel per task: curves of methods that were run at several sizes."""
-    panels = []
-    for task, metric in _measures(results):
-        if curves := _size_curves(results, judge, task, metric):
-            title, x = titled(results, task), "sentence pairs per language"
-            series = [*curves, *_level(results, task, metric)]
-            ticks = sorted({size for curve in curves for size in curve.x})
-            y = axis_of(results, task, metric)
-            panels.append(Panel(title, x, y, series, log=True, ticks=ticks))
-    return panels
+    def _label(self, cell: Cell) -> str:
+        name = named(cell, self.results.plan)
+        return f"{name} [{cell.encoder}]" if self.results.several_encoders else name
 
+    def numeric_axes(self) -> Iterator[tuple[str, str]]:
+        """Yield the (method, param) of the grid that has several values, all of them numbers."""
+        plan = self.results.plan
+        searched = {study.method for study in plan.studies}  # their points lie in no line
+        for method, axes in plan.axes.items():
+            cells = [cell for cell in self.results.cells if cell.method == method]
+            for axis in axes if method not in searched else ():
+                values = {_number(cell, axis) for cell in cells}
+                if len(values) > 1 and None not in values:
+                    yield method, axis
 
-def _size_curves(results: Results, judge: Judge, task: str, metric: str) -> list[Series]:
-    """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
-    lines: dict[str, dict[float, Cell]] = defaultdict(dict)
-    ranks: dict[str, float] = defaultdict(lambda: -math.inf)
-    for cell in _some(results, task, metric):
-        if cell.sentences is not None:
-            name = _label(results, cell)
-            lines[name][cell.sentences] = cell
-            ranks[name] = max(ranks[name], dev_of(results, cell, task, metric))
-    several = [name for name, points in lines.items() if len(points) > 1]
-    best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
-    places = list(dict.fromkeys(_label(results, cell) for cell in results.cells))
-    table = (task, metric, results.split(task))
-    return [
-        _curve(results, judge, lines[name], table, label=name, colour=places.index(name))
-        for name in lines
-        if name in best
-    ]
+    def axis_panels(self, method: str, axis: str) -> list[Panel]:
+        """Return a panel per task: test and dev over the values of a numeric param; encoder and
+        other params are those of the best point on dev.
+        """
+        every = [cell for cell in self.results.cells if cell.method == method]
+        own = {id(c): (c, x) for c in every if (x := _number(c, axis)) is not None}
+        largest = max((cell.sentences or 0 for cell, _ in own.values()), default=0)
+        cells = [cell for cell, _ in own.values() if (cell.sentences or 0) == largest]
+        panels: list[Panel] = []
+        for task, metric in self._measures() if cells else ():
+            line, others = self._one_line(cells, axis, (task, metric))
+            curves = []
+            for split, look in (("test", "line"), ("dev", "dashed")):
+                table = (task, metric, split)
+                points = {own[id(cell)][1]: cell for cell in line if value_of(cell, *table)}
+                if len(points) > 1:
+                    curves.append(self._curve(points, table, label=split, look=look, colour=1))
+            if curves:
+                xs = [float(x) for x in curves[0].x]
+                title, y = f"{titled(self.results, task)}{others}", self._axis(task, metric)
+                series = [*curves, *self._level(task, metric)]
+                log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
+                panels.append(Panel(title, symbol(axis), y, series, log=log, ticks=ticks))
+        return panels
 
+    def _one_line(
+        self, cells: Sequence[Cell], axis: str, measure: tuple[str, str]
+    ) -> tuple[list[Cell], str]:
+        """Of cells that differ in more than an axis, those of one line along it that has several
+        points, the one with the best value on dev; and what else varies among the lines, as it is
+        in this one.
+        """
+        lines: dict[str, list[Cell]] = defaultdict(list)
+        for cell in cells:
+            rest = {name: value for name, value in cell.params.items() if name != axis}
+            lines[json.dumps({"encoder": cell.encoder, **rest}, sort_keys=True)].append(cell)
 
-def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
-    """All cells, or where they are too many, of each method those of the point that dev chooses."""
-    cells = measured_cells(results, task, metric)
-    if len({_label(results, cell) for cell in cells}) <= MOST_CURVES:
-        return cells
-    best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for cell in cells:
-        rank = dev_of(results, cell, task, metric)
-        best[cell.method, cell.encoder][_label(results, cell)] += rank
-    kept = {max(points, key=lambda name: points[name]) for points in best.values()}
-    return [cell for cell in cells if _label(results, cell) in kept]
+        def rank(line: str) -> tuple[bool, float]:
+            dev = max(dev_of(self.results, cell, *measure) for cell in lines[line])
+            return len(lines[line]) > 1, dev
 
+        best = max(lines, key=rank)
+        every = [json.loads(line) for line in lines]
+        varying = [
+            f"{name}={value}"
+            for name, value in json.loads(best).items()
+            if any(other.get(name) != value for other in every)
+        ]
+        return lines[best], f" ({', '.join(varying)})" if varying else ""
 
-def _label(results: Results, cell: Cell) -> str:
-    name = named(cell, results.plan)
-    return f"{name} [{cell.encoder}]" if results.several_encoders else name
+    def encoder_panels(self, task: str) -> list[Panel]:
+        """Return a panel per size of the encoders' training text that has several encoders: the
+        main metric of each encoder in each language.
+        """
+        results = self.results
+        table = (task, results.main_metric(task) or "", results.split(task))
+        langs, scale = results.transferred(table), results.unit(*table[:2]).scale
+        names = [(task, lang, *table[1:]) for lang in langs]
+        bases = baseline_cells(results.cells, results.plan)
+        cells = [cell for cell in bases if any(name in cell.values for name in names)]
+        sizes = {id(c): int(m[1]) if (m := _SIZE.search(c.encoder)) else None for c in cells}
+        labels = {id(cell): _SEED.sub("", _SIZE.sub("", cell.encoder)) for cell in cells}
+        colours = list(dict.fromkeys(labels.values()))
+        panels = []
+        for size in sorted(set(sizes.values()) - {None}, key=lambda n: n or 0) or [None]:
+            alike: dict[str, list[Cell]] = defaultdict(list)  # apart from their training's seed
+            for cell in cells:
+                if sizes[id(cell)] in (size, None):
+                    alike[labels[id(cell)]].append(cell)
+            dots = []
+            for label, found in alike.items():
+                means, ends = zip(*(self._mean(found, name, scale) for name in names), strict=True)
+                dots.append(Series(label, (), means, ends, "dots", colours.index(label)))
+            title = "" if size is None else f"{size:,} sentences per language"
+            if len(dots) > 1:
+                panels.append(Panel(title, "", self._axis(*table[:2]), dots, langs))
+        return panels
 
-
-def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
-    """Yield the (method, param) of the grid that has several values, all of them numbers."""
-    searched = {study.method for study in results.plan.studies}  # their points lie in no line
-    for method, axes in results.plan.axes.items():
-        cells = [cell for cell in results.cells if cell.method == method]
-        for axis in axes if method not in searched else ():
-            values = {_number(cell, axis) for cell in cells}
-            if len(values) > 1 and None not in values:
-                yield method, axis
-
-
-def axis_panels(results: Results, judge: Judge, method: str, axis: str) -> list[Panel]:
-    """Return a panel per task: test and dev over the values of a numeric param; encoder and other
-    params are those of the best point on dev.
-    """
-    own = {id(c): (c, x) for c in results.cells if (x := _number(c, axis)) is not None}
-    own = {key: (cell, x) for key, (cell, x) in own.items() if cell.method == method}
-    largest = max((cell.sentences or 0 for cell, _ in own.values()), default=0)
-    cells = [cell for cell, _ in own.values() if (cell.sentences or 0) == largest]
-    panels: list[Panel] = []
-    for task, metric in _measures(results) if cells else ():
-        line, others = _one_line(results, cells, axis, (task, metric))
-        curves = []
-        for split, look in (("test", "line"), ("dev", "dashed")):
-            table = (task, metric, split)
-            points = {own[id(cell)][1]: cell for cell in line if value_of(cell, *table)}
-            if len(points) > 1:
-                kept = {"label": split, "look": look, "colour": 1}
-                curves.append(_curve(results, judge, points, table, **kept))
-        if curves:
-            xs = [float(x) for x in curves[0].x]
-            title, y = f"{titled(results, task)}{others}", axis_of(results, task, metric)
-            series = [*curves, *_level(results, task, metric)]
-            log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
-            panels.append(Panel(title, symbol(axis), y, series, log=log, ticks=ticks))
-    return panels
-
-
-def _one_line(
-    results: Results, cells: Sequence[Cell], axis: str, measure: tuple[str, str]
-) -> tuple[list[Cell], str]:
-    """Of cells that differ in more than an axis, those of one line along it that has several
-    points, the one with the best value on dev; and what else varies among the lines, as it is in
-    this one.
-    """
-    lines: dict[str, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        rest = {name: value for name, value in cell.params.items() if name != axis}
-        lines[json.dumps({"encoder": cell.encoder, **rest}, sort_keys=True)].append(cell)
-
-    def rank(line: str) -> tuple[bool, float]:
-        dev = max(dev_of(results, cell, *measure) for cell in lines[line])
-        return len(lines[line]) > 1, dev
-
-    best = max(lines, key=rank)
-    every = [json.loads(line) for line in lines]
-    varying = [
-        f"{name}={value}"
-        for name, value in json.loads(best).items()
-        if any(other.get(name) != value for other in every)
-    ]
-    return lines[best], f" ({', '.join(varying)})" if varying else ""
+    def _mean(self, cells: Sequence[Cell], name: Name, scale: float) -> tuple[float, Ends]:
+        """The mean of a value over encoders that are alike (NaN: none has it), and its interval."""
+        there = [cell for cell in cells if name in cell.values]
+        if not there:
+            return math.nan, None
+        over, alone = over_runs([cell.values[name].mean for cell in there]), len(there) == 1
+        ends = self.judge.ends(there[0], name, scale) if alone else over_runs_alone(over, scale)
+        return scale * over.mean, ends
 
 
 def _number(cell: Cell, axis: str) -> float | None:
     value = cell.params.get(axis)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
-    """Return a panel per size of the encoders' training text that has several encoders: the main
-    metric of each encoder in each language.
-    """
-    table = (task, results.main_metric(task) or "", results.split(task))
-    langs, scale = results.transferred(table), results.unit(*table[:2]).scale
-    names = [(task, lang, *table[1:]) for lang in langs]
-    bases = baseline_cells(results.cells, results.plan)
-    cells = [cell for cell in bases if any(name in cell.values for name in names)]
-    sizes = {id(c): int(m[1]) if (m := _SIZE.search(c.encoder)) else None for c in cells}
-    labels = {id(cell): _SEED.sub("", _SIZE.sub("", cell.encoder)) for cell in cells}
-    colours = list(dict.fromkeys(labels.values()))
-    panels = []
-    for size in sorted(set(sizes.values()) - {None}, key=lambda n: n or 0) or [None]:
-        alike: dict[str, list[Cell]] = defaultdict(list)  # apart from the seed of their training
-        for cell in cells:
-            if sizes[id(cell)] in (size, None):
-                alike[labels[id(cell)]].append(cell)
-        dots = []
-        for label, found in alike.items():
-            means, ends = zip(*(_mean(judge, found, name, scale) for name in names), strict=True)
-            dots.append(Series(label, (), means, ends, "dots", colours.index(label)))
-        title = "" if size is None else f"{size:,} sentences per language"
-        if len(dots) > 1:
-            panels.append(Panel(title, "", axis_of(results, *table[:2]), dots, langs))
-    return panels
-
-
-def _mean(
-    judge: Judge, cells: Sequence[Cell], name: tuple[str, str, str, str], scale: float
-) -> tuple[float, Ends]:
-    """The mean of a value over encoders that are alike (NaN: none has it), and its interval."""
-    there = [cell for cell in cells if name in cell.values]
-    if not there:
-        return math.nan, None
-    over = over_runs([cell.values[name].mean for cell in there])
-    alone = judge.ends(there[0], name, scale) if len(there) == 1 else over_runs_alone(over, scale)
-    return scale * over.mean, alone

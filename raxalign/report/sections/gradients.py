@@ -10,8 +10,8 @@ from raxalign.analysis.cells import Cell
 from raxalign.report.cells.names import named
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import MOST_CURVES
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 from raxalign.store.spool import Spool
 
@@ -21,13 +21,6 @@ _MEASURES = {
     "task_gradient": "norm of the task's gradient",
     "method_gradient": "norm of the method's gradient",
 }
-_CAPTION = (
-    "For all weights that the task and the method both train, for the embeddings and for each"
-    " block. Lines are means over the trainings of a row (seeds, languages), and areas reach from"
-    " the lowest to the highest of them. The method's gradient is that of its loss times weight."
-    " Near the minimum of the sum the two gradients cancel, so that their cosine nears −1 whatever"
-    " they are: it says most early in a training."
-)
 _Curves = dict[str, dict[str, dict[int, list[float]]]]
 """Measure -> part of the encoder (`all`, `embeddings`, `block-1`) -> step -> the values of all
 trainings.
@@ -45,7 +38,7 @@ class Gradients(Section):
 
     def share(self) -> Share | None:
         """Return the figure; None where no joint training measured its gradients."""
-        results, panels, left_out = self.material.results, list[Panel](), 0
+        results, panels, left_out = self.results, list[Panel](), 0
         for cell in results.cells:
             curves = self._curves(cell)
             left_out = max(left_out, len(_parts(curves)) - MOST_CURVES)
@@ -53,9 +46,9 @@ class Gradients(Section):
             size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
             panels += _panels(f"{named(cell, results.plan)}{encoder}{size}", curves)
         some = " Some blocks are left out, at equal distances." if left_out > 0 else ""
-        sketch = Sketch("gradients", "Gradients of task and method", _CAPTION + some, panels)
-        figures = drawn([sketch], self.material.figures)
-        return Part("gradients", "Joint trainings", figures=figures).alone()
+        title, about = "Gradients of task and method", caption("gradients") + some
+        sketch = Sketch("gradients", title, about, panels)
+        return self.one_part(Part("gradients", "Joint trainings"), [sketch])
 
     def _curves(self, cell: Cell) -> _Curves:
         """The curves of a cell's joint trainings; none without a storage."""
@@ -80,9 +73,7 @@ def _parts(curves: _Curves) -> list[str]:
 
 
 def _shown(parts: list[str]) -> list[str]:
-    """Those that there is room for: of many blocks some at equal distances, the first and the last
-    among them.
-    """
+    """Those that there is room for: of many blocks some at equal distances, and both ends."""
     rest = [part for part in parts if not part.startswith(_BLOCK)]
     blocks, room = parts[len(rest) :], MOST_CURVES - len(rest)
     if len(blocks) > room:

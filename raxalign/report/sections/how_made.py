@@ -10,13 +10,7 @@ from typing import Any, final
 from raxalign.config.grid import written
 from raxalign.languages import language
 from raxalign.plan.estimates.cost import duration, seconds_by_key
-from raxalign.plan.names import (
-    Options,
-    encoder_options,
-    filled,
-    method_options,
-    task_options,
-)
+from raxalign.plan.names import Options, encoder_options, filled, method_options, task_options
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.remarks import remarks
 from raxalign.report.document import Listing, Share
@@ -65,7 +59,7 @@ class HowMade(Section):
 
     def _facts(self) -> dict[str, str]:
         """Encoders, methods, tasks, corpora, languages and sizes, and how much is done."""
-        results, plan = self.material.results, self.material.plan
+        results, plan = self.results, self.material.plan
         trials = plan.trials
         languages = [lang for lang in plan.languages if lang != plan.pivot]
         sizes = sorted({trial.sentences for trial in trials if trial.sentences is not None})

@@ -9,10 +9,10 @@ from raxalign.measured import spoken
 from raxalign.report.cells.names import in_columns
 from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import INTERVALS, axis_of
-from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.paper.short_tables import line_labels, one_per_method, shown_lines, untouched
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _MOST_DOTS = 80  # of a panel
@@ -27,13 +27,11 @@ class Languages(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None where every value is over too few pairs."""
-        tables = self.material.results.leading_tables()
-        figures = drawn(map(self._sketch, tables), self.material.figures)
-        return Part("languages", "Methods by language", figures=figures).alone()
+        sketches = map(self._sketch, self.results.leading_tables())
+        return self.one_part(Part("languages", "Methods by language"), sketches)
 
     def _sketch(self, table: TableKey) -> Sketch:
-        results, judge = self.material.results, self.material.judge
-        task, metric, split = table
+        results, judge, (task, metric, split) = self.results, self.judge, table
         cells, left_out = shown_lines(results, judge.compared, table)
         labels, scale = line_labels(results, cells), results.unit(task, metric).scale
         every = results.names_of(table)
@@ -49,7 +47,6 @@ class Languages(Section):
                 dots.append(Series(label, (), means, ends, "dots", place))
             heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
             panels.append(Panel("", "", axis_of(results, task, metric), dots, heads))
-        on = "test" if split == "test" else "development"
-        caption = f"On the {on} set. {INTERVALS}{one_per_method(left_out)}"
-        caption += untouched(results, task)
-        return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", caption, panels)
+        about = caption("by_language", split=split) + one_per_method(left_out)
+        about += untouched(results, task)
+        return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels)

@@ -29,6 +29,7 @@ from raxalign.report.figures.curves import axis_of, over_runs_alone
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _KIND = "representation"
@@ -38,27 +39,6 @@ _LAYER = re.compile(r"layer(\d+)_(\w+)")
 _R = NumberFormat(1, 2)
 FEWEST = 5
 """Languages below which a correlation says nothing of languages."""
-_PROFILE = (
-    "Means over languages. Error bars: 95 % intervals over runs and examples; of measures without"
-    " values per pair over runs alone, where there are several. A method has no point where the"
-    " value is that of the original encoder by construction (= in the table)."
-)
-_SAME = (
-    "= marks what is the value of the original encoder by construction: the method changes nothing"
-    " at that layer, or moves each language as a whole in a way that the measure does not see (CKA"
-    " is the same after rotations and shifts, anisotropy after rotations)."
-)
-_POINTS = (
-    "Pearson's r over languages and methods, a point per language and point of the grid, with its"
-    " 95 % interval for languages like these (one language left out at a time, Fisher's z); under"
-    " it Spearman's ρ, the number of points n and that of languages. Methods that leave a measure"
-    f" as it is by construction are not among its points. Below {FEWEST} languages there is no"
-    " correlation. Intervals are not corrected for their number."
-)
-_BY_LAYER = (
-    "Pearson's r of the measure at one layer with the task, over the points of the table. No"
-    " interval is drawn: a layer that stands out among many may do so by chance."
-)
 
 
 @final
@@ -72,8 +52,7 @@ class Layers(Section):
 
     def share(self) -> Share | None:
         """Return figures and tables; None where no task measures pairs of translations."""
-        results = self.material.results
-        parts = []
+        results, parts = self.results, []
         for task in (name for name, kind in results.tasks.items() if kind == _KIND):
             profile = _Profile(results, Predictions(results.plan, self.material.ledger), task)
             if set(profile.measures) - _OLD:
@@ -84,14 +63,11 @@ class Layers(Section):
         task, results = profile.task, profile.results
         some = of_methods(results, MOST_METHODS)
         found = list(profile.correlations())
+        panels, about = profile.panels(), caption("layer_profile") + some
+        against, over = profile.correlated_panels(found), "Correlation with transfer by layer"
         sketches = (
-            Sketch(f"{task}-by-layer", "Measures by layer", _PROFILE + some, profile.panels()),
-            Sketch(
-                f"{task}-transfer-by-layer",
-                "Correlation with transfer by layer",
-                _BY_LAYER,
-                profile.correlated_panels(found),
-            ),
+            Sketch(f"{task}-by-layer", "Measures by layer", about, panels),
+            Sketch(f"{task}-transfer-by-layer", over, caption("correlation_by_layer"), against),
         )
         tables = (profile.table(some), *profile.correlation_tables(found))
         figures = drawn(sketches, self.material.figures)
@@ -192,8 +168,8 @@ class _Profile:
                 lines.append(Line(cell.method, entries, group=group))
         title = f"{titled(self.results, self.task)}: measures by layer, test"
         columns = tuple(f"layer {layer}" for layer in every)
-        caption = f"Means over languages. {_SAME}{some}"
-        return Table(f"{self.task}-layers", title, columns, tuple(lines), caption)
+        about = caption("layer_table") + some
+        return Table(f"{self.task}-layers", title, columns, tuple(lines), about)
 
     def _entry(self, cell: Cell, metric: str, unit: NumberFormat) -> Entry:
         name = mean_name(cell, self.task, metric, "test")
@@ -256,9 +232,8 @@ class _Profile:
         if lines:
             title = f"{titled(self.results, self.task)}: correlation with transfer"
             columns = tuple(titled(self.results, task) for task in tasks)
-            yield Table(
-                f"{self.task}-transfer", title, columns, tuple(lines), _POINTS, corner="layers"
-            )
+            about, anchor = caption("layer_correlations", fewest=FEWEST), f"{self.task}-transfer"
+            yield Table(anchor, title, columns, tuple(lines), about, corner="layers")
 
     def correlated_panels(self, found: Sequence[_Correlated]) -> list[Panel]:
         """Return a panel per transfer task: the correlation of each measure by layer."""

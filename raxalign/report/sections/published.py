@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from typing import final
 
@@ -13,6 +11,7 @@ from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
 from raxalign.report.published.table import RECORD, TableMaker
 from raxalign.report.sections.base import Measure, Section
+from raxalign.report.tables import csv_parts
 
 
 @final
@@ -26,17 +25,13 @@ class PublishedTables(Section):
 
     def share(self) -> Share | None:
         """Return a part per paper, and a record per figure in published.csv."""
-        found, text = self.material, io.StringIO()
-        if not found.published:
-            return None
-        writer = csv.writer(text)
-        writer.writerow(RECORD)
-        parts = []
-        for name in found.published:
-            part, records = paper_part(found.results, found.judge, name, found.measure)
+        parts, records = [], []
+        for name in self.material.published:
+            part, rows = paper_part(self.results, self.judge, name, self.material.measure)
             parts.append(part)
-            writer.writerows(records)
-        return Share(tuple(parts), files={"published.csv": text.getvalue()})
+            records += [dict(zip(RECORD, row, strict=True)) for row in rows]
+        files = {"published.csv": "".join(csv_parts(records, RECORD))}
+        return Share(tuple(parts), files=files) if parts else None
 
 
 def paper_part(

@@ -14,8 +14,8 @@ from raxalign.report.cells.ranking import FEWEST, Ranking, rankings
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _MOST = 12  # methods whose pairs are all tested for the page
@@ -32,7 +32,7 @@ class MethodRanks(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None where no table has three to twelve methods that are tested."""
-        results = self.material.results
+        results = self.results
         if not FEWEST <= len(results.cells) <= _MOST:
             return None
         tables = results.leading_tables()
@@ -41,49 +41,29 @@ class MethodRanks(Section):
         )
         by_table = {table: [e for e in pairs if table_of(e.name) == table] for table in tables}
         sketches = (self._sketch(table, entries) for table, entries in by_table.items())
-        figures = drawn(sketches, self.material.figures)
-        return Part("ranks", "Ranks of methods", figures=figures).alone()
+        return self.one_part(Part("ranks", "Ranks of methods"), sketches)
 
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
         found = [r for r in rankings(entries) if any(e.tested for e in entries)]
         panels = [self._panel(ranking, table) for ranking in found]
-        like = "for languages like these" if all(r.over_languages for r in found) else "here"
-        caption = (
-            f"Means over languages. Bars: the ranks that a method may have {like}, with 95 %"
-            " confidence for all methods at once, from the comparisons of all pairs. A line joins"
-            " methods of which no two differ significantly."
-        )
-        return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", caption, panels)
+        about = caption("ranks", over_languages=all(r.over_languages for r in found))
+        return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", about, panels)
 
     def _panel(self, ranking: Ranking, table: TableKey) -> Panel:
-        results, (task, metric, _) = self.material.results, table
-        scale = results.unit(task, metric).scale
-        shown = list(zip(ranking.cells, ranking.ranks, strict=True))
+        results, axis = self.results, axis_of(self.results, *table[:2])
+        scale, series = results.unit(*table[:2]).scale, list[Series]()
+        dots: list[tuple[float, float]] = []
         names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))
-        values = [
-            scale * cell.values[name].mean
-            for cell in ranking.cells
-            if (name := mean_name(cell, *table)) is not None
-        ]
-        series = [
-            Series(
-                named(cell, results.plan),
-                (rank.rank,),
-                (value,),
-                look="dots",
-                colour=names.index(named(cell, results.plan)),
-                x_ends=((rank.best, rank.worst),),
-            )
-            for (cell, rank), value in zip(shown, values, strict=True)
-        ]
-        dots = [(rank.rank, value) for (_, rank), value in zip(shown, values, strict=True)]
+        for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
+            label, mean = named(cell, results.plan), mean_name(cell, *table)
+            assert mean is not None, "cells are ranked by their means"
+            x, y, ends = rank.rank, scale * cell.values[mean].mean, (rank.best, rank.worst)
+            dots.append((x, y))
+            series.append(Series(label, (x,), (y,), (), "dots", names.index(label), (), (ends,)))
         links = [(*dots[group[0]], *dots[group[-1]]) for group in ranking.groups]
         first = ranking.cells[0]
         size = f", {first.sentences:,} pairs" if first.sentences else ""
-        several = len({cell.encoder for cell in results.cells}) > 1
-        title = f"{first.encoder}{size}" if several or size else ""
-        ticks = tuple(range(1, len(shown) + 1))
-        return Panel(
-            title, "rank", axis_of(results, task, metric), series, links=links, ticks=ticks
-        )
+        title = f"{first.encoder}{size}" if results.several_encoders or size else ""
+        ticks = range(1, len(dots) + 1)
+        return Panel(title, "rank", axis, series, links=links, ticks=ticks)

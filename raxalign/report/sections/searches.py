@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.cells import MEANS, Cell, cells
 from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
 from raxalign.measured import Declared, spoken
 from raxalign.plan.estimates.cost import duration
@@ -21,49 +21,21 @@ from raxalign.report.cells.numbers import NumberFormat, unit_of
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
 
 _FEW = 3  # trials below which a search has no figures
-_MEANS = {
-    "avg": "mean",
-    "avg_zero_shot": "zero-shot mean",
-    "avg_unseen": "mean, unseen",
-    "avg_all": "mean, all",
-}
-_LEAD = (
-    "A search suggests params, and judges them by development sets alone. The point that it chose"
-    " is run again with fresh seeds: only those runs' test values are shown, here and in the other"
-    " tables, where such a point is marked as searched."
-)
+_MEANS = {**MEANS, "avg_zero_shot": "zero-shot mean"}
 _COLUMNS = (
     *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
 )
-_TOLD: Mapping[str, tuple[str, str]] = {
-    "history": (
-        "Scores over the trials of each search",
-        "Points: the dev score of each trial; one that was pruned has none. Lines: the best so far"
-        " over all trials, the pruned ones included. Of two metrics the first.",
-    ),
-    "expected-best": (
-        "Expected best of so many trials",
-        "The expected best dev score of n trials that are drawn from those of the search (Dodge et"
-        " al. 2019). Areas: its 95 % bootstrap interval. It holds exactly for independent trials"
-        " (sampler random). The trials of samplers that learn are better late than early. A pruned"
-        " trial counts with its last score before it was pruned, so that with pruned trials the"
-        " curve is a lower bound.",
-    ),
-    "importance": (
-        "Importance of the params",
-        "The share of the dev scores' variance that each param explains (fANOVA), within the"
-        " space that was searched.",
-    ),
-    "fronts": (
-        "Two metrics at once",
-        "Points: all trials. Lines: the Pareto front of each method. No other trial of the method"
-        " is better than a trial on it by one metric without being worse by the other.",
-    ),
+_TITLES = {
+    "search-history": "Scores over the trials of each search",
+    "search-expected-best": "Expected best of so many trials",
+    "search-importance": "Importance of the params",
+    "search-fronts": "Two metrics at once",
 }
 
 
@@ -104,9 +76,7 @@ class Seen:
         return [-v if self.study.objectives[0].lower else v for v in values]
 
     def expected(self) -> tuple[list[float], list[tuple[float, float]]]:
-        """Return the expected best of 1, 2, ... trials by the first objective, and the ends of its
-        95 % intervals, the lower one first.
-        """
+        """Return the expected best of 1, 2, ... trials (first objective), with 95 % intervals."""
         scores = self.signed([score for _, score in self.spent()])
         low, high = (self.signed(ends) for ends in expected_best_interval(scores))
         pairs = [(min(ends), max(ends)) for ends in zip(low, high, strict=True)]
@@ -156,12 +126,12 @@ class Searches(Section):
         several = [entry for entry in seen if len(entry.record.done) >= _FEW]
         makers = (history, expectations, importances, fronts)
         sketches = (
-            Sketch(f"search-{name}", *words, make(several))
-            for (name, words), make in zip(_TOLD.items(), makers, strict=True)
+            Sketch(name, title, caption(name), make(several))
+            for (name, title), make in zip(_TITLES.items(), makers, strict=True)
         )
         figures, table = drawn(sketches, self.material.figures), _table(self.material, seen)
-        remarks = tuple(equal_effort(seen))
-        return Share((Part("searches", "Searches", _LEAD, (table,), figures, remarks),))
+        lead, remarks = caption("searches"), tuple(equal_effort(seen))
+        return Share((Part("searches", "Searches", lead, (table,), figures, remarks),))
 
 
 def _table(material: Material, seen: Sequence[Seen]) -> Table:
@@ -175,28 +145,20 @@ def _table(material: Material, seen: Sequence[Seen]) -> Table:
         for entry in seen
         for line in _lines(material, entry)
     )
-    names = dict.fromkeys(
+    metrics = dict.fromkeys(
         f"{objective.name}{' (lower is better)' if objective.lower else ''}"
         for entry in seen
         for objective in entry.study.objectives
     )
-    saved = "".join(
-        f" {entry.study.method} {entry.languages}: {words}."
+    saved = [
+        f"{entry.study.method} {entry.languages}: {words}."
         for entry in seen
         if (words := saved_words(entry.record))
-    )
-    better = (
-        " “Better than”: the trials of the search that are no better by either metric, and worse by"
-        " one."
-    )
-    caption = (
-        f"Chosen by {', then '.join(names)} on dev. “dev” is the score that the point was chosen"
-        " by: the best of many, and so too high. “dev, fresh seeds” is the mean of its other runs."
-        f"{better if two else ''}{saved}"
-    )
+    ]
+    about = caption("search_table", metrics=metrics, two=two, saved=saved)
     columns = tuple(_COLUMNS[place] for place in kept)
     title, corner = "Chosen by search", "chosen point"
-    return Table("searches", title, columns, lines, caption, corner=corner)
+    return Table("searches", title, columns, lines, about, corner=corner)
 
 
 def _lines(material: Material, seen: Seen) -> Iterator[Line]:

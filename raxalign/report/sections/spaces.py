@@ -10,43 +10,25 @@ from typing import final
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
 from raxalign.report.cells.choice import of_methods
-from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import over_runs_alone
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.predictions import (
-    MOST_LANGUAGES,
-    MOST_METHODS,
-    StoredPredictions,
-    shown_cells,
-)
+from raxalign.report.predictions import MOST_LANGUAGES, MOST_METHODS, shown_cells
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _TASK = "representation"
 _LAYER = re.compile(r"layer(\d+)_(language_probe|anisotropy)")
-_SAID = {
-    "language_probe": (
-        "Language identity by layer",
-        "accuracy of a linear probe (%)",
-        "50 is chance: the languages cannot be told apart.",
-    ),
-    "anisotropy": (
-        "Anisotropy by layer",
-        "mean cosine",
-        "Between the vectors of different words of the other language.",
-    ),
+_MEASURES = {
+    "language_probe": ("Language identity by layer", "accuracy of a linear probe (%)"),
+    "anisotropy": ("Anisotropy by layer", "mean cosine"),
+}
+_WORDS = {
+    "occurrence": "Linked words in their sentences",
+    "type": "The word pairs linked most often",
 }
 _COLUMNS = {"kind", "side", "word", "pair", "x", "y"}
 MOST_PANELS = 6
-_DRAWN = (
-    ("occurrence", "Linked words in their sentences", "at the highest layer"),
-    (
-        "type",
-        "The word pairs linked most often",
-        "at the lowest layer, which readouts of other layers leave as it is",
-    ),
-)
 
 
 @final
@@ -58,83 +40,74 @@ class Spaces(Section):
 
     def share(self) -> Share | None:
         """Return the figures; None without a ledger or a task that measures spaces."""
-        if self.material.ledger is None:
-            return None
-        figures = drawn(self._sketches(), self.material.figures)
-        return Part("analyses", "Analyses", figures=figures).alone()
+        sketches = self._sketches() if self.material.ledger is not None else ()
+        return self.one_part(Part("analyses", "Analyses"), sketches)
 
     def _sketches(self) -> Iterator[Sketch]:
-        results = self.material.results
+        results = self.results
         task, cells = shown_cells(results, _TASK)
-        for name, (title, label, about) in _SAID.items():
-            panels = _layer_panels(results, cells, (task, name), label)
-            caption = f"One panel per language pair. {about} Error bars: 95 % intervals over runs"
-            caption += f" (Student's t).{of_methods(results, MOST_METHODS)}"
-            yield Sketch(f"layers-{name}", title, caption, panels)
-        for kind, title, where in _DRAWN:
-            linked = " A dotted line links the two words of a pair." if kind == "type" else ""
-            caption = (
-                f"Two dimensions of the joint space of both languages, {where}; each panel has a"
-                f" plane of its own; methods with the same points share one.{linked}"
-            )
-            panels = panels_of(results, self.material.predictions, kind)
-            yield Sketch(f"words-{kind}", title, caption, panels)
+        for name, (title, label) in _MEASURES.items():
+            panels = self._layer_panels(cells, (task, name), label)
+            about = caption(f"layers-{name}") + of_methods(results, MOST_METHODS)
+            yield Sketch(f"layers-{name}", title, about, panels)
+        for kind, title in _WORDS.items():
+            name = f"words-{kind}"
+            yield Sketch(name, title, caption(name), self.word_panels(kind))
 
+    def _layer_panels(
+        self, cells: Sequence[Cell], measure: tuple[str, str], label: str
+    ) -> list[Panel]:
+        """A panel per language pair of a (task, name): a curve per method over its layers."""
+        points: dict[tuple[str, str], dict[int, Value]] = {}  # (language, method) -> layer -> value
+        langs: dict[str, None] = {}
+        for cell in cells:
+            for (task, lang, metric, split), value in cell.values.items():
+                if task == measure[0] and lang not in MEANS:
+                    langs[lang] = None
+                    found = _LAYER.fullmatch(metric)
+                    if found is not None and (found[2], split) == (measure[1], "test"):
+                        points.setdefault((lang, cell.method), {})[int(found[1])] = value
+        panels, scale = [], self.results.unit(*measure).scale
+        for lang in ordered(langs, self.results.plan)[:MOST_LANGUAGES]:
+            curves = []
+            for colour, cell in enumerate(cells):
+                own = dict(sorted(points.get((lang, cell.method), {}).items()))
+                if len(own) > 1:
+                    means = [scale * value.mean for value in own.values()]
+                    ends = [over_runs_alone(value, scale) for value in own.values()]
+                    curves.append(Series(cell.method, list(own), means, ends, colour=colour))
+            if curves:
+                ticks = curves[0].x if len(curves[0].x) <= 13 else ()
+                panels.append(Panel(lang, "layer", label, curves, ticks=ticks))
+        return panels
 
-def _layer_panels(
-    results: Results, cells: Sequence[Cell], measure: tuple[str, str], label: str
-) -> list[Panel]:
-    """A panel per language pair of a (task, name): a curve per method over its layers."""
-    points: dict[tuple[str, str], dict[int, Value]] = {}  # (language, method) -> layer -> value
-    langs: dict[str, None] = {}
-    for cell in cells:
-        for (task, lang, metric, split), value in cell.values.items():
-            if task == measure[0] and lang not in MEANS:
-                langs[lang] = None
-                found = _LAYER.fullmatch(metric)
-                if found is not None and (found[2], split) == (measure[1], "test"):
-                    points.setdefault((lang, cell.method), {})[int(found[1])] = value
-    panels, scale = [], results.unit(*measure).scale
-    for lang in ordered(langs, results.plan)[:MOST_LANGUAGES]:
-        curves = []
-        for colour, cell in enumerate(cells):
-            own = dict(sorted(points.get((lang, cell.method), {}).items()))
-            if len(own) > 1:
-                means = [scale * value.mean for value in own.values()]
-                ends = [over_runs_alone(value, scale) for value in own.values()]
-                curves.append(Series(cell.method, list(own), means, ends, colour=colour))
-        if curves:
-            ticks = curves[0].x if len(curves[0].x) <= 13 else ()
-            panels.append(Panel(lang, "layer", label, curves, ticks=ticks))
-    return panels
-
-
-def panels_of(results: Results, predictions: StoredPredictions, kind: str) -> list[Panel]:
-    """Return words as points (`occurrence` or `type`): a panel per method, for the first language
-    pair; the original encoder comes first. Methods with the same points share a panel.
-    """
-    task, cells = shown_cells(results, _TASK)
-    panels: dict[str, Panel] = {}
-    for entry in predictions.of_all(cells, task, _COLUMNS):
-        lang, table = next(iter(entry.tables.items()))
-        rows = [row for row in table.select(sorted(_COLUMNS)).to_pylist() if row["kind"] == kind]
-        src, tgt = ([row for row in rows if row["side"] == side] for side in ("src", "tgt"))
-        codes = (lang.removesuffix(f"-{results.plan.pivot}"), results.plan.pivot)
-        clouds = []
-        for colour, (code, side) in enumerate(zip(codes, (src, tgt), strict=True)):
-            names = [row["word"] for row in side] if kind == "type" else ()
-            xs, ys = ([row[axis] for row in side] for axis in ("x", "y"))
-            cloud = Series(code, xs, ys, look="dots", colour=colour, names=names)
-            clouds += [cloud] if side else []
-        others = {row["pair"]: row for row in tgt}
-        links = [
-            (row["x"], row["y"], other["x"], other["y"])
-            for row in (src if kind == "type" else ())
-            if (other := others.get(row["pair"])) is not None
-        ]
-        if clouds:
-            made = Panel(entry.cell.method, "", "", clouds, links=links)
-            same = panels.get(repr(clouds))
-            joined = f"{same.title}, {made.title}" if same is not None else made.title
-            panels[repr(clouds)] = replace(made, title=joined)
-    return list(panels.values())[:MOST_PANELS]
+    def word_panels(self, kind: str) -> list[Panel]:
+        """Return words of the first language pair as points (`occurrence` or `type`), a panel per
+        method; the original encoder comes first. Methods with the same points share a panel.
+        """
+        task, cells = shown_cells(self.results, _TASK)
+        panels: dict[str, Panel] = {}
+        for entry in self.material.predictions.of_all(cells, task, _COLUMNS):
+            lang, table = next(iter(entry.tables.items()))
+            every = table.select(sorted(_COLUMNS)).to_pylist()
+            rows = [row for row in every if row["kind"] == kind]
+            src, tgt = ([row for row in rows if row["side"] == side] for side in ("src", "tgt"))
+            codes = (lang.removesuffix(f"-{self.results.plan.pivot}"), self.results.plan.pivot)
+            clouds = []
+            for colour, (code, side) in enumerate(zip(codes, (src, tgt), strict=True)):
+                names = [row["word"] for row in side] if kind == "type" else ()
+                xs, ys = ([row[axis] for row in side] for axis in ("x", "y"))
+                cloud = Series(code, xs, ys, look="dots", colour=colour, names=names)
+                clouds += [cloud] if side else []
+            others = {row["pair"]: row for row in tgt}
+            links = [
+                (row["x"], row["y"], other["x"], other["y"])
+                for row in (src if kind == "type" else ())
+                if (other := others.get(row["pair"])) is not None
+            ]
+            if clouds:
+                made = Panel(entry.cell.method, "", "", clouds, links=links)
+                same = panels.get(repr(clouds))
+                joined = f"{same.title}, {made.title}" if same is not None else made.title
+                panels[repr(clouds)] = replace(made, title=joined)
+        return list(panels.values())[:MOST_PANELS]

@@ -17,6 +17,7 @@ from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Heat, Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
@@ -41,7 +42,7 @@ class TokenTranslations(Section):
 
     def share(self) -> Share | None:
         """Return the figures and sentences; None where no task sweeps over layers and weights."""
-        results = self.material.results
+        results = self.results
         found = (
             (task, point[2])
             for task, _, metric, split in results.names
@@ -61,7 +62,7 @@ class TokenTranslations(Section):
     def _sentences(self, tasks: Iterable[str]) -> Iterator[Table]:
         """The tables of kept texts of each task, of the first cell that has some."""
         if (ledger := self.material.ledger) is not None:
-            cells, languages = self.material.results.cells, self.material.plan.languages
+            cells, languages = self.results.cells, self.material.plan.languages
             for task in tasks:
                 made = (list(sample_tables(cell, task, ledger, languages)) for cell in cells)
                 yield from next((tables for tables in made if tables), ())
@@ -81,17 +82,12 @@ def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
         values = [[100 * points.get((n, weight), math.nan) for weight in weights] for n in layers]
         heat = Heat(values, list(map(str, layers)), [f"{weight:g}" for weight in weights])
         heats.append(Panel(name, "weight α", "layer", heat=heat))
-    caption = (
-        "One panel per language pair, in percent. Rows are layers, columns weights of the shift"
-        " (as in Liu et al. 2020, Figures 7 and 8)."
-    )
-    yield Sketch(f"heat-{task}-{stem}", f"{title} over layers and weights", caption, heats)
+    over, about = f"{title} over layers and weights", caption("shift_heat")
+    yield Sketch(f"heat-{task}-{stem}", over, about, heats)
     for axis, figure in (("weights", "7" if rate else "8a"), ("layers", "" if rate else "8b")):
         made = [curves_over(axis, n, f"{spoken(stem)} (%)", points) for n, points in grids.items()]
-        caption = "One panel per language pair, in percent, on test."
-        caption += f" As in Liu et al. 2020, Figure {figure}." if figure else ""
-        panels = [panel for panel in made if panel is not None]
-        yield Sketch(f"{axis}-{task}-{stem}", f"{title} over {axis}", caption, panels)
+        panels, about = [p for p in made if p is not None], caption("shift_curves", figure=figure)
+        yield Sketch(f"{axis}-{task}-{stem}", f"{title} over {axis}", about, panels)
 
 
 def _grids(cell: Cell, task: str, stem: str) -> dict[str, Points]:
@@ -168,12 +164,7 @@ def _sentences_of(
             texts.append((f"{lang}, α={row['alpha']:g}", row["output_text"], sub))
         texts.append((f"reference ({sides[1]})", own[0]["reference_text"], ""))
         lines += [Line(label, (Entry(text),), sub, (), f"{number}") for label, text, sub in texts]
-    why = "the last layer of the sweep, since no development set chooses one"
-    why = why if chosen is None else f"which dev chooses with α={chosen:g}"
-    caption = (
-        f"The first test sentences, shifted after layer {layer}, {why} (as in Liu et al. 2020,"
-        " Table 1)."
-    )
+    weight, title = None if chosen is None else f"{chosen:g}", f"Token translation, {lang}"
     if lines:
-        title = f"Token translation, {lang}"
-        yield Table("", title, ("text",), tuple(lines), caption, corner="sentence")
+        about = caption("translated", layer=layer, weight=weight)
+        yield Table("", title, ("text",), tuple(lines), about, corner="sentence")

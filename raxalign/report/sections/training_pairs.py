@@ -12,6 +12,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
 
@@ -35,17 +36,14 @@ class TrainingPairs(Section):
         if not any(found < size for size, langs in kept.items() for found in langs.values()):
             return None
         langs = tuple(dict.fromkeys(lang for found in kept.values() for lang in found))
-        caption = (
-            "Sentence pairs that were kept for training, by the number that was asked for. A"
-            " language without a figure has no training text of that size in the storage."
-        )
         lines = []
         for size, found in sorted(kept.items()):
             cells = [Entry(f"{found[lang]:,}") if lang in found else EMPTY for lang in langs]
             lines.append(Line(f"{size:,}", (*cells, Entry(f"{sum(found.values()):,}"))))
         columns, corner = (*langs, "total"), "asked for"
-        table = Table("", "Training text", columns, tuple(lines), caption, corner=corner)
-        return Part("analyses", "Analyses", tables=(table,)).alone()
+        about = caption("training_text")
+        table = Table("", "Training text", columns, tuple(lines), about, corner=corner)
+        return self.one_part(Part("analyses", "Analyses"), tables=[table])
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the pairs that a cell's training used, per language and in all."""

@@ -18,33 +18,15 @@ from raxalign.report.cells.choice import (
     titled,
     transfer_tasks,
 )
-from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.numbers import FEW, NumberFormat
-from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _R = NumberFormat(1, 2)
 _NAMED = 12  # languages of a cloud whose points are named
-_GAIN = (
-    "One point per language; the baseline is the original encoder (as in Kulshreshtha et al. 2020,"
-    " Figure 2). Methods at their largest training set and the point that dev chooses. Error bars:"
-    " the 95 % interval of the difference over runs and examples; one that leaves the panel is"
-    " longer than it shows."
-)
-_PIVOT = (
-    "One point per method: its score in the pivot, and its mean over the other languages. Dotted:"
-    " the Pareto front, that is, the methods that no other one beats in both. Error bars: 95 %"
-    " intervals over runs and examples; one that leaves the panel is longer than it shows."
-)
-_TRANSFER = (
-    "One point per language (as in Cao et al. 2020, Figure 2, which shows only the original"
-    " encoder). The table above has all correlations. Error bars: 95 % intervals over runs and"
-    " examples; one that leaves the panel is longer than it shows."
-)
 
 
 @final
@@ -59,92 +41,148 @@ class Transfer(Section):
 
     def share(self) -> Share | None:
         """Return the figures and the table; None where there is nothing to compare."""
-        results, judge = self.material.results, self.material.judge
-        some = f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
-        transfer = transfer_panels(results, MOST_CURVES, judge)
-        pivot = list(pareto_panels(results, judge))
-        title = "Gain over the baseline against the baseline"
-        sketches = (
-            Sketch("gain-over-baseline", title, _GAIN + some, gain_panels(results, judge)),
-            Sketch("pivot-transfer", "The pivot against transfer", _PIVOT + some, pivot),
-            Sketch("retrieval-transfer", "Retrieval against transfer", _TRANSFER + some, transfer),
+        some = f"{of_encoder(self.results)}{of_methods(self.results, MOST_CURVES)}"
+        gain = "Gain over the baseline against the baseline", self.gain_panels()
+        shown = (
+            ("gain-over-baseline", *gain),
+            ("pivot-transfer", "The pivot against transfer", list(self.pareto_panels())),
+            ("retrieval-transfer", "Retrieval against transfer", self.transfer_panels(MOST_CURVES)),
         )
-        table = transfer_table(results)
-        tables = (table,) if table is not None else ()
-        figures = drawn(sketches, self.material.figures)
-        return Part("figures", "Figures", tables=tables, figures=figures).alone()
+        sketches = (
+            Sketch(name, title, caption(name) + some, panels) for name, title, panels in shown
+        )
+        return self.one_part(Part("figures", "Figures"), sketches, self.transfer_tables())
 
+    def _cloud(
+        self,
+        cell: Cell,
+        values: tuple[Sequence[float], Sequence[float]],
+        langs: Sequence[str],
+        ends: Sequence[Sequence[Ends]],
+    ) -> Series:
+        """The languages of a cell as points; `ends` are those of y and, if any, of x."""
+        names = langs if len(langs) <= _NAMED else ()
+        colour, x_ends = colour_of(self.results, cell), ends[1] if len(ends) > 1 else ()
+        return Series(cell.method, *values, ends[0], "dots", colour, names, x_ends)
 
-def _cloud(
-    results: Results,
-    cell: Cell,
-    values: tuple[Sequence[float], Sequence[float]],
-    langs: Sequence[str],
-    ends: Sequence[Sequence[Ends]],
-) -> Series:
-    """The languages of a cell as points; `ends` are those of y and, if any, of x."""
-    names = langs if len(langs) <= _NAMED else ()
-    colour, x_ends = colour_of(results, cell), ends[1] if len(ends) > 1 else ()
-    return Series(cell.method, *values, ends[0], "dots", colour, names, x_ends)
+    def gain_panels(self) -> list[Panel]:
+        """Return a panel per transfer task: the gain of each language, a cloud per method."""
+        results, panels = self.results, []
+        for task, metric in transfer_tasks(results):
+            base = baseline(results, task, metric)
+            cells = best_on_dev(results, MOST_CURVES, task, metric) if base is not None else []
+            clouds = []
+            for cell in cells:
+                assert base is not None
+                if cell is not base and (cloud := self._gains((task, metric), cell, base)):
+                    clouds.append(cloud)
+            lower = results.plan.measured(task, metric).better == "lower"
+            points = " (points)" if results.unit(task, metric).sign else ""
+            if clouds:
+                n = counted((len(cloud.x) for cloud in clouds), "languages")
+                x = f"baseline {axis_of(results, task, metric)}, {n}"
+                y = f"difference{', lower is better' if lower else ''}{points}"
+                panels.append(Panel(titled(results, task), x, y, clouds, zero=True))
+        return panels
 
+    def _gains(self, measure: tuple[str, str], cell: Cell, base: Cell) -> Series | None:
+        """The cloud of a cell by a (task, metric), over the languages that its baseline has too."""
+        results, (task, metric), judge = self.results, measure, self.judge
+        langs, scale = single_languages(results, *measure, cell), results.unit(*measure).scale
+        names = [(task, lang, metric, results.split(task)) for lang in langs]
+        names = [name for name in names if name in base.values]
+        x = [scale * base.values[name].mean for name in names]
+        y = [scale * cell.values[name].mean - a for name, a in zip(names, x, strict=True)]
+        ends: list[Ends] = []
+        for name in names:
+            test = found.comparison if (found := judge.of(cell, name)) is not None else None
+            low, high = (test.low, test.high) if test is not None else (None, None)
+            ends.append(None if low is None or high is None else (scale * low, scale * high))
+        return self._cloud(cell, (x, y), [name[1] for name in names], [ends]) if names else None
 
-def gain_panels(results: Results, judge: Judge) -> list[Panel]:
-    """Return a panel per transfer task: the gain of each language, a cloud per method."""
-    panels = []
-    for task, metric in transfer_tasks(results):
-        base = baseline(results, task, metric)
-        cells = best_on_dev(results, MOST_CURVES, task, metric) if base is not None else []
-        clouds = []
+    def pareto_panels(self) -> Iterator[Panel]:
+        """Yield a panel per transfer task with values of the pivot for at least two methods."""
+        results, pivot = self.results, self.results.plan.pivot
+        for task, metric in transfer_tasks(results):
+            split, scale = results.split(task), results.unit(task, metric).scale
+            axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
+            points = []
+            for cell in best_on_dev(results, MOST_CURVES, task, metric):
+                if all(name in cell.values for name in axes):
+                    x, y = ([scale * cell.values[name].mean] for name in axes)
+                    ends = [[self.judge.ends(cell, name, scale)] for name in reversed(axes)]
+                    points.append(self._cloud(cell, (x, y), [cell.method], ends))
+            if len(points) > 1:
+                label, sign = (
+                    axis_of(results, task, metric),
+                    results.plan.measured(task, metric).sign,
+                )
+                x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
+                links = list(_front(points, sign))
+                yield Panel(titled(results, task), x_label, y_label, points, links=links)
+
+    def transfer_panels(self, most: int) -> list[Panel]:
+        """Return a panel per transfer task: the scores of methods against word retrieval."""
+        results, panels = self.results, []
+        for task, metric in transfer_tasks(results):
+            retrieval, clouds = self._clouds((task, metric), most)
+            if clouds:
+                n = counted((len(cloud.x) for cloud in clouds), "languages")
+                x, y = f"{axis_of(results, *retrieval)}, {n}", axis_of(results, task, metric)
+                panels.append(Panel(titled(results, task), x, y, clouds))
+        return panels
+
+    def transfer_tables(self) -> Iterator[Table]:
+        """Yield the table of Pearson's r of every method and transfer task, with Spearman's ρ and
+        the number of languages under it, where there is something to correlate.
+        """
+        found: dict[str, dict[str, Correlation]] = {}
+        columns = []
+        for measure in transfer_tasks(self.results):
+            _, clouds = self._clouds(measure, len(self.results.kinds))
+            columns += [titled(self.results, measure[0])] if clouds else []
+            for cloud in clouds:
+                found.setdefault(cloud.label, {})[columns[-1]] = correlate(cloud.x, cloud.y)
+        lines = tuple(
+            Line(method, tuple(_correlation(row.get(column)) for column in columns))
+            for method, row in found.items()
+        )
+        about = caption("correlations") + of_encoder(self.results)
+        title = "Correlation of retrieval and transfer"
+        if columns:
+            yield Table("retrieval-transfer", title, tuple(columns), lines, about)
+
+    def _clouds(self, measure: tuple[str, str], most: int) -> tuple[tuple[str, str], list[Series]]:
+        """The (task, metric) of retrieval, and the languages of at most `most` methods by it and by
+        a (task, metric). It is contextual accuracy over unseen pairs, or over all where these are
+        too few.
+        """
+        results, (task, metric) = self.results, measure
+        retrieval, clouds = results.of_kind("retrieval") or "", list[Series]()
+        cells = best_on_dev(results, most, task, metric) if retrieval else []
+        values = {n: v for c in cells for n, v in c.values.items() if n[::3] == (retrieval, "test")}
+        for found in ("contextual_accuracy", "contextual_accuracy_all"):
+            count = results.plan.count_of(retrieval, found)
+            counts = [value.mean for name, value in values.items() if name[2] == count]
+            if any(n[2] == found for n in values) and (not counts or min(counts) >= FEW):
+                break
+        else:
+            return (retrieval, ""), []
+        x_scale, y_scale = results.unit(retrieval, found).scale, results.unit(task, metric).scale
         for cell in cells:
-            assert base is not None
-            if cell is not base and (cloud := _gains(results, judge, (task, metric), cell, base)):
-                clouds.append(cloud)
-        lower = results.plan.measured(task, metric).better == "lower"
-        points = " (points)" if results.unit(task, metric).sign else ""
-        if clouds:
-            n = counted((len(cloud.x) for cloud in clouds), "languages")
-            x = f"baseline {axis_of(results, task, metric)}, {n}"
-            y = f"difference{', lower is better' if lower else ''}{points}"
-            panels.append(Panel(titled(results, task), x, y, clouds, zero=True))
-    return panels
-
-
-def _gains(
-    results: Results, judge: Judge, measure: tuple[str, str], cell: Cell, base: Cell
-) -> Series | None:
-    """The cloud of a cell by a (task, metric), over the languages that its baseline has too."""
-    (task, metric), scale = measure, results.unit(*measure).scale
-    langs = single_languages(results, task, metric, cell)
-    names = [(task, lang, metric, results.split(task)) for lang in langs]
-    names = [name for name in names if name in base.values]
-    x = [scale * base.values[name].mean for name in names]
-    y = [scale * cell.values[name].mean - a for name, a in zip(names, x, strict=True)]
-    ends: list[Ends] = []
-    for name in names:
-        found = judge.of(cell, name)
-        test = found.comparison if found is not None else None
-        low, high = (test.low, test.high) if test is not None else (None, None)
-        ends.append(None if low is None or high is None else (scale * low, scale * high))
-    return _cloud(results, cell, (x, y), [name[1] for name in names], [ends]) if names else None
-
-
-def pareto_panels(results: Results, judge: Judge) -> Iterator[Panel]:
-    """Yield a panel per transfer task with values of the pivot for at least two methods."""
-    pivot = results.plan.pivot
-    for task, metric in transfer_tasks(results):
-        split, scale = results.split(task), results.unit(task, metric).scale
-        axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
-        points = []
-        for cell in best_on_dev(results, MOST_CURVES, task, metric):
-            if all(name in cell.values for name in axes):
-                x, y = ([scale * cell.values[name].mean] for name in axes)
-                ends = [[judge.ends(cell, name, scale)] for name in reversed(axes)]
-                points.append(_cloud(results, cell, (x, y), [cell.method], ends))
-        if len(points) > 1:
-            label, sign = axis_of(results, task, metric), results.plan.measured(task, metric).sign
-            x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
-            links = list(_front(points, sign))
-            yield Panel(titled(results, task), x_label, y_label, points, links=links)
+            places: dict[str, Name] = {
+                lang: (retrieval, f"{lang}-{results.plan.pivot}", found, "test")
+                for lang in single_languages(results, task, metric, cell)
+            }
+            langs = [lang for lang, place in places.items() if place in cell.values]
+            xs = [places[lang] for lang in langs]
+            ys: list[Name] = [(task, lang, metric, results.split(task)) for lang in langs]
+            if len(langs) > 1:
+                axes = ((ys, y_scale), (xs, x_scale))
+                y, x = ([scale * cell.values[n].mean for n in names] for names, scale in axes)
+                ends = [[self.judge.ends(cell, n, scale) for n in names] for names, scale in axes]
+                clouds.append(self._cloud(cell, (x, y), langs, ends))
+        return (retrieval, found), clouds
 
 
 def _front(points: Sequence[Series], sign: int) -> Iterator[tuple[float, float, float, float]]:
@@ -163,82 +201,9 @@ def _front(points: Sequence[Series], sign: int) -> Iterator[tuple[float, float, 
         yield x, y, a, b
 
 
-def transfer_panels(results: Results, most: int, judge: Judge) -> list[Panel]:
-    """Return a panel per transfer task: the scores of methods against word retrieval."""
-    panels = []
-    for task, metric in transfer_tasks(results):
-        retrieval, clouds = _clouds(results, judge, (task, metric), most)
-        if clouds:
-            n = counted((len(cloud.x) for cloud in clouds), "languages")
-            x, y = f"{axis_of(results, *retrieval)}, {n}", axis_of(results, task, metric)
-            panels.append(Panel(titled(results, task), x, y, clouds))
-    return panels
-
-
-def transfer_table(results: Results) -> Table | None:
-    """Return Pearson's r of every method and transfer task, Spearman's ρ and the number of
-    languages under it; None where there is nothing to correlate.
-    """
-    found: dict[str, dict[str, Correlation]] = {}
-    columns = []
-    for measure in transfer_tasks(results):
-        _, clouds = _clouds(results, Judge(), measure, len(results.kinds))
-        columns += [titled(results, measure[0])] if clouds else []
-        for cloud in clouds:
-            found.setdefault(cloud.label, {})[columns[-1]] = correlate(cloud.x, cloud.y)
-    if not columns:
-        return None
-    lines = tuple(
-        Line(method, tuple(_correlation(row.get(column)) for column in columns))
-        for method, row in found.items()
-    )
-    caption = (
-        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. The"
-        " methods are those of the figure below, and those for which it has no room. A correlation"
-        f" over three or four languages means little.{of_encoder(results)}"
-    )
-    title = "Correlation of retrieval and transfer"
-    return Table("retrieval-transfer", title, tuple(columns), lines, caption)
-
-
 def _correlation(found: Correlation | None) -> Entry:
     if found is None:
         return EMPTY
     if found.pearson is None or found.spearman is None:
         return Entry("–", below=f"n = {found.n}", state="empty")
     return Entry(_R.show(found.pearson), below=f"ρ = {_R.show(found.spearman)}, n = {found.n}")
-
-
-def _clouds(
-    results: Results, judge: Judge, measure: tuple[str, str], most: int
-) -> tuple[tuple[str, str], list[Series]]:
-    """The (task, metric) of retrieval, and the languages of at most `most` methods by it and by a
-    (task, metric). It is contextual accuracy over unseen pairs, or over all where these are too
-    few.
-    """
-    task, metric = measure
-    retrieval, clouds = results.of_kind("retrieval") or "", list[Series]()
-    cells = best_on_dev(results, most, task, metric) if retrieval else []
-    values = {n: v for c in cells for n, v in c.values.items() if n[::3] == (retrieval, "test")}
-    for found in ("contextual_accuracy", "contextual_accuracy_all"):
-        count = results.plan.count_of(retrieval, found)
-        counts = [value.mean for name, value in values.items() if name[2] == count]
-        if any(n[2] == found for n in values) and (not counts or min(counts) >= FEW):
-            break
-    else:
-        return (retrieval, ""), []
-    x_scale, y_scale = results.unit(retrieval, found).scale, results.unit(task, metric).scale
-    for cell in cells:
-        places: dict[str, Name] = {
-            lang: (retrieval, f"{lang}-{results.plan.pivot}", found, "test")
-            for lang in single_languages(results, task, metric, cell)
-        }
-        langs = [lang for lang, place in places.items() if place in cell.values]
-        xs = [places[lang] for lang in langs]
-        ys: list[Name] = [(task, lang, metric, results.split(task)) for lang in langs]
-        if len(langs) > 1:
-            axes = ((ys, y_scale), (xs, x_scale))
-            y, x = ([scale * cell.values[n].mean for n in names] for names, scale in axes)
-            ends = [[judge.ends(cell, name, scale) for name in names] for names, scale in axes]
-            clouds.append(_cloud(results, cell, (x, y), langs, ends))
-    return (retrieval, found), clouds

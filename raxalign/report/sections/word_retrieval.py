@@ -31,9 +31,9 @@ from raxalign.report.cells.numbers import FEW, PERCENT
 from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
 
@@ -45,10 +45,6 @@ _TAGGED |= {"correct_first", "first", "first_any"}
 _RANKED = {"src", "tgt", "direction", "correct", "identical", "unseen"}
 _RANKS = "Retrieval by difference of frequency ranks"
 _FEW = "too few queries"
-_UNTAGGED = (
-    "Retrieval was measured, but no word has a part of speech: add the task `pos` with treebank"
-    " files of the pivot."
-)
 Tagger = Callable[["pa.Table"], Sequence[str | None]]
 """Predictions of one language to a part of speech for each row, of the pivot's word."""
 
@@ -67,9 +63,8 @@ class WordRetrieval(Section):
         """Return the tables and the figure; None without predictions, tags and training text."""
         tables = list(self._by_tags(*self._tagger)) if self._tagger is not None else []
         table, sketch = self._by_ranks()
-        figures = drawn([sketch], self.material.figures)
         tables += [table] if table.lines else []
-        return Part("analyses", "Analyses", tables=tuple(tables), figures=figures).alone()
+        return self.one_part(Part("analyses", "Analyses"), [sketch], tables)
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the accuracy of a cell by part of speech; without tags the reason."""
@@ -78,7 +73,7 @@ class WordRetrieval(Section):
     @cached_property
     def _asked(self) -> tuple[str, list[CellPredictions]]:
         """The grid's retrieval task, and the predictions that are shown."""
-        task, cells = shown_cells(self.material.results, _TASK)
+        task, cells = shown_cells(self.results, _TASK)
         return task, self.material.predictions.of_all(cells, task, _TAGGED)
 
     @cached_property
@@ -87,20 +82,15 @@ class WordRetrieval(Section):
 
     def _by_tags(self, how: str, tags: Tagger) -> Iterator[Table]:
         """Yield the table without pairs of one form and, where there are such, with them."""
-        results, asked = self.material.results, self._asked[1]
+        results, asked = self.results, self._asked[1]
         tables = [table for entry in asked for table in entry.tables.values()]
         same = any(any(table["identical"].to_pylist()) for table in tables)
         for identical in (False, True) if same else (False,):
             found = [(entry.cell, _tagged(entry, tags, identical=identical)) for entry in asked]
             more = ", with pairs of one form" if identical else ""
-            caption = (
-                "Non-contextual accuracy in percent, seen pairs kept, pairs of one form"
-                f" {'kept' if identical else 'left out'}, both directions, mean over"
-                f" {_languages(asked)}. Tags of the pivot's words: {how}. Averages are over parts"
-                " of speech; one seed. In small type: the number of"
-                f" queries.{of_methods(results, MOST_METHODS)}"
-            )
-            yield _table(results, f"Retrieval by part of speech{more}", found, caption)
+            facts = {"identical": identical, "languages": _languages(asked), "how": how}
+            about = caption("by_part_of_speech", **facts) + of_methods(results, MOST_METHODS)
+            yield _table(results, f"Retrieval by part of speech{more}", found, about)
 
     def _measure(self, cell: Cell) -> Fill | None:
         """The values of a cell; an average over parts of speech needs all of them."""
@@ -110,7 +100,7 @@ class WordRetrieval(Section):
             return None
         if self._tagger is None:
             names = [n for group, parts in GROUPS.items() for n in (*parts, f"{group}-average")]
-            return Fill(dict.fromkeys(names, "no tags"), _UNTAGGED)
+            return Fill(dict.fromkeys(names, "no tags"), caption("untagged"))
         bins = _tagged(asked, self._tagger[1])
         known = {
             part.name: Value(part.accuracy, None, 1)
@@ -122,7 +112,7 @@ class WordRetrieval(Section):
             whole = set(GROUPS.get(part.name.removesuffix("-average"), ())) <= known.keys()
             values[part.name] = known.get(part.name, _FEW) if whole else _FEW
         # the task may read non-contextual vectors in another way than the paper
-        reading = self.material.results.task_params.get(task, {}).get("noncontextual", "corpus")
+        reading = self.results.task_params.get(task, {}).get("noncontextual", "corpus")
         more = f" Task {task} with noncontextual: {reading} (published: corpus)."
         remark = (
             f"Of one seed, mean over {_languages([asked])}.{more if reading != 'corpus' else ''}"
@@ -131,7 +121,7 @@ class WordRetrieval(Section):
 
     def _by_ranks(self) -> tuple[Table, Sketch]:
         """The table and the figure, which are empty where no training text is stored."""
-        results, storage = self.material.results, self.material.storage
+        results, storage = self.results, self.material.storage
         task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _RANKED)
         ranks = {}
@@ -146,16 +136,11 @@ class WordRetrieval(Section):
             if bins:
                 found.append((entry.cell, _mean(bins)))
                 curves += _curves(entry.cell.method, place, found[-1][1])
-        caption = (
-            f"Contextual accuracy in percent over unseen pairs, mean over {_languages(asked)};"
-            " ranks of word forms in the training text (as in Cao et al. 2020, Figure 3). One seed."
-            " In small type: the number of queries. Error bars of the figure: 95 % intervals of a"
-            " share, as if queries were independent."
-        )
+        about = caption("by_frequency_rank", languages=_languages(asked))
         label = axis_of(results, task, "contextual_accuracy") if curves else ""
         panel = Panel("", "difference of ranks, from", label, curves, log=True)
-        sketch = Sketch("rank-differences", _RANKS, caption, [panel] if curves else [])
-        return _table(results, _RANKS, found, caption), sketch
+        sketch = Sketch("rank-differences", _RANKS, about, [panel] if curves else [])
+        return _table(results, _RANKS, found, about), sketch
 
 
 def _tagged(entry: CellPredictions, tags: Tagger, *, identical: bool = False) -> list[Bin]:
@@ -178,7 +163,7 @@ def _languages(asked: Sequence[CellPredictions]) -> str:
 
 
 def _table(
-    results: Results, title: str, found: Sequence[tuple[Cell, Sequence[Bin]]], caption: str
+    results: Results, title: str, found: Sequence[tuple[Cell, Sequence[Bin]]], about: str
 ) -> Table:
     """A table with a line per cell: the accuracy of each bin in percent, its queries below."""
     lines = []
@@ -189,7 +174,7 @@ def _table(
         )
         lines.append(Line(named(cell, results.plan), tuple(shown)))
     columns = tuple(part.name for part in found[0][1]) if found else ()
-    return Table("", title, columns, tuple(lines), caption)
+    return Table("", title, columns, tuple(lines), about)
 
 
 def _curves(method: str, place: int, bins: Sequence[Bin]) -> list[Series]:

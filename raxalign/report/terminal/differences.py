@@ -179,11 +179,10 @@ class Walk:
                 for value in (a, b)
             )
             yield f"{name}: {path} {' or '.join(shown)}"
-        if first.precision != second.precision:
-            yield f"{name}: precision {first.precision} or {second.precision}"
-        if first.base_precision != second.base_precision:
-            bases = f"{first.base_precision} or {second.base_precision}"
-            yield f"{name}: base_precision {bases}"
+        for fact in ("precision", "base_precision"):
+            a, b = getattr(first, fact), getattr(second, fact)
+            if a != b:
+                yield f"{name}: {fact} {a} or {b}"
         for data in sorted(first.digests.keys() | second.digests.keys()):
             a, b = (found.digests.get(data) for found in (first, second))
             if a != b:

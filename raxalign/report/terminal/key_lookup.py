@@ -29,6 +29,7 @@ from raxalign.store.storage import Storage
 _HEADED = ("sort", "key", "grid", "state")
 _PARTS = ("params", "inputs", "digests", "locations", "files", "made", "notes", "untouched")
 _OWN = ("scores", "stages", "predictions", "curves", "evaluations", "trials", "mlflow")
+_OF_TRIAL = ("method", "kind", "params", "encoder", "languages", "sentences", "seed")
 _PRECISIONS = ("precision", "base_precision")
 _MOST = 20  # matches that a message lists
 _SOME = 5  # keys of trials that are listed
@@ -173,7 +174,7 @@ def _table(
 def _fact(name: str, value: Any) -> str:
     if name in ("bytes", "seconds"):
         return volume(value) if name == "bytes" else duration(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return plain(value) if isinstance(value, Mapping) else str(value)
 
@@ -206,9 +207,7 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
 
 
 def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
-    """Return everything about what a key is of, as JSON can hold it, with some predictions
-    (`examples`) of each task, language and split.
-    """
+    """Return everything on what a key is of, with `examples` predictions per language and split."""
     if match.plan is not None:
         found = _Details(storage, match.plan, examples)
         if match.sort == "trial":
@@ -291,13 +290,7 @@ class _Details:
             "sort": "trial",
             "key": trial.key,
             "grid": self.plan.name,
-            "method": trial.method,
-            "kind": trial.kind,
-            "params": dict(trial.params),
-            "encoder": trial.encoder,
-            "languages": list(trial.languages),
-            "sentences": trial.sentences,
-            "seed": trial.seed,
+            **{name: getattr(trial, name) for name in _OF_TRIAL},
             "state": state,
             "failure": failure and failure.get("message"),
             "evaluations": dict(trial.evaluations),
