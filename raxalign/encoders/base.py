@@ -98,22 +98,18 @@ class EncoderKind(ABC):
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number of the encoder's blocks, where it is known without opening it (None: not yet).
-        `known` gives by name what was looked up: revisions (`fetch`), depths (`fetch_depth`).
+        `known` gives by name what was looked up by `fetch` and `fetch_config`.
         """
         return None
 
-    def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up the `depth` of outside data, as `fetch`: name -> number of blocks."""
-        return {}
-
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:
         """Whether the encoder predicts words by a masked-LM head, where it is known without opening
-        it (None: not yet). `known` is that of `depth`, with what `fetch_head` looked up.
+        it (None: not yet). `known` is that of `depth`.
         """
         return True
 
-    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up `has_head` of outside data, as `fetch_depth` does."""
+    def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """Look up, as `fetch`, by what `depth` and `has_head` are known of outside data."""
         return {}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:

@@ -142,17 +142,6 @@ class Transformer(EncoderKind):
         config = self._config(known)
         return None if config is None else config_depth(config)
 
-    def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """The number of blocks in the hub's ``config.json``, under a name that holds the revision;
-        empty for folders, and where it is not recorded.
-        """
-        revision = self._revision(known)
-        if revision is None:
-            return {}
-        config = fetched_config(self.params.name, revision, "look up how many layers it has")
-        found = config_depth(config)
-        return {} if found is None else {f"depth:{self.params.name}@{revision}": str(found)}
-
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:
         """Whether it has a masked-LM head, by the names of the folder's weights; of a hub name by
         the architecture in its config, where that was looked up or is in the hub's local cache.
@@ -165,14 +154,18 @@ class Transformer(EncoderKind):
         config = self._config(known)
         return None if config is None else has_head(config, None)
 
-    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """What the hub's ``config.json`` records of the head, by revision; empty for folders."""
-        revision, purpose = self._revision(known), "look up whether it has a masked-LM head"
+    def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """What the hub's ``config.json`` records of the head, and of blocks if it does, under names
+        that hold the revision; empty for folders.
+        """
+        name, revision = self.params.name, self._revision(known)
         if revision is None:
             return {}
-        found = has_head(fetched_config(self.params.name, revision, purpose), None)
+        config = fetched_config(name, revision, "look up its layers and its head")
         words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
-        return {f"head:{self.params.name}@{revision}": words[found]}
+        found = {f"head:{name}@{revision}": words[has_head(config, None)]}
+        depth = config_depth(config)
+        return found if depth is None else {**found, f"depth:{name}@{revision}": str(depth)}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
         """By the folder's config and weights; for a hub name by the config in the local cache."""

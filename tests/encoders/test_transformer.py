@@ -187,7 +187,7 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
     assert {task for trial in found.plan.trials for task in trial.untouched} == {"low"}
     again = open_grid(first.grid.path, storage=first.root)
     assert again.plan == found.plan == resolve(again, tmp_path).plan
-    assert [name[:2] for name in asked] == [("some/bert", COMMIT)] * 2  # its depth and its head
+    assert [name[:2] for name in asked] == [("some/bert", COMMIT)]  # for its depth and its head
     assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
     assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
     assert load(first.grid.path) == first.grid
@@ -243,8 +243,7 @@ def calls(encoder):
     """What is asked of a hub, by its purpose."""
     return {
         "look up its revision": encoder.fetch,
-        "look up how many layers it has": lambda: encoder.fetch_depth(of_lock),
-        "look up whether it has a masked-LM head": lambda: encoder.fetch_head(of_lock),
+        "look up its layers and its head": lambda: encoder.fetch_config(of_lock),
         "load it": lambda: encoder.load(EncoderInputs(), "cpu"),
     }
 
@@ -280,10 +279,9 @@ def test_the_config_on_the_hub_tells_layers_and_head_of_the_revision():
     encoder = kind("some/encoder")
     assert encoder.fetch() == {"hub:some/encoder": COMMIT}
     assert encoder.has_head(of_lock) is None
-    assert encoder.fetch_depth(of_lock) == {f"depth:some/encoder@{COMMIT}": "7"}
-    head = encoder.fetch_head(of_lock)
-    assert head == {f"head:some/encoder@{COMMIT}": "none"}
-    assert encoder.has_head({**head, "hub:some/encoder": COMMIT}.get) is False
+    found = encoder.fetch_config(of_lock)
+    assert found == {f"depth:some/encoder@{COMMIT}": "7", f"head:some/encoder@{COMMIT}": "none"}
+    assert encoder.has_head({**found, "hub:some/encoder": COMMIT}.get) is False
 
 
 @pytest.mark.usefixtures("no_hub")
