@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, final
-
-from pydantic import Field
+from typing import Annotated, Any, ClassVar, final
 
 from raxalign.config.params import LATER
 from raxalign.config.run import Precision
@@ -34,6 +32,7 @@ from raxalign.encoders.models.hub import (
     fetched_config,
     hub_revision,
 )
+from raxalign.encoders.models.loading import Attention
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
@@ -74,42 +73,24 @@ class Transformer(EncoderKind):
     class Params(EncoderKind.Params):
         """A `name` that begins with ``/``, ``./``, ``../`` or ``~`` or that exists is a folder."""
 
-        name: str = Field(
-            description="Folder of the encoder in Hugging Face's form, or its name on the hub."
-        )
-        revision: str | None = Field(
-            None,
-            description=(
-                "Branch, tag or commit of a hub name (none: what the hub has now); a commit"
-                " pins it."
-            ),
-        )
-        bidirectional: Annotated[bool, LATER] = Field(
-            False,
-            description=(
-                "Whether each piece of a decoder sees the whole row, in place of the pieces before"
-                " it."
-            ),
-        )
-        attention: Annotated[Literal["auto", "sdpa", "eager", "flash_attention_2"], LATER] = Field(
-            "auto",
-            description=(
-                "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
-                " (`eager`), or by the first of these that the architecture has (`auto`);"
-                " `flash_attention_2` is that of the package flash-attn, for `run.precision: bf16`"
-                " on NVIDIA cards; they differ by rounding, so one that is set enters the key."
-            ),
-        )
-
-        normalize: Annotated[TextForm, LATER] = Field(
-            "none",
-            description=(
-                "What is done to every text, of corpora and tasks alike, before the tokenizer's own"
-                " steps: nothing, so that it is read as published (`none`), composition to"
-                " Unicode's form C (`nfc`), or composition without joiners and other format"
-                " characters (`clean`); of an exported encoder `AutoModel` does not do it."
-            ),
-        )
+        name: str
+        """Folder of the encoder in Hugging Face's form, or its name on the hub."""
+        revision: str | None = None
+        """Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it."""
+        bidirectional: Annotated[bool, LATER] = False
+        """Whether each piece of a decoder sees the whole row, in place of the pieces before it."""
+        attention: Annotated[Attention, LATER] = "auto"
+        """How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products
+        (`eager`), or by the first of these that the architecture has (`auto`); `flash_attention_2`
+        is that of the package flash-attn, for `run.precision: bf16` on NVIDIA cards; they differ by
+        rounding, so one that is set enters the key.
+        """
+        normalize: Annotated[TextForm, LATER] = "none"
+        """What is done to every text, of corpora and tasks alike, before the tokenizer's own steps:
+        nothing, so that it is read as published (`none`), composition to Unicode's form C (`nfc`),
+        or composition without joiners and other format characters (`clean`); of an exported encoder
+        `AutoModel` does not do it.
+        """
 
     params: Params
 

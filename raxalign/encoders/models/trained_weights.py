@@ -37,15 +37,12 @@ class FrozenParts(BaseParams):
     an odd number belongs to the upper half.
     """
 
-    blocks: Annotated[str, AfterValidator(_named)] = Field(
-        description=(
-            "Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range"
-            " such as `1-6`, or `none`."
-        )
-    )
-    embeddings: bool = Field(
-        False, description="Whether all that lies outside the blocks is not trained either."
-    )
+    blocks: Annotated[str, AfterValidator(_named)]
+    """Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range such as
+    `1-6`, or `none`.
+    """
+    embeddings: bool = False
+    """Whether all that lies outside the blocks is not trained either."""
 
 
 def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
@@ -151,24 +148,17 @@ class Lora(BaseParams):
     (out, rank) begins at zero and A (rank, in) at random.
     """
 
-    rank: int = Field(8, ge=1, description="Width of the adapters, r in the paper.")
-    alpha: float = Field(
-        16.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Scale `alpha` / `rank` of what adapters add.",
-    )
-    targets: Annotated[str, AfterValidator(_listed)] = Field(
-        AUTO,
-        description=(
-            "Linear layers of the blocks that get an adapter, by the ends of their names, with"
-            " commas between them (`query,value`); `auto` stands for those of the attention that"
-            " PEFT has for the architecture, or else for all linear layers of the attention."
-        ),
-    )
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="Share of an adapter's inputs that training drops."
-    )
+    rank: int = Field(8, ge=1)
+    """Width of the adapters, r in the paper."""
+    alpha: float = Field(16.0, gt=0, allow_inf_nan=False)
+    """Scale `alpha` / `rank` of what adapters add."""
+    targets: Annotated[str, AfterValidator(_listed)] = AUTO
+    """Linear layers of the blocks that get an adapter, by the ends of their names, with commas
+    between them (`query,value`); `auto` stands for those of the attention that PEFT has for the
+    architecture, or else for all linear layers of the attention.
+    """
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Share of an adapter's inputs that training drops."""
 
 
 AdapterOption = Annotated[
