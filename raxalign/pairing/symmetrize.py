@@ -23,8 +23,6 @@ those that have one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from raxalign.arrays import Bools, Ints
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
@@ -40,21 +38,6 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
-Link = tuple[int, int]
-
-
-def symmetrize(
-    forward: Iterable[Link], reverse: Iterable[Link], heuristic: str
-) -> set[tuple[int, int]]:
-    """Return the links of one sentence pair, from the links of both directions, all as (source
-    position, target position).
-
-    Raises `RaxalignError` for a heuristic that is not one of `HEURISTICS`.
-
-    >>> sorted(symmetrize({(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 2)}, "grow-diag"))
-    [(0, 0), (1, 1), (1, 2), (2, 2)]
-    """
-    return symmetrize_links(Links.of([forward]), Links.of([reverse]), heuristic).pair(0)
 
 
 def symmetrize_links(forward: Links, reverse: Links, heuristic: str) -> Links:
