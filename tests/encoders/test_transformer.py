@@ -255,7 +255,7 @@ def calls(encoder):
         ("some/missing", DataError, r"the hub has no such encoder\. Is it a folder\?.*\./name"),
         ("some/unknown", DataError, r"the hub has no such encoder\..*Is it private\? Then log in"),
         ("some/forbidden", DataError, r"the hub refuses access \(403\)\. Log in with `hf auth"),
-        ("some/busy", TransientError, r"the hub fails to answer \(503\).*Try again later"),
+        ("some/busy", TransientError, r"the Hugging Face Hub fails to answer \(503\).*again later"),
     ],
 )
 @pytest.mark.usefixtures("hub")
@@ -289,7 +289,7 @@ def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it(monkeypatch
     for purpose, call in calls(kind("some/encoder")).items():
         if purpose == "load it":  # asks for many files, each with tries: its offline form is enough
             monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        said = rf"^some/encoder: the hub cannot be reached to {purpose} \(.*\)\. Go online, .*"
+        said = rf"^some/encoder: .* cannot be reached \(.*\), asked to {purpose}\. Go online, .*"
         with pytest.raises(TransientError, match=said):
             call()
 

@@ -4,7 +4,8 @@ mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,21 +13,20 @@ from typing import TYPE_CHECKING
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
+    HubUse,
     Repository,
-    causes,
     first_line,
-    is_cut,
     is_gated,
-    is_lost,
     patiently,
-    refusal,
-    status_of,
 )
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
 
+_DATA_SETS = HubUse(
+    "data set", "Check `dataset`.", "read files of your own (`source: moses` or `tsv`)"
+)
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
 
 
@@ -36,10 +36,8 @@ def dataset_revision(name: str, revision: str) -> str:
     """
     from huggingface_hub import HfApi
 
-    try:
+    with dataset_call(name):
         return str(patiently(name, lambda: HfApi().dataset_info(name, revision=revision)).sha)
-    except Exception as error:
-        raise hub_error(name, error) from error
 
 
 class MissingSplit(DataError):
@@ -58,17 +56,13 @@ def load_rows(
     `dev` is it. Raises `MissingSplit`, other `DataError` and `TransientError`.
     """
     where = f"{name}/{config}:{split}" if config else f"{name}:{split}"
-    try:
+    with dataset_call(where):
         builder = prepared(name, config, revision, cache)
         there = [str(known) for known in builder.info.splits]
         split = "dev" if split == "validation" and split not in there and "dev" in there else split
         missing = [part for part in _parts(split) if part not in (*there, "all")]
         if not missing:
             return builder.as_dataset(split=split)
-    except RaxalignError:
-        raise
-    except Exception as error:
-        raise hub_error(where, error) from error
     told = f"has no split {' and '.join(missing)}; its splits are {', '.join(there)}"
     raise MissingSplit(
         f"hub:{where}",
@@ -123,16 +117,12 @@ def configuration_sizes(
     name: str, config: str | None, revision: str | None, cache: Path
 ) -> Mapping[str, int]:
     """Return the bytes of the files of a configuration by their paths. Raises as `load_rows`."""
-    try:
+    with dataset_call(f"{name}/{config}" if config else name):
         repository, outline = _outlined(name, revision, cache)
         if outline is None:
             return repository.sizes()
         sizes, read = repository.sizes(), _builder(str(outline), config, None, str(cache / "hub"))
         return {path: sizes[path] for path in _paths(read, outline)}
-    except RaxalignError:
-        raise
-    except Exception as error:
-        raise hub_error(f"{name}/{config}" if config else name, error) from error
 
 
 @dataclass(frozen=True)
@@ -157,21 +147,14 @@ class HubRows(Remote):
 
     def bring(self, pin: str | None, downloads: Path) -> int:
         """Fetch its files into the hub's cache, and make its rows of them."""
-        commit = pin or self.revision
-        try:
-            prepared(self.dataset, self.config, commit, downloads)
-        except RaxalignError:
-            raise
-        except Exception as error:
-            raise hub_error(self.name.removeprefix("hub:"), error) from error
+        with dataset_call(self.name.removeprefix("hub:")):
+            prepared(self.dataset, self.config, pin or self.revision, downloads)
         return self.size(pin, downloads)
 
     def gated(self) -> bool:
         """Return whether the hub asks for a login."""
-        try:
+        with dataset_call(self.dataset):
             return is_gated(self.dataset, "dataset")
-        except Exception as error:
-            raise hub_error(self.dataset, error) from error
 
 
 def _outlined(
@@ -232,23 +215,23 @@ def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
         raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
 
 
+@contextmanager
+def dataset_call(name: str) -> Iterator[None]:
+    """Turn what the hub's client and the datasets library raise in the block into the user's
+    errors (`hub_error`).
+    """
+    try:
+        yield
+    except RaxalignError:
+        raise
+    except Exception as error:
+        raise hub_error(name, error) from error
+
+
 def hub_error(name: str, error: Exception) -> DataError | TransientError:
     """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
-    chain = causes(error)
-    status = next(filter(None, map(status_of, chain)), 0)
-    own = "read files of your own (`source: moses` or `tsv`)"
-    if status in (408, 429) or status >= 500:
-        told = f"the Hugging Face Hub fails to answer ({status}). Try again later"
-        return TransientError(f"hub:{name}: {told}, or {own}")
-    if not status and (cut := next(filter(is_cut, chain), None)):
-        told = f"the connection to the Hugging Face Hub was cut ({first_line(cut)})"
-        return TransientError(f"hub:{name}: {told}. Try again later, or {own}")
-    if not status and any(map(is_lost, chain)):
-        told = f"the Hugging Face Hub cannot be reached ({first_line(error)})"
-        return TransientError(f"hub:{name}: {told}. Go online, or {own}")
-    refusals = (refusal(cause, "data set", "Check `dataset`.") for cause in chain)
-    problem, remedy = next(filter(None, refusals), ("", ""))
-    if not problem:
-        problem = f"cannot be loaded ({first_line(error)})"
-        remedy = "Check `dataset`, `config`, `split` and `revision`"
-    return DataError(f"hub:{name}", problem, remedy=remedy)
+    problem = f"cannot be loaded ({first_line(error)})"
+    unknown = DataError(
+        f"hub:{name}", problem, remedy="Check `dataset`, `config`, `split` and `revision`"
+    )
+    return _DATA_SETS.explained(f"hub:{name}", error) or unknown

@@ -13,15 +13,12 @@ from typing import Any
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
+    HubUse,
     Repository,
     causes,
     first_line,
-    is_cut,
     is_gated,
-    is_lost,
     patiently,
-    refusal,
-    status_of,
 )
 from raxalign.encoders.models.folder import looks_like_path, read_config
 from raxalign.encoders.models.sentence_config import FILES
@@ -29,6 +26,11 @@ from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
 NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
+_ENCODERS = HubUse(
+    "encoder",
+    "Is it a folder? Then write ./name.",
+    "name a folder, or as `revision` a commit that the local cache has",
+)
 _CONFIG = "config.json"
 _LOOK, _LOAD = "look up its files", "load it"
 _SUFFIXES = (".json", ".txt", ".model")
@@ -42,55 +44,24 @@ def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[N
     cannot be reached or fails. `purpose` is what the call is for, as in ``look up its revision``;
     revision None is the main branch.
     """
+    from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
+
     try:
         yield
     except RaxalignError:
         raise
     except Exception as error:
-        chain = causes(error)[::-1]
-        found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain)
-        explained = next(filter(None, found), None)
+        explained = _ENCODERS.explained(name, error, purpose, f"revision {revision!r}")
+        for cause in causes(error):
+            if isinstance(cause, HFValidationError):
+                explained = DataError(name, NO_NAME, remedy=NAMES)
+            elif isinstance(cause, RemoteEntryNotFoundError):
+                lacks = f"lacks a file that encoders have ({first_line(cause)})"
+                remedy = "Name one with config.json, a tokenizer and safetensors weights"
+                explained = DataError(name, lacks, remedy=remedy)
         if explained is None:
             raise
         raise explained from error
-
-
-def _refused(name: str, error: BaseException, revision: str | None) -> DataError | None:
-    """The error for what the hub does not have or does not give."""
-    from huggingface_hub import errors as hub
-
-    if isinstance(error, hub.LocalEntryNotFoundError):
-        return None
-    if isinstance(error, hub.HFValidationError):
-        return DataError(name, NO_NAME, remedy=NAMES)
-    if isinstance(error, hub.RemoteEntryNotFoundError):
-        lacks = f"lacks a file that encoders have ({first_line(error)})"
-        remedy = "Name one with config.json, a tokenizer and safetensors weights"
-        return DataError(name, lacks, remedy=remedy)
-    absent = "Is it a folder? Then write ./name."
-    found = refusal(error, "encoder", absent, f"revision {revision!r}")
-    return None if found is None else DataError(name, found[0], remedy=found[1])
-
-
-def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:
-    """The error for a hub that is not reached, or that fails."""
-    if is_cut(error):
-        return TransientError(
-            f"{name}: the connection to the hub was cut ({first_line(error)}), asked to {purpose}."
-            " Try again later, or name a folder"
-        )
-    if is_lost(error):
-        return TransientError(
-            f"{name}: the hub cannot be reached to {purpose} ({first_line(error)}). Go online, give"
-            " `revision` (a commit that the local cache has), or name a folder"
-        )
-    status = status_of(error)
-    if status == 429 or status >= 500:
-        return TransientError(
-            f"{name}: the hub fails to answer ({status}), asked to {purpose}. Try again later, or"
-            " name a folder"
-        )
-    return None
 
 
 def hub_revision(
