@@ -9,7 +9,7 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.encoders.models import flash
-from raxalign.encoders.models.folder import folder_has_head, has_head, weight_shapes
+from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
@@ -110,7 +110,7 @@ def test_names_of_weights_are_those_of_safetensors_and_a_damaged_file_is_named(t
 
     path = tmp_path / "model.safetensors"
     save_file({"a.b": torch.zeros(2), "c": torch.ones(1)}, path, {"format": "pt"})
-    assert set(weight_shapes(path)) == {"a.b", "c"}
+    assert set(weight_headers(path)) == {"a.b", "c"}
     path.write_bytes(path.read_bytes()[:20])
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"model\.safetensors: its weights are damaged"):

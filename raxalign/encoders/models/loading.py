@@ -18,7 +18,7 @@ from raxalign.encoders.models.folder import (
     holds_both,
     looks_like_path,
     read_config,
-    weight_shapes,
+    weight_headers,
 )
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.model_inputs import is_decoder
@@ -76,7 +76,7 @@ def _open(
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
 
-    names = frozenset(weight_shapes(*folder.glob("*.safetensors")))
+    names = frozenset(weight_headers(*folder.glob("*.safetensors")))
     if any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
