@@ -27,7 +27,8 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import Any, Literal
 
-from raxalign.errors import DependencyError, RaxalignError
+from raxalign.errors import RaxalignError
+from raxalign.extras import require
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
 from raxalign.running import THAI_AM, UNSPACED, Sentence, unspaced_letter
 
@@ -288,20 +289,14 @@ def _ranges(belongs: Callable[[str], bool], first: int, last: int) -> str:
 
 
 def _segmenter(library: str) -> Tokenize:
-    try:
-        if library == "jieba":
-            import jieba
+    require(library, "segmentation: words (`characters` needs no library)")
+    if library == "jieba":
+        import jieba
 
-            jieba.setLogLevel("WARNING")
-            cut: Tokenize = jieba.lcut
-        else:
-            from pythainlp.tokenize import word_tokenize
+        jieba.setLogLevel("WARNING")
+        cut: Tokenize = jieba.lcut
+    else:
+        from pythainlp.tokenize import word_tokenize
 
-            cut = partial(word_tokenize, engine="newmm")
-    except ImportError as error:
-        message = (
-            f"segmentation: words needs {library}, which is not installed: pip install"
-            " 'raxalign[segment]' (or set segmentation: characters)"
-        )
-        raise DependencyError(message) from error
+        cut = partial(word_tokenize, engine="newmm")
     return lambda text: [word for piece in cut(clean(text)) for word in piece.split()]
