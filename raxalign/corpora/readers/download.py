@@ -153,7 +153,7 @@ def renew(url: str, target: Path) -> None:
     """
     if not target.is_file():
         return
-    size, changed = _described(url)
+    size, changed = described(url)
     there = target.stat()
     if size == there.st_size and changed is not None and changed <= there.st_mtime:
         return
@@ -179,15 +179,11 @@ def _aside(target: Path, sha256: str | None) -> Path:
     return target.with_name(f"{target.name}.{sha256}")
 
 
-def remote_size(url: str) -> int:
-    """Ask for the bytes of a file; 0 where the server does not say. Raises `DataError` where there
-    is no such file, and `TransientError` where the server does not answer.
+def described(url: str) -> tuple[int, float | None]:
+    """Ask for the bytes of a file (0 where the server does not say), and when it was changed.
+    Raises `DataError` where there is no such file, `TransientError` where the server does not
+    answer.
     """
-    return _described(url)[0]
-
-
-def _described(url: str) -> tuple[int, float | None]:
-    """The bytes of a file (0 where the server does not say), and when it was changed."""
     request = Request(url, method="HEAD", headers={"User-Agent": "raxalign"})  # noqa: S310
     try:
         with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
