@@ -200,18 +200,13 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
         with zipfile.ZipFile(path) as archive:
             for member in members:
                 if member not in archive.namelist():
-                    raise DataError(
-                        path,
-                        f"has no {member}; it has {', '.join(archive.namelist())}",
-                        remedy="`codes` may name OPUS's own language code",
-                    )
+                    fault = f"has no {member}; it has {', '.join(archive.namelist())}"
+                    remedy = "`codes` may name OPUS's own language code"
+                    raise DataError(path, fault, remedy=remedy)
                 found = archive.getinfo(member)
                 refuse_growth(f"{path}/{member}", found.compress_size, found.file_size)
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(
-            path,
-            f"the zip file is damaged ({error})",
-            remedy="Remove it, so that it is downloaded again",
-        ) from error
+        remedy = "Remove it, so that it is downloaded again"
+        raise DataError(path, f"the zip file is damaged ({error})", remedy=remedy) from error

@@ -50,16 +50,15 @@ class GoldLinks:
         if k is None:
             return
         row, src, tgt = self.possible.rows(), self.possible.src, self.possible.tgt
-        raise DataError(
-            self.path,
+        fault = (
             f"sentence pair {int(self.rows[row[k]]) + 1} has a link of word {src[k] + 1} with word"
-            f" {tgt[k] + 1}, and the text has {src_lengths[row[k]]} and {tgt_lengths[row[k]]}"
-            " words",
-            remedy=(
-                "Look at which word is numbered first, which side comes first, and whether the"
-                " words are those of the gold text"
-            ),
+            f" {tgt[k] + 1}, and the text has {src_lengths[row[k]]} and {tgt_lengths[row[k]]} words"
         )
+        remedy = (
+            "Look at which word is numbered first, which side comes first, and whether the words"
+            " are those of the gold text"
+        )
+        raise DataError(self.path, fault, remedy=remedy)
 
 
 def read_gold(path: Path, written: GoldFormat, *, first: int = 0, swap: bool = False) -> GoldLinks:
@@ -85,26 +84,17 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
     try:
         links, marks = read_marked(path)
     except DataError as error:
-        if path.is_file() and _NAACL.match(
-            path.read_bytes()[:200].decode("utf-8", "replace").lstrip()
-        ):
-            raise DataError(
-                path,
-                "has one line per link, as in NAACL format",
-                line=1,
-                remedy="Read it as `naacl`",
-            ) from error
+        begin = path.read_bytes()[:200].decode("utf-8", "replace") if path.is_file() else ""
+        if _NAACL.match(begin.lstrip()):
+            fault = "has one line per link, as in NAACL format"
+            raise DataError(path, fault, line=1, remedy="Read it as `naacl`") from error
         raise
     src, tgt = links.src - np.int32(first), links.tgt - np.int32(first)
     below = np.flatnonzero((src < 0) | (tgt < 0))
     if len(below):
         line = int(links.rows()[below[0]]) + 1
-        raise DataError(
-            path,
-            "a link has position 0, although words are declared to count from 1",
-            line=line,
-            remedy="Count from 0 here",
-        )
+        fault = "a link has position 0, although words are declared to count from 1"
+        raise DataError(path, fault, line=line, remedy="Count from 0 here")
     possible = Links(links.offsets, src, tgt)
     return GoldLinks(path, np.arange(len(possible)), possible.where(~marks), possible)
 
@@ -123,12 +113,8 @@ def _read_naacl(path: Path) -> GoldLinks:
                         "A line is `sentence i j`, and S or P where links are sure or possible,"
                         " counted from 1; i-j is `pharaoh`"
                     )
-                    raise DataError(
-                        path,
-                        f"{line.strip()[:40]!r} is not a link in NAACL format",
-                        line=number,
-                        remedy=remedy,
-                    )
+                    fault = f"{line.strip()[:40]!r} is not a link in NAACL format"
+                    raise DataError(path, fault, line=number, remedy=remedy)
                 row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
                 links = possible.setdefault(row, set())
                 certain = sure.setdefault(row, set())

@@ -105,10 +105,6 @@ def _fault(block: bytes, path: Path, first: int) -> DataError:
             shown = next(
                 (w for w in content.split() if not re.fullmatch(rb"\d{1,9}[-p]\d{1,9}", w)), content
             )[:40].decode("utf-8", "replace")
-            return DataError(
-                path,
-                f"{shown!r} is not a link",
-                line=line,
-                remedy="Links are written i-j, possible ones ipj, with blanks between them",
-            )
+            remedy = "Links are written i-j, possible ones ipj, with blanks between them"
+            return DataError(path, f"{shown!r} is not a link", line=line, remedy=remedy)
     return DataError(path, "holds something that is not a link", line=first)

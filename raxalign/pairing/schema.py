@@ -42,9 +42,8 @@ def read_pairs(folder: Path) -> pa.Table:
     table = read_table(folder)
     fields = set(table.schema.remove_metadata())
     if not set(pairs_schema()) <= fields <= set(full_schema()):
-        raise DataError(
-            folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}"
-        )
+        columns = ", ".join(table.schema.names)
+        raise DataError(folder, f"is not a word-pair dataset: its columns are {columns}")
     return table
 
 
@@ -56,9 +55,8 @@ def links_of(table: pa.Table) -> Links:
     counts, others = (np.asarray(pc.list_value_length(part).to_numpy(), int) for part in columns)
     differ = counts != others
     if differ.any():
-        raise _fault(
-            table, int(np.argmax(differ)), "has different numbers of src_links and tgt_links"
-        )
+        problem = "has different numbers of src_links and tgt_links"
+        raise _fault(table, int(np.argmax(differ)), problem)
     src, tgt = (np.asarray(pc.list_flatten(part).to_numpy(), np.int32) for part in columns)
     return Links(offsets_of(counts), src, tgt)
 
@@ -132,9 +130,8 @@ def read_types(path: Path) -> pa.Table:
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(path, f"is not a table of word types ({error})") from error
     if not table.schema.remove_metadata().equals(types_schema()):
-        raise DataError(
-            path, f"is not a table of word types: its columns are {', '.join(table.schema.names)}"
-        )
+        columns = ", ".join(table.schema.names)
+        raise DataError(path, f"is not a table of word types: its columns are {columns}")
     return table
 
 

@@ -251,8 +251,8 @@ class _Loop:
             raise RaxalignError(
                 f"{self.name}: memory ran out at step {self.progress.step + 1}, in Adam's step."
                 f" The trained weights, their gradients and Adam's moments take {needed:.2g} GiB,"
-                " whatever the batch. Train fewer weights (`lora`,"
-                " `freeze`), run fewer trials on the device at once, or use a larger one"
+                " whatever the batch. Train fewer weights (`lora`, `freeze`), run fewer trials on"
+                " the device at once, or use a larger one"
             ) from error
 
     def step_of(self, number: int) -> Step | None:

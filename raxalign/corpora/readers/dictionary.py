@@ -82,14 +82,11 @@ def found_entries(
     if exchanged >= max(_TELLING, _CLEARLY * found):
         lang, pivot = langs
         first, second = (pivot, lang) if swap else (lang, pivot)
-        raise DataError(
-            path,
+        fault = (
             f"{found:,} of {len(different):,} entries have both words in the texts as a word of"
-            f" {first} and one of {second}; the other way round {exchanged:,} have",
-            remedy=(
-                "The other language's word comes first: leave out `swap`"
-                if swap
-                else "The pivot's word comes first: set `swap: true`"
-            ),
+            f" {first} and one of {second}; the other way round {exchanged:,} have"
         )
+        remedy = "The pivot's word comes first: set `swap: true`"
+        remedy = "The other language's word comes first: leave out `swap`" if swap else remedy
+        raise DataError(path, fault, remedy=remedy)
     return found

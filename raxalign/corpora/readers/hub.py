@@ -64,11 +64,8 @@ def load_rows(
         if not missing:
             return builder.as_dataset(split=split)
     told = f"has no split {' and '.join(missing)}; its splits are {', '.join(there)}"
-    raise MissingSplit(
-        f"hub:{where}",
-        told,
-        remedy="A split that is trained on, or that `selection` reads, must exist",
-    )
+    remedy = "A split that is trained on, or that `selection` reads, must exist"
+    raise MissingSplit(f"hub:{where}", told, remedy=remedy)
 
 
 def _parts(split: str) -> list[str]:
@@ -208,10 +205,8 @@ def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
     """
     missing = [column for column in expected if column not in table.column_names]
     if missing:
-        told = (
-            f"has no column {' and '.join(missing)}; its columns are"
-            f" {', '.join(table.column_names)}"
-        )
+        there = ", ".join(table.column_names)
+        told = f"has no column {' and '.join(missing)}; its columns are {there}"
         raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
 
 

@@ -160,12 +160,10 @@ def read_parallel(
         if src is None or tgt is None:
             longer = n + sum(1 for _ in sides)
             counts = (n - 1, longer) if src is None else (longer, n - 1)
-            raise DataError(
-                source[1] if src is None else target[1],
-                f"{source[1]} has {counts[0]} lines and {target[1]} has {counts[1]}",
-                line=n,
-                remedy="Parallel files have a translation on the same line, so equally many lines",
-            )
+            shorter = source[1] if src is None else target[1]
+            fault = f"{source[1]} has {counts[0]} lines and {target[1]} has {counts[1]}"
+            remedy = "Parallel files have a translation on the same line, so equally many lines"
+            raise DataError(shorter, fault, line=n, remedy=remedy)
         yield SentencePair(n - 1, src, tgt)
     if n == 0:
         raise DataError(source[1], f"the corpus is empty: neither it nor {target[1]} has a line")
@@ -180,15 +178,10 @@ def _refuse_other_files(block: bytes, name: Path | str) -> None:
         remedy = "Convert it, for example with iconv -f UTF-16 -t UTF-8"
         raise DataError(name, "is UTF-16, not UTF-8", line=1, remedy=remedy)
     if block.removeprefix(_BOM).lstrip().startswith(_XML):
-        raise DataError(
-            name,
-            "is XML, as translation memories (TMX) are, which is not read",
-            line=1,
-            remedy=(
-                "Write each side to a file of its own, with one sentence per line"
-                " (docs/how-to/own-text.md has a program for TMX)"
-            ),
-        )
+        remedy = "Write each side to a file of its own, with one sentence per line"
+        remedy += " (docs/how-to/own-text.md has a program for TMX)"
+        fault = "is XML, as translation memories (TMX) are, which is not read"
+        raise DataError(name, fault, line=1, remedy=remedy)
 
 
 def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy: str) -> list[str]:
@@ -197,13 +190,11 @@ def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy
     except UnicodeDecodeError as error:
         line = n_before + block.count(b"\n", 0, error.start) + 1
         wrong = block[error.start]
-        raise DataError(
-            name, f"invalid {encoding.upper()} (byte 0x{wrong:02x})", line=line, remedy=remedy
-        ) from error
+        fault = f"invalid {encoding.upper()} (byte 0x{wrong:02x})"
+        raise DataError(name, fault, line=line, remedy=remedy) from error
     if "\0" in text:
         line = n_before + text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(
-            name, "has a NUL byte", line=line, remedy="This is not plain text, or it was damaged"
-        )
+        remedy = "This is not plain text, or it was damaged"
+        raise DataError(name, "has a NUL byte", line=line, remedy=remedy)
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
