@@ -106,10 +106,8 @@ class Corpus(ABC):
 
         Raises `DataError` as `read` does, and where the corpus has no such files.
         """
-        raise DataError(
-            type(self).__module__.rpartition(".")[2],
-            "this corpus has no files of its own for dev and test",
-        )
+        kind = type(self).__module__.rpartition(".")[2]
+        raise DataError(kind, "this corpus has no files of its own for dev and test")
 
     def lacks(self, lang: str, pivot: str) -> str:
         """Return why there is no text of a pair, where that is known without looking at any file;

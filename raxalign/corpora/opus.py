@@ -140,13 +140,9 @@ class Opus(Corpus):
 
     def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
         """Return the zip files, unless they are those of a local mirror."""
-        pair, versions = self._pair(lang, pivot), self.params.versions
-        found = {name: self._source(name, pair) for name in self.params.names}
-        return [
-            HttpFile(f"opus:{name}/{versions[name]}/{pair}", url, place)
-            for name, (url, place) in found.items()
-            if url.startswith(_HTTP)
-        ]
+        pair, sources = self._pair(lang, pivot), self.sources(lang, pivot)
+        found = (HttpFile(sources[n].name, *self._source(n, pair)) for n in self.params.names)
+        return [file for file in found if file.url.startswith(_HTTP)]
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded

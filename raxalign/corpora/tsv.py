@@ -98,9 +98,8 @@ class Tsv(FileCorpus):
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
         """Count the rows up to `enough`, of the training part where there are parts."""
         header = int(self.params.header)
-        n_lines = count_lines(
-            plain_or_packed(self.place(self.parts()[0], lang, pivot)), enough + header
-        )
+        path = plain_or_packed(self.place(self.parts()[0], lang, pivot))
+        n_lines = count_lines(path, enough + header)
         return None if n_lines is None else max(n_lines - header, 0)
 
     def _columns(self, line: str) -> list[str]:

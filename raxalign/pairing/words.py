@@ -122,13 +122,8 @@ class Words(Sequence[Sequence[str]]):
         if not lowercase:
             return self.codes, len(self.vocabulary)
         numbers: dict[str, int] = {}
-        fold = np.array(
-            [
-                numbers.setdefault(word.lower(), len(numbers))
-                for word in self.vocabulary.to_pylist()
-            ],
-            np.int32,
-        )
+        lowered = map(str.lower, self.vocabulary.to_pylist())
+        fold = np.array([numbers.setdefault(word, len(numbers)) for word in lowered], np.int32)
         return fold[self.codes], len(numbers)
 
 

@@ -192,28 +192,17 @@ def _refusal(error: BaseException, noun: str, absent: str, revision: str) -> tup
     """What an error says of what the hub does not have or does not give, and what to do."""
     from huggingface_hub import errors
 
-    known: tuple[tuple[type[Exception], str, str], ...] = (
-        (
-            errors.GatedRepoError,
-            f"is a gated {noun}, to which the hub refuses access",
-            f"Accept its terms on its page of the hub, then {_LOG_IN}",
-        ),
-        (
-            errors.RepositoryNotFoundError,
-            f"the hub has no such {noun}",
-            f"{absent} Is it private? Then {_LOG_IN}",
-        ),
-        (
-            errors.RevisionNotFoundError,
-            f"the hub has no {revision} of it",
-            "Name a branch, tag or commit of it, or leave `revision` out",
-        ),
-    )
+    if isinstance(error, errors.GatedRepoError):
+        remedy = f"Accept its terms on its page of the hub, then {_LOG_IN}"
+        return f"is a gated {noun}, to which the hub refuses access", remedy
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"the hub has no such {noun}", f"{absent} Is it private? Then {_LOG_IN}"
+    if isinstance(error, errors.RevisionNotFoundError):
+        remedy = "Name a branch, tag or commit of it, or leave `revision` out"
+        return f"the hub has no {revision} of it", remedy
     if (status := status_of(error)) in (401, 403):
-        refused = f"the hub refuses access ({status})"
-        known += ((errors.HfHubHTTPError, refused, _LOG_IN[0].upper() + _LOG_IN[1:]),)
-    found = ((told, remedy) for kind, told, remedy in known if isinstance(error, kind))
-    return next(found, None)
+        return f"the hub refuses access ({status})", _LOG_IN[0].upper() + _LOG_IN[1:]
+    return None
 
 
 def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:

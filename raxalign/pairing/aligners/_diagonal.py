@@ -243,7 +243,7 @@ class DirectedModel:
         """
         counts, null_counts = self.counts, np.zeros_like(self.null_lexicon)
         counts[:] = 0.0
-        feature = 0.0
+        feature, released = 0.0, self.settings.released
         for chunk in chunks(self.cells.blocks):
             start, stop = chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells
             posterior = np.empty(stop - start)
@@ -251,14 +251,8 @@ class DirectedModel:
             for block in chunk:
                 p, null, words = self._posterior(block)
                 posterior[block.cell - start : block.cell - start + block.n_cells] = p.ravel()
-                feature += float(
-                    (
-                        p.sum(axis=0)
-                        * found_closeness(
-                            block.S, block.T, self.axis - 1, released=self.settings.released
-                        )
-                    ).sum()
-                )
+                near = found_closeness(block.S, block.T, self.axis - 1, released=released)
+                feature += float((p.sum(axis=0) * near).sum())
                 null_words.append(words.ravel())
                 null_weights.append(null.ravel())
             _count(counts, self.cells.types[start:stop], posterior)
@@ -331,15 +325,14 @@ class DirectedModel:
         shapes: dict[tuple[int, int], int] = {}
         for block in self.cells.blocks:
             shapes[block.S, block.T] = shapes.get((block.S, block.T), 0) + len(block.rows)
+        axis, released = self.axis - 1, self.settings.released
         for _ in range(_TENSION_STEPS):
-            expected = sum(n * self._expected_closeness(S, T) for (S, T), n in shapes.items())
+            expected = sum(
+                n * expected_closeness(S, T, self.tension, axis, released=released)
+                for (S, T), n in shapes.items()
+            )
             step = _TENSION_RATE * (feature - expected) / n_words
             self.tension = min(max(self.tension + step, _TENSION_RANGE[0]), _TENSION_RANGE[1])
-
-    def _expected_closeness(self, S: int, T: int) -> float:
-        return expected_closeness(
-            S, T, self.tension, self.axis - 1, released=self.settings.released
-        )
 
 
 def _parts(size: int) -> Iterator[slice]:

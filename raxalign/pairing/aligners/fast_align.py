@@ -67,11 +67,8 @@ class FastAlign(WordAligner):
         def identity(self) -> dict[str, Any]:
             """Without the profile where it changes nothing."""
             idle = self.profile == "sane" or not self.optimize_tension
-            return {
-                name: value
-                for name, value in super().identity().items()
-                if name != "profile" or not idle
-            }
+            every = super().identity().items()
+            return {name: value for name, value in every if name != "profile" or not idle}
 
     params: Params
 

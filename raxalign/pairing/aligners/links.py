@@ -60,11 +60,9 @@ class GivenLinks(WordAligner):
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The file of links, if one is named."""
-        return (
-            {}
-            if self.params.path is None
-            else {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
-        )
+        if self.params.path is None:
+            return {}
+        return {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
         """Reads the file of links, one line per sentence pair; whether each link is inside its
