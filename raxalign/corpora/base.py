@@ -69,9 +69,7 @@ class CorpusInputs:
 
 
 class Corpus(ABC):
-    """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy at
-    module level.
-    """
+    """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy."""
 
     VERSION: ClassVar[int]
     papers: ClassVar[tuple[str, ...]] = ()
@@ -110,9 +108,7 @@ class Corpus(ABC):
         raise DataError(kind, "this corpus has no files of its own for dev and test")
 
     def lacks(self, lang: str, pivot: str) -> str:
-        """Return why there is no text of a pair, where that is known without looking at any file;
-        else nothing.
-        """
+        """Return why there is no text of a pair, where that is known without any file; else ""."""
         return ""
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:

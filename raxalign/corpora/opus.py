@@ -129,9 +129,7 @@ class Opus(Corpus):
         }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-
-        en``).
-        """
+        """Download the zip files; return SHA-256s by remote name (``opus:Europarl/v8/de-en``)."""
         pair, pins = self._pair(lang, pivot), self.params.pins
         return {
             source.name: self._place(name, pair, downloads, pins.get(name))[1]

@@ -1,6 +1,4 @@
-"""Links made by hand, as the shared tasks publish them, in Pharaoh or NAACL format, and how good
-links are by them.
-"""
+"""Links made by hand, in Pharaoh or NAACL format, and how good other links are by them."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ class GoldLinks:
         return GoldLinks(self.path, self.rows[at], self.sure.take(at), self.possible.take(at))
 
     def require_inside(self, src_lengths: Ints, tgt_lengths: Ints) -> None:
-        """Raises `DataError` for a link outside its sentences, whose numbers of words (len(self),)
-        are given.
-        """
+        """Raise `DataError` for a link outside its sentences, of so many words (len(self),)."""
         k = self.possible.outside(src_lengths, tgt_lengths)
         if k is None:
             return
@@ -145,9 +141,7 @@ class LinkCounts:
 
     @property
     def wrong(self) -> Ints:
-        """The numerator of the alignment error rate, whose denominator is `found` and `sure`
-        together.
-        """
+        """The numerator of the alignment error rate, whose denominator is `found` + `sure`."""
         return self.found + self.sure - self.right - self.right_sure
 
     def scores(self) -> dict[str, float]:

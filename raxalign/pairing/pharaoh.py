@@ -1,6 +1,4 @@
-"""Pharaoh files: one sentence pair per line, its links as `i-j`, or `ipj` for one that is possible
-but not sure.
-"""
+"""Pharaoh files: one sentence pair per line, links as `i-j`, possible but not sure ones `ipj`."""
 
 from __future__ import annotations
 

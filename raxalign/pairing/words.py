@@ -116,9 +116,7 @@ class Words(Sequence[Sequence[str]]):
         return codes.astype(np.int32, copy=False), encoded.chunk(0).dictionary
 
     def folded(self, *, lowercase: bool) -> tuple[npt.NDArray[np.int32], int]:
-        """The words as numbers, equal where words differ in case only; and how many different ones
-        there are.
-        """
+        """The words as numbers, equal where they differ in case only; and how many there are."""
         if not lowercase:
             return self.codes, len(self.vocabulary)
         numbers: dict[str, int] = {}

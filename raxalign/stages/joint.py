@@ -53,9 +53,7 @@ class JointTraining:
     _steps: tuple[int, int]
 
     def __init__(self, method: Any, encoder: Any, inputs: MethodInputs) -> None:
-        """Read what the method is trained on. Raises `RaxalignError` where it has nothing to
-        train.
-        """
+        """Read what the method is trained on. Raises `RaxalignError` where nothing is trained."""
         method.acts(encoder.n_layers)
         self.method, self.encoder, self.rows = method, encoder, method.rows(encoder, inputs)
 

@@ -204,9 +204,7 @@ class Workshop:
         return encoder
 
     def aligned(self, key: str) -> AlignedEncoder:
-        """Load the aligned encoder of a stage. The last one stays in memory for the trial's next
-        task.
-        """
+        """Load the aligned encoder of a stage. The last one stays in memory for the next task."""
         from raxalign.encoders.models.aligned import AlignedEncoder
 
         if key not in self._aligned:

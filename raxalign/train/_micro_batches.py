@@ -176,8 +176,6 @@ class MicroBatches:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a
-    plain RuntimeError.
-    """
+    """Return whether memory ran out, for which the CPU's allocator has a plain RuntimeError."""
     full = "DefaultCPUAllocator: can't allocate memory"
     return isinstance(error, torch.OutOfMemoryError) or full in str(error)

@@ -275,9 +275,7 @@ class Joint(Objective):
     def _join(
         self, step: JointStep, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> None:
-        """Sum both gradients over the workers, report them, and put what becomes of them into the
-        parameters.
-        """
+        """Sum both gradients over the workers, report them, and put the result into the weights."""
         if self._apart is None:  # this worker had no rows of the second part
             self._set_apart()
         assert self._apart is not None

@@ -115,9 +115,7 @@ def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch
 
 
 def sharded_weights(objective: Objective, runtime: Runtime) -> Sharded | None:
-    """Divide the weights of an objective among the workers, where they do so (None: they do
-    not).
-    """
+    """Divide the weights of an objective among the workers (None: they are not divided)."""
     if not runtime.shards:
         return None
     from raxalign.train.sharding import Sharded

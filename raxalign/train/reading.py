@@ -42,9 +42,7 @@ class TokenRate:
 
 
 EVERY = 16
-"""The most steps whose losses the host leaves on the device: to read them it waits for the
-device.
-"""
+"""The most steps whose losses are left on the device: to read them the host waits for it."""
 SECONDS = 1.0
 """Where a step takes longer than this, its loss is read after it."""
 

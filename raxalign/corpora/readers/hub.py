@@ -1,6 +1,4 @@
-"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, and what its refusals
-mean.
-"""
+"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, refusals."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
 
 
 def dataset_revision(name: str, revision: str) -> str:
-    """Return the commit that a branch or tag of a dataset is at; raises `DataError` or
-    `TransientError`.
-    """
+    """Return the commit of a dataset's branch or tag; raises `DataError` or `TransientError`."""
     from huggingface_hub import HfApi
 
     with dataset_call(name):
@@ -200,9 +196,7 @@ def _builder(
 
 
 def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
-    """Raises `DataError` where a table lacks a column; `where` names dataset, configuration and
-    split.
-    """
+    """Raise `DataError` for a table that lacks a column; `where` names dataset and split."""
     missing = [column for column in expected if column not in table.column_names]
     if missing:
         there = ", ".join(table.column_names)

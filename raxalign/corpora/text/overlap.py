@@ -43,9 +43,7 @@ def fingerprint(*sides: str) -> bytes:
 
 @cache
 def _other_characters() -> re.Pattern[str]:
-    r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for
-    punctuation).
-    """
+    r"""What is neither letter, mark nor number (``\W`` has the vowel signs of Devanagari too)."""
     marks = "".join(
         chr(code)
         for code in range(0x300, min(0x1FFFF, sys.maxunicode))

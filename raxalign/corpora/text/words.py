@@ -183,9 +183,7 @@ def _as_published(sentence: Sentence, text: str) -> Sentence:
 
 
 def _composed(text: str) -> list[str]:
-    """Return the parts of a text that composition does not cross: characters with their marks, and
-    syllables of Hangul.
-    """
+    """Return the parts of a text that composition does not cross, such as a letter with marks."""
     nfc = partial(unicodedata.normalize, "NFC")
     parts: list[str] = []
     for char in text:

@@ -19,9 +19,7 @@ from raxalign.errors import DataError
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _DEPTHS = ("encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
-"""What translation models, BERT and most others, DistilBERT and XLM, and others call the number of
-blocks.
-"""
+"""What translation models, BERT, DistilBERT and XLM, and others call the number of blocks."""
 _ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
 _WEIGHTS = re.compile(
     r"cls\.predictions\.|lm_head\.(dense|layer_norm|weight)|vocab_transform\.|lm_predictions\."

@@ -58,9 +58,7 @@ def states_dtype(model: Any) -> torch.dtype:
 
 
 class ModelInputs:
-    """The inputs of a model's base by name, of a batch. `spoken` are the pieces for languages that
-    its tokenizer has.
-    """
+    """The inputs of a model's base by name, of a batch. `spoken` are its pieces for languages."""
 
     def __init__(self, model: Any, spoken: LanguagePieces | None = None) -> None:
         self.model = model

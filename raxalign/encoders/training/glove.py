@@ -1,6 +1,4 @@
-"""GloVe (Pennington et al. 2014): vectors whose dot products are the logarithms of how often words
-occur near each other.
-"""
+"""GloVe (Pennington et al. 2014): vectors whose dot products are log co-occurrences."""
 
 from __future__ import annotations
 

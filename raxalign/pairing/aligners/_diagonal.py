@@ -70,9 +70,7 @@ class Cells:
     work: Path | None = None
 
     def numbers(self, name: str, fill: float) -> Floats:
-        """A number per pair of word types, each `fill`: in memory, or in the file `name` where the
-        cells are in files.
-        """
+        """A number per pair of word types, in the file `name` where the cells are in files."""
         if self.work is None:
             return np.full(len(self.src_of), fill)
         shape = (len(self.src_of),)
@@ -82,9 +80,7 @@ class Cells:
 
 
 def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
-    """The positions in `side.words` of the words of sentences `rows`, all of one length: (n,
-    length).
-    """
+    """The positions in `side.words` of the words of sentences of one length: (n, length)."""
     return side.offsets[rows][:, None] + np.arange(length)
 
 
@@ -238,9 +234,7 @@ class DirectedModel:
         return rows, src, tgt
 
     def _iterate(self, *, optimize_tension: bool) -> None:
-        """One pass: expected counts, then the lexicon and, after the first pass, the tension that
-        they suggest.
-        """
+        """One pass: expected counts, then the lexicon, and the tension where it is optimised."""
         counts, null_counts = self.counts, np.zeros_like(self.null_lexicon)
         counts[:] = 0.0
         feature, released = 0.0, self.settings.released
@@ -280,9 +274,7 @@ class DirectedModel:
         return p, self.settings.null * self.null_lexicon[words], words
 
     def _best(self, block: CellBlock) -> tuple[Numbers, Numbers, Numbers]:
-        """The most probable explanation of each word; the null word wins ties, then the first
-        position.
-        """
+        """The most probable explanation of each word; ties go to the null word, then the first."""
         p, null, _ = self._joint(block)
         best = p.argmax(axis=self.axis)
         has_link = (
@@ -348,9 +340,7 @@ def _end_to_end(parts: list[Numbers]) -> Numbers:
 
 
 def _count(counts: Floats, numbers: Numbers, weights: Floats) -> None:
-    """Adds each weight to the count of its number. `bincount` is the faster, but makes another
-    array as long as `counts`.
-    """
+    """Add weights to the counts of their numbers. `bincount`, the faster, copies `counts`."""
     if len(counts) > len(numbers):
         np.add.at(counts, numbers, weights)
     else:

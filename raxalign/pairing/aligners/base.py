@@ -50,9 +50,7 @@ class Links:
 
     @classmethod
     def of(cls, pairs: Iterable[Iterable[tuple[int, int]]]) -> Links:
-        """Links from a collection of (source, target) positions for each sentence pair, each
-        sorted.
-        """
+        """Links from (source, target) positions of each sentence pair, each sorted."""
         rows = [sorted(set(links)) for links in pairs]
         flat = np.array([link for row in rows for link in row], np.int32).reshape(-1, 2)
         return cls(
