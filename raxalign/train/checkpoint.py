@@ -292,16 +292,13 @@ class Saver:
         checkpoint before is being written, so that no step waits for it. Workers that divide the
         weights all save when the first one does.
         """
-        due = self._is_due(step)
+        every, late = self.runtime.checkpoint_every, time.monotonic() - self._saved_at
+        due = self.folder is not None and self.runtime.rank == 0
+        if every is None:
+            due = due and late >= self.runtime.checkpoint_seconds and not self.busy
+        else:
+            due = due and step % every == 0
         return agree(due) if self.runtime.shards else due
-
-    def _is_due(self, step: int) -> bool:
-        if self.folder is None or self.runtime.rank != 0:
-            return False
-        if self.runtime.checkpoint_every is not None:
-            return step % self.runtime.checkpoint_every == 0
-        late = time.monotonic() - self._saved_at >= self.runtime.checkpoint_seconds
-        return late and not self.busy
 
     def save(self, progress: TrainProgress, *, now: bool = False) -> None:
         """Begin a checkpoint, on the first worker. One of a given step, and one that must be there

@@ -44,11 +44,6 @@ def add_up(tensor: torch.Tensor) -> None:
         torch.distributed.all_reduce(tensor)
 
 
-def most(value: int, workers: int) -> int:
-    """Return the largest of the values of all `workers`."""
-    return max(gather_values(value, workers))
-
-
 def sum_gradients(parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
     """Put the sum over all workers into the gradients of a step; return the sum of the loss.
 

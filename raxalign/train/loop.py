@@ -262,13 +262,19 @@ class _Loop:
         return self.objective.taken(Step(number, *drawn, self.progress.micro, self.shares))
 
     def maybe_select(self) -> None:
-        """Score the module, and keep its weights if they are the best so far."""
-        keep, step = self.keep, self.progress.step
+        """Score the module; on the first worker keep its weights if they are the best so far."""
+        keep, progress, step = self.keep, self.progress, self.progress.step
         if keep is None or not self.selects():
             return
         with self.reads_weights():
             score = float(keep.score(-(-step // self.order.steps_per_epoch)))
-            self.keep_best(keep, score)
+            if self.runtime.rank != 0:
+                return
+            sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
+            progress.scores.append((step, score))
+            self.runtime.report({f"{self.name}/{keep.curve}": score}, step)
+            if progress.selected is None or sign * score > sign * best[progress.selected]:
+                progress.selected, progress.best = step, copied(module_state(self.module))
 
     @contextmanager
     def reads_weights(self) -> Iterator[None]:
@@ -281,18 +287,6 @@ class _Loop:
         """Go on with whole weights, where they were divided."""
         if self.sharded is not None:
             self.parameters, self.sharded = self.sharded.restore(), None
-
-    def keep_best(self, keep: KeepBest, score: float) -> None:
-        """Keep the weights, on the first worker, if their score is the best so far."""
-        progress, step = self.progress, self.progress.step
-        if self.runtime.rank != 0:
-            return
-        sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
-        progress.scores.append((step, score))
-        curve = {f"{self.name}/{keep.curve}": score}
-        self.runtime.report(curve, step)
-        if progress.selected is None or sign * score > sign * best[progress.selected]:
-            progress.selected, progress.best = step, copied(module_state(self.module))
 
     def selects(self) -> bool:
         """Return whether the module is scored at this step."""

@@ -23,7 +23,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from raxalign.lazy import np
-from raxalign.train.group import gathered, most, share_state
+from raxalign.train.group import gather_values, gathered, share_state
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
 
@@ -115,7 +115,7 @@ class Sharded:
         """
         reads = self._objective.reads
         found = [(step, own, True) for own in step.micro_batches() if reads(step, own)]
-        lacking = most(len(found), step.world_size) - len(found)
+        lacking = max(gather_values(len(found), step.world_size)) - len(found)
         if not lacking:
             return found
         rows = (np.array([place]) for place in range(len(step.rows)))

@@ -109,13 +109,14 @@ def encoder_sizes(name: str, commit: str, purpose: str = _LOOK) -> Mapping[str, 
     """
     with hub_call(name, purpose, commit):
         sizes = Repository(name, commit, "model").sizes()
-    weights = ["model.safetensors"] if "model.safetensors" in sizes else _weights(sizes)
+    in_parts = (p for p in sizes if "/" not in p and PurePath(p).match("model-*.safetensors"))
+    weights = {"model.safetensors"} & sizes.keys() or set(in_parts)
     if not weights:
         remedy = "Name one with safetensors weights, or a folder as ./name"
         raise DataError(name, "has no *.safetensors on the hub", remedy=remedy)
     read = {p for p in sizes if any(PurePath(p).match(pattern) for pattern in FILES)}
     kept = {p for p in sizes if "/" not in p and PurePath(p).suffix in _SUFFIXES}
-    return {path: sizes[path] for path in sizes if path in {*read, *kept, *weights}}
+    return {path: sizes[path] for path in sizes if path in read | kept | weights}
 
 
 @dataclass(frozen=True)
@@ -149,13 +150,6 @@ def encoder_place(name: str, revision: str | None = None) -> Path:
     """Return the folder of an encoder that is one, or of a hub name (see `encoder_folder`)."""
     is_folder = looks_like_path(name)
     return Path(name).expanduser() if is_folder else encoder_folder(name, revision)
-
-
-def _weights(sizes: Mapping[str, int]) -> list[str]:
-    """The parts of weights in several files."""
-    return [
-        path for path in sizes if PurePath(path).match("model-*.safetensors") and "/" not in path
-    ]
 
 
 def encoder_folder(name: str, revision: str | None) -> Path:
