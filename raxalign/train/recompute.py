@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from raxalign.lazy import torch
@@ -19,16 +20,6 @@ _HALVES = ("self_attention_cache", "cross_attention_cache")
 """What a cache is made of that is made of two."""
 
 
-class _Again:
-    """The forward pass of a part that runs again in the backward pass."""
-
-    def __init__(self, forward: Callable[..., Any]) -> None:
-        self.forward = forward
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _kept_inputs(self.forward, *args, **kwargs)
-
-
 @contextmanager
 def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
     """Keep what enters the parts, and nothing that they compute, for the backward passes of the
@@ -39,7 +30,7 @@ def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for part in parts:
-            stack.enter_context(_own_forward(part, _Again(part.forward)))
+            stack.enter_context(_own_forward(part, partial(_kept_inputs, part.forward)))
         yield
 
 
@@ -49,7 +40,8 @@ def forward_as(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     pass, it still does, by this forward pass: also where the backward pass comes after the block.
     """
     own = part.__dict__.get("forward")
-    with _own_forward(part, _Again(forward) if isinstance(own, _Again) else forward):
+    again = isinstance(own, partial) and own.func is _kept_inputs
+    with _own_forward(part, partial(_kept_inputs, forward) if again else forward):
         yield
 
 
