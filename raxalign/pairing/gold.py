@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from raxalign.arrays import Bools, Ints
-from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
@@ -98,27 +98,24 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
 def _read_naacl(path: Path) -> GoldLinks:
     sure: dict[int, set[tuple[int, int]]] = {}
     possible: dict[int, set[tuple[int, int]]] = {}
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(read_lines(file, path), 1):
-                if not line.strip():
-                    continue
-                match = _NAACL.fullmatch(line.strip())
-                if match is None or int(match[1]) == 0:
-                    remedy = (
-                        "A line is `sentence i j`, and S or P where links are sure or possible,"
-                        " counted from 1; i-j is `pharaoh`"
-                    )
-                    fault = f"{line.strip()[:40]!r} is not a link in NAACL format"
-                    raise DataError(path, fault, line=number, remedy=remedy)
-                row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
-                links = possible.setdefault(row, set())
-                certain = sure.setdefault(row, set())
-                if src >= 0 and tgt >= 0:
-                    links.add((src, tgt))
-                    certain |= {(src, tgt)} if "P" not in (match[4], match[5]) else set()
-    except OSError as error:
-        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with opened(path) as file:
+        for number, line in enumerate(read_lines(file, path), 1):
+            if not line.strip():
+                continue
+            match = _NAACL.fullmatch(line.strip())
+            if match is None or int(match[1]) == 0:
+                fault = f"{line.strip()[:40]!r} is not a link in NAACL format"
+                remedy = (
+                    "A line is `sentence i j`, and S or P where links are sure or possible, counted"
+                    " from 1; i-j is `pharaoh`"
+                )
+                raise DataError(path, fault, line=number, remedy=remedy)
+            row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
+            links = possible.setdefault(row, set())
+            certain = sure.setdefault(row, set())
+            if src >= 0 and tgt >= 0:
+                links.add((src, tgt))
+                certain |= {(src, tgt)} if "P" not in (match[4], match[5]) else set()
     rows = sorted(possible)
     return GoldLinks(
         path,

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from raxalign.arrays import Bools
+from raxalign.corpora.readers.lines import opened
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
@@ -24,13 +25,10 @@ def read_marked(path: Path) -> tuple[Links, Bools]:
     """
     parts: list[tuple[Links, Bools]] = []
     first = 1
-    try:
-        with path.open("rb") as file:
-            for block in _whole_lines(file):
-                parts.append(_parse(block, path, first))
-                first += len(parts[-1][0])
-    except OSError as error:
-        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with opened(path) as file:
+        for block in _whole_lines(file):
+            parts.append(_parse(block, path, first))
+            first += len(parts[-1][0])
     marks = [np.zeros(0, np.bool_), *(possible for _, possible in parts)]
     return Links.join([links for links, _ in parts]), np.concatenate(marks)
 
@@ -50,7 +48,7 @@ def write_links(path: Path, links: Links) -> None:
             file.writelines(" ".join(words[a:b]) + "\n" for a, b in pairwise(bounds))
 
 
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Blocks that end with a newline; a last line without one is given one."""
     rest = b""
     while chunk := file.read(_BLOCK):

@@ -55,18 +55,18 @@ def plain_or_packed(path: Path) -> Path:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
-    Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
-    whichever byte, or that grows as no text does.
+    Raises `DataError` for a file that is not there or cannot be opened, and for a packed one that
+    is damaged, at whichever byte, or that grows as no text does.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
-    unpacked = _UNPACKED_BY.get(path.suffix)
-    if unpacked is None:
-        with path.open("rb") as plain:
-            yield plain
-    else:
-        with cast("IO[bytes]", unpacked(path)) as packed:
-            yield cast("IO[bytes]", _Unpacked(packed, path))
+    unpack = _UNPACKED_BY.get(path.suffix)
+    try:
+        stream = cast("IO[bytes]", unpack(path) if unpack else path.open("rb"))
+    except OSError as error:
+        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with stream:
+        yield cast("IO[bytes]", _Unpacked(stream, path)) if unpack else stream
 
 
 class _Unpacked:
