@@ -184,9 +184,7 @@ class FileCorpus(Corpus):
             first += number + 1
 
     def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
-        """Count the sentence pairs of (test, dev), which are read and checked for this; dev has
-        none where it has no file.
-        """
+        """Count the sentence pairs of (test, dev), reading them; dev has none without a file."""
         if self.parts() == (WHOLE,):
             return super().part_sizes(lang, pivot, inputs)
         sizes = {

@@ -143,9 +143,7 @@ class Opus(Corpus):
         return [file for file in found if file.url.startswith(_HTTP)]
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded
-        first where they are not there).
-        """
+        """Yield the sentence pairs of all corpora in order, streamed from their zip files."""
         pair, numbers = self._pair(lang, pivot), count()
         for name in self.params.names:
             planned = inputs.digests.get(name, "")  # not a digest where the plan had none yet

@@ -58,9 +58,7 @@ class PhrasebookCorpus(Corpus):
         return self.params.size
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002
-        """Return all pairs, with their words and gold links. Raises `DataError` for a language
-        that the phrasebook does not have.
-        """
+        """Return all pairs, with words and gold links. Raises `DataError` for another language."""
         if told := self.lacks(lang, pivot):
             raise DataError("phrasebook", told)
         return self._pairs([spelled(code, LANGS) or code for code in (lang, pivot)])

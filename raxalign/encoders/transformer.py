@@ -136,9 +136,7 @@ class Transformer(EncoderKind):
         return None if config is None else has_head(config, None)
 
     def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """What the hub's ``config.json`` records of the head, and of blocks if it does, under names
-        that hold the revision; empty for folders.
-        """
+        """What the hub's ``config.json`` has of head and blocks, by revision; empty for folders."""
         name, revision = self.params.name, self._revision(known)
         if revision is None:
             return {}

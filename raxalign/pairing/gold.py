@@ -23,9 +23,7 @@ _NAACL = re.compile(
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """The links of the annotated sentence pairs `rows` (their lines in the text, 0-based): sure
-    ones, and possible ones, sure ones among them.
-    """
+    """The links of annotated lines `rows` (0-based): sure ones, and possible ones with these."""
 
     path: Path
     rows: Ints

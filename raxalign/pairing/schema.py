@@ -46,9 +46,7 @@ def read_pairs(folder: Path) -> pa.Table:
 
 
 def links_of(table: pa.Table) -> Links:
-    """Return the columns `src_links` and `tgt_links` in compact form. Raises `DataError` with the
-    row's id where their lengths differ.
-    """
+    """Return a table's links in compact form. Raises `DataError` for a row of unequal columns."""
     columns = table.column("src_links"), table.column("tgt_links")
     counts, others = (np.asarray(pc.list_value_length(part).to_numpy(), int) for part in columns)
     differ = counts != others
@@ -99,9 +97,7 @@ def types_schema() -> pa.Schema:
 
 
 def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
-    """Return the different (source, target) surface forms that links join, of `types_schema`, in
-    order of the sides' vocabularies.
-    """
+    """Return the different pairs of words that links join, in order of the vocabularies."""
     rows, size = links.rows(), max(1, len(tgt.vocabulary))
     s = src.codes[src.offsets[rows] + links.src].astype(np.int64)
     t = tgt.codes[tgt.offsets[rows] + links.tgt].astype(np.int64)

@@ -173,9 +173,7 @@ def _behind(
 
 
 def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """Return the digests of all links that a result depends on: a word aligner without a seed makes
-    other links another time.
-    """
+    """Return the digests of a result's links: without a seed an aligner's differ each time."""
     return {
         f"{entry.params['lang']}/{entry.params['part']}/{entry.key[:12]}": (
             notes.get("links_digest")

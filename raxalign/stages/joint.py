@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 def align_with_task(
     shop: Workshop, stage: Stage, encoder: Any, inputs: MethodInputs, folder: Path
 ) -> AlignedEncoder:
-    """Train the method of a stage together with its task; write the task's model into a folder of
-    its own. Return the aligned encoder.
-    """
+    """Train a method together with its task, whose model is written; return the aligned encoder."""
     from raxalign.encoders.models.aligned import AlignedEncoder
 
     task, companion = stage.task, JointTraining(stage.plugin(), encoder, inputs)

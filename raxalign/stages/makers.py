@@ -135,9 +135,7 @@ def _aligner_inputs(shop: Workshop, stage: Stage, work: Path) -> AlignerInputs:
 
 
 def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
-    encoder's tokenizer; return what they count.
-    """
+    """Divide a data set's sentences, or a task's rows, into an encoder's pieces; return counts."""
     from raxalign.encoders.models.flat_pieces import write_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
@@ -232,9 +230,7 @@ def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 
 def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
-    """Return what a task's training starts from: an aligned encoder, or the encoder before it,
-    frozen up to the method's inside transforms.
-    """
+    """Return what a task's training starts from: an aligned encoder, or one before it, frozen."""
     from raxalign.encoders.models.aligned import AlignedEncoder
 
     if "encoder" not in stage.inputs:

@@ -73,9 +73,7 @@ class MicroBatches:
     def __init__(
         self, objective: Objective, runtime: Runtime, name: str, sharded: Sharded | None = None
     ) -> None:
-        """Make one. `runtime` says how memory may be saved, `name` is for messages, and `sharded`
-        has the weights where workers divide them.
-        """
+        """Make one. `name` is for messages, `sharded` has the weights where workers divide them."""
         self._objective, self._runtime, self._name = objective, runtime, name
         blocks = objective.blocks() if sharded is None else sharded.blocks
         self._blocks = () if runtime.checkpointing == "never" else blocks

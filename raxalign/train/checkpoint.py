@@ -83,9 +83,7 @@ def module_state(module: nn.Module) -> Tensors:
 
 
 def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
-    """Return copies on the CPU, whole. Where workers divide the tensors all of them call it, also
-    those that keep nothing.
-    """
+    """Return whole copies on the CPU. Where workers divide the tensors, all of them call it."""
     whole = ((name, gathered(tensor.detach())) for name, tensor in tensors.items())
     return {name: tensor.to("cpu", copy=True) for name, tensor in whole if kept}
 
@@ -261,9 +259,7 @@ class TrainProgress:
 
 
 class Saver:
-    """Saves and restores one training. A thread writes the checkpoints, one at a time, from copies
-    of the tensors, while the training goes on.
-    """
+    """Saves and restores one training. A thread writes copies of the tensors while it goes on."""
 
     def __init__(
         self,

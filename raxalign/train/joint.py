@@ -192,9 +192,7 @@ class Joint(Objective):
         return Prepared([part and goal.prepare(part) for goal, part in both], {})
 
     def begin(self, step: Step) -> None:
-        """Begin the step of each part. What the second one draws leaves the first one's dropout as
-        it is alone.
-        """
+        """Begin each part's step. The second one's draws leave the first one's dropout alone."""
         assert isinstance(step, JointStep)
         made = step.prepared.batch if step.prepared else (None, None)
         first, second = self._now = tuple(
@@ -228,9 +226,7 @@ class Joint(Objective):
     def gathered(
         self, step: Step, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> torch.Tensor:
-        """Sum the gradients over all workers, each part's by itself where they are looked at;
-        return the sum of the last losses of both.
-        """
+        """Sum the gradients over all workers; return the sum of the last losses of both parts."""
         assert isinstance(step, JointStep)
         losses, several = torch.stack(self._losses), step.world_size > 1
         if self._splits(step):
@@ -340,9 +336,7 @@ def _products(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.
 def _along(
     pairs: Sequence[tuple[torch.Tensor, torch.Tensor]],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How much of the first gradient lies along the second one, and of the second one along the
-    first one, where they conflict; else 0.
-    """
+    """How much of each gradient lies along the other one, where they conflict; else 0."""
     product, first, second = _products(pairs)
     conflict = torch.clamp(product, max=0.0)
     least = torch.finfo(product.dtype).tiny  # a gradient of 0 conflicts with nothing

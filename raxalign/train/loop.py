@@ -156,9 +156,7 @@ class _Loop:
         self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
-        """End the threads. What went wrong with the last checkpoint is a note on the error that
-        ended the training; without one it is raised.
-        """
+        """End the threads. A fault of the last checkpoint is a note on the error, or raised."""
         self.micro_batches.close()
         self.reading.close()
         try:
@@ -236,9 +234,7 @@ class _Loop:
         self.progress.step += 1
 
     def update(self) -> None:
-        """Let Adam change the weights. Raises `RaxalignError` where memory does not hold its
-        moments, which no smaller micro-batch would help.
-        """
+        """Let Adam change the weights. Raises `RaxalignError` where memory is too small for it."""
         try:
             self.optimizer.step()
         except (torch.OutOfMemoryError, RuntimeError) as error:

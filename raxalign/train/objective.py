@@ -127,9 +127,7 @@ class Objective(ABC):
     def gathered(
         self, step: Step, parameters: Sequence[nn.Parameter], loss: torch.Tensor
     ) -> torch.Tensor:
-        """After the micro-batches: sum the gradients, which are in the parameters, over all
-        workers; return the sum of the loss.
-        """
+        """Sum the gradients in the parameters over all workers; return the sum of the loss."""
         return sum_gradients(parameters, loss) if step.world_size > 1 else loss
 
     def prepare(self, step: Step) -> Prepared | None:  # noqa: ARG002

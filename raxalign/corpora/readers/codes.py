@@ -17,9 +17,7 @@ Codes = Mapping[str, str] | ListName
 
 @cache
 def lists() -> Mapping[str, Mapping[str, str]]:
-    """Return what ``codes.txt`` has, which explains its form: name of a list, or of a data set of
-    the hub -> own code -> the tag that it means.
-    """
+    """Return what ``codes.txt`` has: name of a list or of a data set -> own code -> tag."""
     found: dict[str, dict[str, str]] = {}
     text = Path(__file__).with_name("codes.txt").read_text(encoding="utf-8")
     for block in re.sub("(?m)^#.*\n", "", text).strip().split("\n\n"):

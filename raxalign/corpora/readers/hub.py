@@ -153,9 +153,7 @@ class HubRows(Remote):
 def _outlined(
     name: str, revision: str | None, cache: Path | None
 ) -> tuple[Repository, Path | None]:
-    """A repository on the hub at its commit, and its outline; None where it has archives, which
-    can only be read by their content.
-    """
+    """A repository at its commit, and its outline; None where it has archives to look into."""
     from datasets import config as settings
 
     known = revision is not None and COMMIT.fullmatch(revision)
@@ -206,9 +204,7 @@ def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
 
 @contextmanager
 def dataset_call(name: str) -> Iterator[None]:
-    """Turn what the hub's client and the datasets library raise in the block into the user's
-    errors (`hub_error`).
-    """
+    """Turn what the hub's client and the datasets library raise into the user's errors."""
     try:
         yield
     except RaxalignError:

@@ -22,9 +22,7 @@ DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _CUT = frozenset({"RemoteProtocolError", "ReadError"})
 _SILENT = frozenset({"TimeoutException"})
-"""Errors of the HTTP library, which the hub's client lets through; its module has another name at
-times.
-"""
+"""Errors of the HTTP library that come through; its module has another name at times."""
 _LATER = "Try again later"
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _Answer = TypeVar("_Answer")

@@ -78,9 +78,7 @@ class _Fast:
         return out
 
     def _stand_in(self, following: list[str]) -> str:
-        """A plain word that begins like the next one, as far as the rule of full stops
-        distinguishes words; empty where there is none.
-        """
+        """A plain word that is like the next one to the rule of full stops; empty without one."""
         if not following:
             return ""
         first = following[0][0]

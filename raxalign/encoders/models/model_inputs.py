@@ -50,9 +50,7 @@ def first_position(base: Any) -> int:
 
 
 def states_dtype(model: Any) -> torch.dtype:
-    """Return the type of a model's states outside of autocast: that of its weights, or float32
-    where these are held in bfloat16.
-    """
+    """Return the type of a model's states outside of autocast: float32 for weights in bfloat16."""
     own: torch.dtype = next(model.parameters()).dtype
     return torch.float32 if own == torch.bfloat16 else own
 

@@ -90,9 +90,7 @@ def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
 
 
 def read_vocabulary(path: Path, needs: Sequence[str] = (UNK, "[CLS]", "[SEP]")) -> list[str]:
-    """Read the pieces of a ``vocab.txt``, one per line. Raises `DataError` where it lacks special
-    pieces that it `needs`.
-    """
+    """Read the pieces of a ``vocab.txt``. Raises `DataError` where it lacks what it `needs`."""
     try:
         pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except (OSError, ValueError) as error:

@@ -221,9 +221,7 @@ class DirectedModel:
         self.null_lexicon = np.ones(self.explained.size)
 
     def links(self) -> tuple[Numbers, Numbers, Numbers]:
-        """(sentence pair, source position, target position) of each link, after all iterations; in
-        the order of the blocks.
-        """
+        """(sentence pair, source position, target position) of each link, after all iterations."""
         for iteration in range(self.settings.iterations - 1):
             self._iterate(optimize_tension=self.settings.optimize_tension and iteration > 0)
         found: tuple[list[Numbers], ...] = ([], [], [])
@@ -287,9 +285,7 @@ class DirectedModel:
         return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
 
     def _maximize(self, counts: Floats, null_counts: Floats) -> None:
-        """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes
-        has it; plain shares where α is 0.
-        """
+        """The lexicon from expected counts, under a Dirichlet prior, or as shares where α is 0."""
         totals = np.zeros(self.explaining.size)
         for part in _parts(len(counts)):
             np.add.at(totals, self.given[part], counts[part] + self.settings.alpha)
@@ -310,9 +306,7 @@ class DirectedModel:
             self.null_lexicon = np.exp(digamma(present) - digamma(present.sum()))
 
     def _optimize_tension(self, feature: float) -> None:
-        """Steps along the gradient of the expected log prior: the mean closeness found, less the
-        one that the prior expects (section 3.2).
-        """
+        """Steps along the gradient of the prior: the closeness found less that expected (§3.2)."""
         n_words = int(self.explained.lengths.sum())
         shapes: dict[tuple[int, int], int] = {}
         for block in self.cells.blocks:

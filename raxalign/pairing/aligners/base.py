@@ -69,9 +69,7 @@ class Links:
         )
 
     def codes(self) -> Ints:
-        """One integer per link, ordered by (sentence pair, source, target) and different for
-        different links; positions are below 65,535.
-        """
+        """One integer per link, ordered by (pair, source, target); positions are below 65,535."""
         if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) >= _MASK:
             raise ValueError(f"a link's position is not below {_MASK}")
         return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
@@ -182,9 +180,7 @@ class WordAligner(ABC):
         return {}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Reads the local files among the `sources` of one language, before anything is made, and
-        yields what was found in each.
-        """
+        """Read the local files among the `sources` before anything is made; yield what each has."""
         return iter(())
 
     def encoder(self) -> str | None:
