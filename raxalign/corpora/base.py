@@ -4,7 +4,7 @@ identity is; and what corpora of local text files share.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Parts
+from raxalign.config.params import LATER, BaseParams, Parts, PlugIn
 from raxalign.config.sources import DataPath, Source, expand_path
 from raxalign.corpora.readers.codes import ListName, own_code
 from raxalign.corpora.readers.remote import Remote
@@ -68,21 +68,13 @@ class CorpusInputs:
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
-class Corpus(ABC):
+class Corpus(PlugIn):
     """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy."""
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     licence: ClassVar[str]
 
     class Params(BaseParams):
         """The options of the source."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     @abstractmethod
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.remote import Remote
@@ -63,14 +63,9 @@ class EncoderInputs:
     base_precision: BasePrecision = "fp32"
 
 
-class EncoderKind(ABC):
+class EncoderKind(PlugIn):
     """A kind of encoder: its sources, how it is built (once) and loaded. One final class each."""
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     family: ClassVar[str]
     by_name: ClassVar[bool] = False
     """Whether a name in a grid file that is not a kind means this kind with that `name`."""
@@ -78,9 +73,6 @@ class EncoderKind(ABC):
 
     class Params(BaseParams):
         """The options of the encoder."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     def sources(self) -> Mapping[str, Source]:
         """Outside data (a folder's files, a hub name), by name."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from raxalign.arrays import Bools, Ints, offsets_of, ranges
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.sources import Source
 from raxalign.lazy import np
 
@@ -151,16 +151,11 @@ LOWERCASE = "Whether words are compared in lower case."
 """What the option `lowercase` of several word aligners is."""
 
 
-class WordAligner(ABC):
+class WordAligner(PlugIn):
     """Makes links in both directions. `forward` links were found by explaining target words by
     source words, `reverse` the other way; both are (source position, target position).
     """
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     QUICKER: ClassVar[str] = ""
     """The kind of a word aligner that is much quicker, which `plan` names where this one takes most
     of the time."""
@@ -171,9 +166,6 @@ class WordAligner(ABC):
 
     class Params(BaseParams):
         """The options of the word aligner."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside data, by name (links from a file)."""
