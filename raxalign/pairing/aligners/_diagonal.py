@@ -13,15 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
-from raxalign.arrays import Floats, Ints
+from raxalign.arrays import Floats, Int32s, Ints
 from raxalign.lazy import np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-Numbers: TypeAlias = "npt.NDArray[np.int32]"
 _PART = 1 << 22
 _TENSION_RANGE = (0.1, 14.0)
 _TENSION_STEPS, _TENSION_RATE = 8, 20.0
@@ -36,7 +31,7 @@ class NumberedWords:
     ``words[offsets[i]:offsets[i] + lengths[i]]``.
     """
 
-    words: Numbers
+    words: Int32s
     offsets: Ints
     lengths: Ints
     size: int
@@ -64,9 +59,9 @@ class Cells:
     """
 
     blocks: list[CellBlock]
-    types: Numbers
-    src_of: Numbers
-    tgt_of: Numbers
+    types: Int32s
+    src_of: Int32s
+    tgt_of: Int32s
     work: Path | None = None
 
     def numbers(self, name: str, fill: float) -> Floats:
@@ -85,7 +80,7 @@ def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
 
 
 def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
-    """Numbers the word-type pairs that occur together in a sentence pair, by sorting a chunk of
+    """Int32s the word-type pairs that occur together in a sentence pair, by sorting a chunk of
     cells at a time.
 
     The numbers of very many cells are in files in `work`, so that only those in use take memory.
@@ -220,11 +215,11 @@ class DirectedModel:
         self.counts = cells.numbers(f"counts-{axis}", 0.0)
         self.null_lexicon = np.ones(self.explained.size)
 
-    def links(self) -> tuple[Numbers, Numbers, Numbers]:
+    def links(self) -> tuple[Int32s, Int32s, Int32s]:
         """(sentence pair, source position, target position) of each link, after all iterations."""
         for iteration in range(self.settings.iterations - 1):
             self._iterate(optimize_tension=self.settings.optimize_tension and iteration > 0)
-        found: tuple[list[Numbers], ...] = ([], [], [])
+        found: tuple[list[Int32s], ...] = ([], [], [])
         for block in self.cells.blocks:
             for parts, part in zip(found, self._best(block), strict=True):
                 parts.append(part)
@@ -253,7 +248,7 @@ class DirectedModel:
             self._optimize_tension(feature)
         self._maximize(counts, null_counts)
 
-    def _posterior(self, block: CellBlock) -> tuple[Floats, Floats, Numbers]:
+    def _posterior(self, block: CellBlock) -> tuple[Floats, Floats, Int32s]:
         """Of a block: each cell's share (n, S, T) in its explained word, the null word's share, and
         the explained words, both (n, T) or (n, S).
         """
@@ -262,7 +257,7 @@ class DirectedModel:
         p /= np.expand_dims(total, self.axis)
         return p, null / total, words
 
-    def _joint(self, block: CellBlock) -> tuple[Floats, Floats, Numbers]:
+    def _joint(self, block: CellBlock) -> tuple[Floats, Floats, Int32s]:
         n, S, T = len(block.rows), block.S, block.T
         p = self.lexicon[self.cells.types[block.cell : block.cell + block.n_cells]].reshape(n, S, T)
         p *= (1 - self.settings.null) * diagonal_prior(S, T, self.tension, self.axis - 1)
@@ -271,7 +266,7 @@ class DirectedModel:
         ]
         return p, self.settings.null * self.null_lexicon[words], words
 
-    def _best(self, block: CellBlock) -> tuple[Numbers, Numbers, Numbers]:
+    def _best(self, block: CellBlock) -> tuple[Int32s, Int32s, Int32s]:
         """The most probable explanation of each word; ties go to the null word, then the first."""
         p, null, _ = self._joint(block)
         best = p.argmax(axis=self.axis)
@@ -326,14 +321,14 @@ def _parts(size: int) -> Iterator[slice]:
     return (slice(start, start + _PART) for start in range(0, size, _PART))
 
 
-def _end_to_end(parts: list[Numbers]) -> Numbers:
+def _end_to_end(parts: list[Int32s]) -> Int32s:
     """All parts in one array; they are given up."""
-    found: Numbers = np.concatenate([np.zeros(0, np.int32), *parts])
+    found: Int32s = np.concatenate([np.zeros(0, np.int32), *parts])
     parts.clear()
     return found
 
 
-def _count(counts: Floats, numbers: Numbers, weights: Floats) -> None:
+def _count(counts: Floats, numbers: Int32s, weights: Floats) -> None:
     """Add weights to the counts of their numbers. `bincount`, the faster, copies `counts`."""
     if len(counts) > len(numbers):
         np.add.at(counts, numbers, weights)

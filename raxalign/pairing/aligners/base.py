@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from raxalign.arrays import Bools, Ints, offsets_of, ranges
+from raxalign.arrays import Bools, Int32s, Ints, offsets_of, ranges
 from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.sources import Source
 from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
 
@@ -37,8 +35,8 @@ class Links:
     """
 
     offsets: Ints
-    src: npt.NDArray[np.int32]
-    tgt: npt.NDArray[np.int32]
+    src: Int32s
+    tgt: Int32s
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

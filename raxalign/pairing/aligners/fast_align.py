@@ -10,15 +10,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Int32s, offsets_of
 from raxalign.lazy import np
-from raxalign.pairing.aligners._diagonal import (
-    DirectedModel,
-    NumberedWords,
-    Numbers,
-    Settings,
-    make_cells,
-)
+from raxalign.pairing.aligners._diagonal import DirectedModel, NumberedWords, Settings, make_cells
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 
@@ -94,7 +88,7 @@ class FastAlign(WordAligner):
         return NumberedWords(numbers, words.offsets[:-1], words.lengths, size)
 
 
-def _compact(links: tuple[Numbers, Numbers, Numbers], n: int) -> Links:
+def _compact(links: tuple[Int32s, Int32s, Int32s], n: int) -> Links:
     rows, src, tgt = links
     order = np.lexsort((tgt, src, rows))
     offsets = offsets_of(np.bincount(rows, minlength=n))
