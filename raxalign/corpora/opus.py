@@ -17,12 +17,11 @@ from pydantic import Field, field_validator, model_validator
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
-from raxalign.corpora.readers.download import download, place_of
+from raxalign.corpora.readers.download import checked, download, place_of
 from raxalign.corpora.readers.http_file import HttpFile
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError
-from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
 _HTTP = ("http://", "https://")
@@ -179,10 +178,7 @@ class Opus(Corpus):
         path = Path(remote)
         if not path.is_file():
             raise DataError(path, "there is no such file in the local mirror of OPUS")
-        found = file_digest(path)
-        if sha256 is not None and found != sha256:
-            raise DataError(path, f"the SHA-256 is {found}, not {sha256}")
-        return path, found
+        return path, checked(path, remote, sha256)
 
 
 @contextmanager

@@ -41,14 +41,14 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     with turn(target.with_name(target.name + ".lock")):
         if target.is_file():
-            return _checked(target, f"{target} (from {url})", sha256)
+            return checked(target, f"{target} (from {url})", sha256)
         part = _Part(target)
         resumed = _complete(url, part, attempts, pause)
         if resumed and sha256 not in (None, file_digest(part.path)):
             part.begin(None)  # the pieces may be of different files
             _complete(url, part, attempts, pause)
         try:
-            found = _checked(part.path, url, sha256)
+            found = checked(part.path, url, sha256)
         except DataError:
             part.begin(None)
             raise
@@ -209,8 +209,8 @@ def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | Non
     return 0, int(length) if length else None
 
 
-def _checked(path: Path, what: str, sha256: str | None) -> str:
-    """The SHA-256 of a file. Raises `DataError` where it is not the pinned one."""
+def checked(path: Path, what: str, sha256: str | None) -> str:
+    """Return the SHA-256 of a file. Raises `DataError` where it is not the pinned one."""
     found = file_digest(path)
     if sha256 not in (None, found):
         problem = f"the SHA-256 is {found}, not {sha256}"

@@ -254,25 +254,25 @@ def split_syllables(text: str) -> list[str]:
 @cache
 def _character_pattern() -> re.Pattern[str]:
     marks = (
-        _ranges(
+        character_class(
             lambda char: unicodedata.category(char)[0] == "M" or char in THAI_AM, 0x300, 0x1FFFF
         )
         + "\U000e0100-\U000e01ef"
     )
-    pieces = [_ranges(unspaced_letter, first, last) for first, last in UNSPACED]
+    pieces = [character_class(unspaced_letter, first, last) for first, last in UNSPACED]
     unspaced = "".join(pieces)
     letter = rf"(?:(?![{unspaced}])[^\W\d_][{marks}]*)"
     return re.compile(
         rf"[{unspaced}](?:[{marks}]|(?<=[{_STACKERS}])[{unspaced}])*"
         rf"|\d+(?:[.,:]\d+)*"
         rf"|{letter}(?:[-'’]?(?:{letter}|\d))*"
-        rf"|([.…·。])\1*"
-        rf"|\S[{marks}]*".replace(r"([.…·。])\1*", r"\.+|…+|·+|。+")
+        r"|\.+|…+|·+|。+"
+        rf"|\S[{marks}]*"
     )
 
 
-def _ranges(belongs: Callable[[str], bool], first: int, last: int) -> str:
-    """The characters of a span that belong, in the notation of a character class."""
+def character_class(belongs: Callable[[str], bool], first: int, last: int) -> str:
+    """Return the characters of a span that belong, as a regular expression has them in brackets."""
     parts, start = [], None
     for point in range(first, min(last, sys.maxunicode) + 2):
         inside = point <= last and belongs(chr(point))

@@ -30,10 +30,8 @@ def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
         left, right = words_T[:-distance], words_T[distance:]
         near = (owners_T[:-distance] == owners_T[distance:]) & (left >= 0) & (right >= 0)
         weights = np.full(int(near.sum()), 1.0 / distance)
-        counts = (
-            counts
-            + sparse.coo_matrix((weights, (left[near], right[near])), shape=(size, size)).tocsr()
-        )
+        places = left[near], right[near]
+        counts = counts + sparse.coo_matrix((weights, places), shape=(size, size)).tocsr()
     counts = (counts + counts.T).tocsr()
     counts.sort_indices()
     return counts
