@@ -91,19 +91,14 @@ def prepared(
             builder = _builder(name, config, repository.commit, place)
         else:
             builder = _builder(str(outline), config, None, place)
-            if not Path(builder.cache_dir).is_dir():
-                _take_files(builder, repository, outline)
+            if not Path(builder.cache_dir).is_dir():  # its files are those of the repository
+                found = repository.files(_paths(builder, outline))
+                builder.config.data_files = {
+                    split: [str(found[path]) for path in _within(files, outline)]
+                    for split, files in builder.config.data_files.items()
+                }
     builder.download_and_prepare()
     return builder
-
-
-def _take_files(builder: DatasetBuilder, repository: Repository, outline: Path) -> None:
-    """Let a builder read a repository's files in the place of those of its outline."""
-    found = repository.files(_paths(builder, outline))
-    builder.config.data_files = {
-        split: [str(found[path]) for path in _within(files, outline)]
-        for split, files in builder.config.data_files.items()
-    }
 
 
 def configuration_sizes(

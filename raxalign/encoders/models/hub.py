@@ -155,20 +155,16 @@ def encoder_folder(name: str, revision: str | None) -> Path:
     are missing. Nothing is asked of the hub where `revision` is a commit and they are there, nor
     for a branch that the cache has where the hub is not reached. Raises as these.
     """
-    commit = revision if revision and COMMIT.fullmatch(revision) else _commit(name, revision)
-    paths = encoder_sizes(name, commit, _LOAD)
-    with hub_call(name, _LOAD, revision):
-        return Repository(name, commit, "model").files(paths)[_CONFIG].parent
-
-
-def _commit(name: str, revision: str | None) -> str:
-    """The commit of a branch or tag now, or else the last one that the hub's cache knows."""
     from huggingface_hub import try_to_load_from_cache
 
+    commit = revision if revision and COMMIT.fullmatch(revision) else ""
     try:
-        return hub_revision(name, revision, _LOAD)
+        commit = commit or hub_revision(name, revision, _LOAD)
     except TransientError:
         place = try_to_load_from_cache(name, _CONFIG, revision=revision)
         if not isinstance(place, str):
             raise
-        return Path(place).parent.name
+        commit = Path(place).parent.name
+    paths = encoder_sizes(name, commit, _LOAD)
+    with hub_call(name, _LOAD, revision):
+        return Repository(name, commit, "model").files(paths)[_CONFIG].parent

@@ -99,7 +99,11 @@ def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
             np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True
         )
         types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
-        found.append(_mapped(codes, work / f"codes-{len(found)}.npy") if many else codes)
+        if many:
+            path = work / f"codes-{len(found)}.npy"
+            np.save(path, codes)
+            codes = np.load(path, mmap_mode="r")
+        found.append(codes)
     pairs = _union(found)
     for chunk, codes in zip(chunks(blocks), found, strict=True):
         part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
@@ -108,13 +112,6 @@ def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
     np.floor_divide(pairs, tgt.size, out=sides[0], casting="unsafe")
     np.remainder(pairs, tgt.size, out=sides[1], casting="unsafe")
     return Cells(blocks, types, sides[0], sides[1], work if many else None)
-
-
-def _mapped(array: Ints, path: Path) -> Ints:
-    """Write an array to a file, and map it."""
-    np.save(path, array)
-    found: Ints = np.load(path, mmap_mode="r")
-    return found
 
 
 def _union(parts: Iterable[Ints]) -> Ints:
