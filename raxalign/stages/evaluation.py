@@ -22,6 +22,7 @@ from raxalign.stages.workshop import FITTED, TRAINED, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome
+from raxalign.train.group import agree
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
@@ -45,8 +46,6 @@ def train_trial(workshop: Workshop, key: str) -> None:
 
     Raises `Pruned` as `run_trial` does.
     """
-    from raxalign.train.group import agree
-
     workshop, ordered = _in_order(workshop, key)
     for _, evaluation in ordered:
         if not agree(workshop.runtime.rank == 0 and workshop.ledger.has(evaluation)):

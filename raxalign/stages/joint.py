@@ -8,26 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.blocks import find_blocks
 from raxalign.errors import RaxalignError
+from raxalign.methods.base import MethodInputs
 from raxalign.plan.stage import TASK, Stage
 from raxalign.stages.workshop import Workshop
-from raxalign.train.options import RowOrder
+from raxalign.train.objective import Objective
+from raxalign.train.options import RowOrder, TrainSettings
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.methods.base import MethodInputs
     from raxalign.tasks.transfer.training import TrainingRun, Tuning
     from raxalign.train.joint import Mixing
-    from raxalign.train.loop import TrainSettings
-    from raxalign.train.objective import Objective
 
 
 def align_with_task(
     shop: Workshop, stage: Stage, encoder: Any, inputs: MethodInputs, folder: Path
 ) -> AlignedEncoder:
     """Train a method together with its task, whose model is written; return the aligned encoder."""
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
     task, companion = stage.task, JointTraining(stage.plugin(), encoder, inputs)
     assert task is not None, "the caller has asked"
     (folder / TASK).mkdir()
@@ -113,7 +111,6 @@ class JointTraining:
 
 def _mixing(joint: Any, encoder: Any, run: TrainingRun) -> Mixing:
     """How the gradients of both are joined; a group of weights is a block, or all outside them."""
-    from raxalign.encoders.models.blocks import find_blocks
     from raxalign.train.joint import Mixing
 
     base = encoder.model.base_model
