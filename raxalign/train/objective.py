@@ -7,16 +7,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from raxalign.errors import TrainingDiverged
 from raxalign.lazy import np, torch
 from raxalign.train.chance import DEV, mix
 from raxalign.train.group import shared, sum_gradients
 from raxalign.train.options import RowOrder, StepOrder, TrainSettings
-
-if TYPE_CHECKING:
-    from torch import nn
 
 BatchT = TypeVar("BatchT")
 PartT = TypeVar("PartT")
@@ -102,7 +99,7 @@ class Objective(ABC):
     weights; nothing else reads weights during a step, nor changes them.
     """
 
-    module: nn.Module
+    module: torch.nn.Module
     encoder: Any = None
     """The encoder in the module, if its blocks may run again in the backward pass."""
     rows: Any = None
@@ -125,7 +122,7 @@ class Objective(ABC):
         return step
 
     def gathered(
-        self, step: Step, parameters: Sequence[nn.Parameter], loss: torch.Tensor
+        self, step: Step, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> torch.Tensor:
         """Sum the gradients in the parameters over all workers; return the sum of the loss."""
         return sum_gradients(parameters, loss) if step.world_size > 1 else loss
@@ -136,7 +133,7 @@ class Objective(ABC):
         """
         return None
 
-    def blocks(self) -> Sequence[nn.Module]:
+    def blocks(self) -> Sequence[torch.nn.Module]:
         """Return the parts of the module that the backward pass may run again, so that what they
         compute need not be kept. A second run of such a part changes nothing.
         """

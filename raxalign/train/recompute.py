@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.lazy import torch
 from raxalign.train.devices import without_plans
-
-if TYPE_CHECKING:
-    from torch import nn
 
 _CACHES = ("past_key_values", "cache")
 """The names by which blocks take keys and values of earlier passes (the second one in XLM)."""
@@ -21,7 +18,7 @@ _HALVES = ("self_attention_cache", "cross_attention_cache")
 
 
 @contextmanager
-def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
+def recomputed(parts: Sequence[torch.nn.Module]) -> Iterator[None]:
     """Keep what enters the parts, and nothing that they compute, for the backward passes of the
     block. A part that runs again draws the same dropout and computes in the same precision.
 
@@ -35,7 +32,7 @@ def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
 
 
 @contextmanager
-def forward_as(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def forward_as(part: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """Give a part another forward pass within the block. Where the part runs again in the backward
     pass, it still does, by this forward pass: also where the backward pass comes after the block.
     """
@@ -46,7 +43,7 @@ def forward_as(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _own_forward(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def _own_forward(part: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     before = part.__dict__.get("forward")
     part.forward = forward
     try:

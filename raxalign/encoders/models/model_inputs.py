@@ -9,17 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.encoders.models.translators import LanguagePieces
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.languages import is_code, language
-from raxalign.lazy import torch
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from raxalign.encoders.models.translators import LanguagePieces
+from raxalign.lazy import np, torch
 
 ASSUMED = 512
 """The pieces per row of an encoder that limits them nowhere (T5's positions are relative)."""

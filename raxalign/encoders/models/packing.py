@@ -17,8 +17,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.encoders.models.blocks import find_blocks, watched
 from raxalign.encoders.models.flash import (
     NAME,
     PACKAGE,
@@ -29,13 +30,11 @@ from raxalign.encoders.models.flash import (
     install,
 )
 from raxalign.encoders.models.model_inputs import first_position, states_dtype
+from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 WIDTH = 128
 """Pieces per row, about, where sentences share rows."""
@@ -188,8 +187,6 @@ def _packed_states(
     if layers == (top,):
         return [base(**inputs).last_hidden_state]
     # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
-    from raxalign.encoders.models.blocks import watched
-
     states: list[torch.Tensor] = []
     with watched(base, max(1, *layers), states, {}, None):
         output = base(**inputs)
@@ -217,8 +214,6 @@ def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
     if not encoder.compiled:
         yield
         return
-    from raxalign.encoders.models.blocks import find_blocks
-
     found = find_blocks(encoder.model.base_model).parts
     blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
     # Copies of a model must not run the weights of the original, so nothing is left behind.
@@ -296,14 +291,12 @@ def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
     """The model in eval mode, outside of any autocast around the block, whose rounding would enter
     the comparison; afterwards mode, precision and the host's random state are as before.
     """
-    training, precision = encoder.model.training, encoder.precision
-    encoder.model.eval()
-    kind = torch.device(encoder.device).type
-    with torch.random.fork_rng(devices=[]), torch.autocast(kind, enabled=False):
+    precision, kind = encoder.precision, torch.device(encoder.device).type
+    plain = torch.autocast(kind, enabled=False)
+    with evaluating(encoder.model), torch.random.fork_rng(devices=[]), plain:
         try:
             yield
         finally:
-            encoder.model.train(training)
             encoder.precision = precision
 
 

@@ -9,18 +9,17 @@ import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from raxalign.config.params import BaseParams
+from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 
@@ -98,8 +97,6 @@ def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
     if freeze == "none":
         yield
         return
-    from raxalign.encoders.models.blocks import find_blocks
-
     blocks = find_blocks(encoder.model.base_model).parts
     if len(blocks) != encoder.n_layers:
         raise RaxalignError(
@@ -224,8 +221,6 @@ def target_layers(model: Any, targets: str) -> list[str]:
     `RaxalignError` where a name of `targets` is that of no linear layer.
     """
     from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
-
-    from raxalign.encoders.models.blocks import find_blocks
 
     modules = (module for part in find_blocks(model.base_model).parts for module in part.modules())
     inside = {id(module) for module in modules if isinstance(module, torch.nn.Linear)}

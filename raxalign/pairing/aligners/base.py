@@ -7,16 +7,14 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from raxalign.arrays import Bools, Int32s, Ints, offsets_of, ranges
 from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.encoders.base import Encoder
 from raxalign.lazy import np
-
-if TYPE_CHECKING:
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
