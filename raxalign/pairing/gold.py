@@ -161,8 +161,7 @@ class LinkCounts:
 
 
 def count_links(links: Links, sure: Links, possible: Links | None = None) -> LinkCounts:
-    """Count by sentence pair. Sure links count as possible ones too, whether or not `possible`
-    repeats them.
+    """Count by sentence pair. Sure links count as possible ones too, repeated or not.
 
     Raises `ValueError` where the three are of different numbers of sentence pairs.
 

@@ -41,8 +41,7 @@ _MASK = (1 << _BITS) - 1
 
 
 def symmetrize_links(forward: Links, reverse: Links, heuristic: str) -> Links:
-    """Return the links of many sentence pairs: each pair's sorted by source, then target, without
-    repetitions.
+    """Return the links of sentence pairs, each pair's sorted by source, then target, once each.
 
     Raises `RaxalignError` for an unknown heuristic, and `ValueError` where the directions have
     different numbers of sentence pairs.
@@ -94,8 +93,7 @@ def _rounds(pair: Ints) -> list[Ints]:
 
 
 class Growth:
-    """Links that grow from the intersection of two directions' links, all given as sorted
-    `Links.codes`.
+    """Links that grow from an intersection of directions, given as sorted `Links.codes`.
 
     The scan of one sentence pair has an order, and scans of different sentence pairs are
     independent. So the possible additions are numbered within their sentence pair, and number k of
@@ -120,8 +118,7 @@ class Growth:
         return self.union[self._linked]
 
     def grow_diagonal(self, *, by_added: bool) -> None:
-        """Add neighbours of links that have a free word, passing over all sentence pairs until no
-        pass adds any.
+        """Add neighbours of links that have a free word, in passes until one adds none.
 
         A pass goes over the links that are there, or, `by_added`, over those that may be added.
         """

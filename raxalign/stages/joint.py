@@ -75,7 +75,8 @@ class JointTraining:
         joint, seed = self.method.joint(), run.runtime.seed
         self._model = model = tuning.model.encoder.model
         first = RowOrder(tuning.batches.count, settings, seed)
-        self._steps, turns = (first.total, 0), None
+        self._steps = first.total, 0
+        turns: Turns | None = None
         if joint.weight:
             own = self.method.settings(shuffle=self.method.shuffles())
             second = RowOrder(self.method.n_rows(self.rows), own, seed)

@@ -43,8 +43,7 @@ def own_code(lang: str, codes: Codes) -> str:
 
 
 def hub_code(dataset: str, lang: str, codes: Codes) -> str:
-    """Return what a data set of the hub calls a language: by `codes`, or else by what is known
-    about the data set.
+    """Return what a data set of the hub calls a language: by `codes`, or else by its list.
 
     >>> hub_code("facebook/xnli", "eng_Latn", {}), hub_code("unimelb-nlp/wikiann", "gsw", {})
     ('en', 'als')

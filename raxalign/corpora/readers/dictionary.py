@@ -64,8 +64,7 @@ def found_entries(
     langs: tuple[str, str],
     swap: bool,
 ) -> int:
-    """Return how many different entries have both words in the texts of their languages, in any
-    case.
+    """Return how many different entries have both words in their languages' texts.
 
     `words` are the lower-cased words of the other language's text and of the pivot's, `langs` the
     codes of both. Raises `DataError` where the sides exchanged are clearly the right ones: five

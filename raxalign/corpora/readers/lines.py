@@ -145,8 +145,7 @@ def read_lines(
 def read_parallel(
     source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]
 ) -> Iterator[SentencePair]:
-    """Pairs line k of one file with line k of the other; each is a stream with the name that errors
-    report.
+    """Pair line k of one file with line k of the other; each is a stream with its name.
 
     Raises `DataError` for different line counts (it names both) and where both files are empty.
     """

@@ -1,5 +1,4 @@
-"""Several sentences (or sentence pairs) in one row, each seeing only itself: the forward pass
-without padding.
+"""Several sentences (or pairs) in one row, each seeing only itself: no padding.
 
 Position ids begin anew with each sentence, and attention keeps sentences apart, so every sentence
 has exactly the states that it has alone: by kernels that take the places where sentences begin
@@ -255,8 +254,7 @@ def attends_by_runs(encoder: TransformerEncoder) -> bool:
 
 
 def probe(encoder: TransformerEncoder) -> bool:
-    """Whether two sentences in one row have the states, at all layers, that they have in a padded
-    batch.
+    """Whether two sentences in one row have the states, at all layers, of a padded batch.
 
     What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
     language per row. Neither random state nor the model's mode is changed.
@@ -334,8 +332,7 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
     in float32 as a padded batch in the precision of the encoder has. Where this holds, the encoder
     attends so from now on.
 
-    A difference or an error is False, and a warning names it. Neither random state nor the model's
-    mode is changed.
+    A difference or an error is False, with a warning. Random state and mode are as before.
     """
     if not keeps_positions(encoder):
         return False

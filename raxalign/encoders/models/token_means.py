@@ -77,8 +77,7 @@ def token_means(
 def text_rows(
     encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading
 ) -> Iterator[PieceRow]:
-    """The rows of a text, special pieces around each; `words` is 0 for pieces of the text and -1
-    for special ones.
+    """The rows of a text, special pieces around each: their `words` are -1, those of others 0.
 
     Blocks take the pieces of all sentences one after the other; the last block is what is left.
     """
