@@ -67,8 +67,8 @@ class Glove:
         dimension = params.dimension
         shapes: tuple[tuple[int, ...], ...] = (size, dimension), (size, dimension), (size,), (size,)
         drawn = (rng.random(shape, dtype=np.float32) - np.float32(0.5) for shape in shapes)
-        parts = [part / np.float32(dimension) for part in drawn]
-        return cls(*parts, x_max=params.x_max, learning_rate=params.rate)
+        words, contexts, of_words, of_contexts = (part / np.float32(dimension) for part in drawn)
+        return cls(words, contexts, of_words, of_contexts, params.x_max, learning_rate=params.rate)
 
     def step(self, rows_N: Ints, columns_N: Ints, counts_N: npt.NDArray[np.float64]) -> float:
         """One step on a batch of different entries; returns its loss, before the step."""
