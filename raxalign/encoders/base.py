@@ -114,10 +114,6 @@ class EncoderKind(PlugIn):
         """Faults that only a look at the data shows, as messages."""
         return []
 
-    def check_precision(self, precision: Precision) -> list[str]:
-        """Why the encoder cannot compute in a precision, as messages; nothing where it can."""
-        return []
-
     def check_machine(self) -> list[str]:
         """What this machine lacks to run the encoder; those of the workers may have it."""
         return []

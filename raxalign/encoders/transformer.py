@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
 
 from raxalign.config.params import LATER
-from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.flash import PACKAGE, machine_problems, precision_problems
 from raxalign.encoders.models.folder import (
     Footprint,
     check_folder,
@@ -81,8 +79,7 @@ class Transformer(EncoderKind):
         """Whether each piece of a decoder sees the whole row, in place of the pieces before it."""
         attention: Annotated[Attention, LATER] = "auto"
         """How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products
-        (`eager`), or by the first of these that the architecture has (`auto`); `flash_attention_2`
-        is that of the package flash-attn, for `run.precision: bf16` on NVIDIA cards; they differ by
+        (`eager`), or by the first of these that the architecture has (`auto`); they differ by
         rounding, so one that is set enters the key.
         """
         normalize: Annotated[TextForm, LATER] = "none"
@@ -170,14 +167,6 @@ class Transformer(EncoderKind):
 
     def _is_folder(self) -> bool:
         return looks_like_path(self.params.name)
-
-    def check_precision(self, precision: Precision) -> list[str]:
-        """Return a fault where the attention that is set has no kernels for a precision."""
-        return precision_problems(precision) if self.params.attention == PACKAGE else []
-
-    def check_machine(self) -> list[str]:
-        """Return what this machine lacks for the attention that is set."""
-        return machine_problems() if self.params.attention == PACKAGE else []
 
     def check(self) -> list[str]:
         """Return a fault for what is neither a hub name nor an encoder's folder, and for an

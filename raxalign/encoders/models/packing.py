@@ -21,7 +21,6 @@ from typing import Any
 from raxalign.encoders.models.blocks import find_blocks, watched
 from raxalign.encoders.models.flash import (
     NAME,
-    PACKAGE,
     SentenceRuns,
     has_kernels,
     implementation,
@@ -261,8 +260,6 @@ def probe(encoder: TransformerEncoder) -> bool:
     """
     config = encoder.model.config
     if not keeps_positions(encoder) or any(getattr(config, name, None) for name in LOCAL):
-        return False
-    if implementation(encoder.model) == PACKAGE:  # it takes no mask of pairs of pieces
         return False
     with at_rest(encoder), torch.no_grad():
         encoder.precision = "fp32"  # rounding would hide a difference
