@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
+Int32s: TypeAlias = "npt.NDArray[np.int32]"
 Bools: TypeAlias = "npt.NDArray[np.bool_]"
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 

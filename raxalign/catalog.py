@@ -467,7 +467,8 @@ def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> 
     missing = {*getattr(plugin, "__abstractmethods__", ())}
     missing |= {
         name
-        for name, kind in base.__annotations__.items()
+        for part in base.__mro__
+        for name, kind in vars(part).get("__annotations__", {}).items()
         if str(kind).startswith("ClassVar") and not hasattr(plugin, name)
     }
     problem, remedy = "", "Its base class documents them"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from abc import ABC
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -69,6 +70,19 @@ class BaseParams(BaseModel):
         paths, fields = path_fields(cls), cls.model_fields
         later = later_defaults(cls).items()
         return {fields[name].alias or name: value for name, value in later if name not in paths}
+
+
+class PlugIn(ABC):
+    """What methods, tasks, corpora, encoders, word aligners and metrics have in common."""
+
+    VERSION: ClassVar[int]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
+
+    def __init__(self, params: BaseParams) -> None:
+        self.params = params
 
 
 def about(model: type[BaseModel], name: str) -> str:

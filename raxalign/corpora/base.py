@@ -4,7 +4,7 @@ identity is; and what corpora of local text files share.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Parts
+from raxalign.config.params import LATER, BaseParams, Parts, PlugIn
 from raxalign.config.sources import DataPath, Source, expand_path
 from raxalign.corpora.readers.codes import ListName, own_code
 from raxalign.corpora.readers.remote import Remote
@@ -68,23 +68,13 @@ class CorpusInputs:
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
-class Corpus(ABC):
-    """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy at
-    module level.
-    """
+class Corpus(PlugIn):
+    """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy."""
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     licence: ClassVar[str]
 
     class Params(BaseParams):
         """The options of the source."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     @abstractmethod
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
@@ -106,23 +96,18 @@ class Corpus(ABC):
 
         Raises `DataError` as `read` does, and where the corpus has no such files.
         """
-        raise DataError(
-            type(self).__module__.rpartition(".")[2],
-            "this corpus has no files of its own for dev and test",
-        )
+        kind = type(self).__module__.rpartition(".")[2]
+        raise DataError(kind, "this corpus has no files of its own for dev and test")
 
     def lacks(self, lang: str, pivot: str) -> str:
-        """Return why there is no text of a pair, where that is known without looking at any file;
-        else nothing.
-        """
+        """Return why there is no text of a pair, where that is known without any file; else ""."""
         return ""
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
         """Count the sentence pairs up to `enough` (of the training file where dev and test have
         their own), or return None.
 
-        It is None where counting takes a download, or where a file cannot be read. Lines are
-        counted, not checked.
+        It is None where counting takes a download, or a file cannot be read. Nothing is checked.
         """
         return None
 
@@ -190,9 +175,7 @@ class FileCorpus(Corpus):
             first += number + 1
 
     def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
-        """Count the sentence pairs of (test, dev), which are read and checked for this; dev has
-        none where it has no file.
-        """
+        """Count the sentence pairs of (test, dev), reading them; dev has none without a file."""
         if self.parts() == (WHOLE,):
             return super().part_sizes(lang, pivot, inputs)
         sizes = {

@@ -17,12 +17,11 @@ from pydantic import Field, field_validator, model_validator
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
-from raxalign.corpora.readers.download import download, place_of
+from raxalign.corpora.readers.download import checked, download, place_of
 from raxalign.corpora.readers.http_file import HttpFile
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError
-from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
 _HTTP = ("http://", "https://")
@@ -129,9 +128,7 @@ class Opus(Corpus):
         }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-
-        en``).
-        """
+        """Download the zip files; return SHA-256s by remote name (``opus:Europarl/v8/de-en``)."""
         pair, pins = self._pair(lang, pivot), self.params.pins
         return {
             source.name: self._place(name, pair, downloads, pins.get(name))[1]
@@ -140,18 +137,12 @@ class Opus(Corpus):
 
     def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
         """Return the zip files, unless they are those of a local mirror."""
-        pair, versions = self._pair(lang, pivot), self.params.versions
-        found = {name: self._source(name, pair) for name in self.params.names}
-        return [
-            HttpFile(f"opus:{name}/{versions[name]}/{pair}", url, place)
-            for name, (url, place) in found.items()
-            if url.startswith(_HTTP)
-        ]
+        pair, sources = self._pair(lang, pivot), self.sources(lang, pivot)
+        found = (HttpFile(sources[n].name, *self._source(n, pair)) for n in self.params.names)
+        return [file for file in found if file.url.startswith(_HTTP)]
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded
-        first where they are not there).
-        """
+        """Yield the sentence pairs of all corpora in order, streamed from their zip files."""
         pair, numbers = self._pair(lang, pivot), count()
         for name in self.params.names:
             planned = inputs.digests.get(name, "")  # not a digest where the plan had none yet
@@ -187,10 +178,7 @@ class Opus(Corpus):
         path = Path(remote)
         if not path.is_file():
             raise DataError(path, "there is no such file in the local mirror of OPUS")
-        found = file_digest(path)
-        if sha256 is not None and found != sha256:
-            raise DataError(path, f"the SHA-256 is {found}, not {sha256}")
-        return path, found
+        return path, checked(path, remote, sha256)
 
 
 @contextmanager
@@ -200,18 +188,13 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
         with zipfile.ZipFile(path) as archive:
             for member in members:
                 if member not in archive.namelist():
-                    raise DataError(
-                        path,
-                        f"has no {member}; it has {', '.join(archive.namelist())}",
-                        remedy="`codes` may name OPUS's own language code",
-                    )
+                    fault = f"has no {member}; it has {', '.join(archive.namelist())}"
+                    remedy = "`codes` may name OPUS's own language code"
+                    raise DataError(path, fault, remedy=remedy)
                 found = archive.getinfo(member)
                 refuse_growth(f"{path}/{member}", found.compress_size, found.file_size)
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(
-            path,
-            f"the zip file is damaged ({error})",
-            remedy="Remove it, so that it is downloaded again",
-        ) from error
+        remedy = "Remove it, so that it is downloaded again"
+        raise DataError(path, f"the zip file is damaged ({error})", remedy=remedy) from error

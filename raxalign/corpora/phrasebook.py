@@ -58,15 +58,10 @@ class PhrasebookCorpus(Corpus):
         return self.params.size
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002
-        """Return all pairs, with their words and gold links. Raises `DataError` for a language
-        that the phrasebook does not have.
-        """
-        spelt = [spelled(code, LANGS) for code in (lang, pivot)]
-        for code, known in zip((lang, pivot), spelt, strict=True):
-            if known is None:
-                remedy = f"its languages are {', '.join(LANGS)}"
-                raise DataError("phrasebook", f"has no {code!r}", remedy=remedy)
-        return self._pairs([code for code in spelt if code])
+        """Return all pairs, with words and gold links. Raises `DataError` for another language."""
+        if told := self.lacks(lang, pivot):
+            raise DataError("phrasebook", told)
+        return self._pairs([spelled(code, LANGS) or code for code in (lang, pivot)])
 
     def _pairs(self, langs: Sequence[str]) -> Iterator[SentencePair]:
         found = sentences(langs, self.params.size, self.params.seed)

@@ -88,12 +88,9 @@ class Tsv(FileCorpus):
             for line, row in enumerate(rows if header else chain([first], rows), 1 + header):
                 if len(row) != len(first):
                     columns = f"{len(row)} column{'s'[: len(row) != 1]}"
-                    raise DataError(
-                        path,
-                        f"{columns}, the first line has {len(first)}",
-                        line=line,
-                        remedy=f"Columns are divided by {self.params.delimiter!r} (`delimiter`)",
-                    )
+                    fault = f"{columns}, the first line has {len(first)}"
+                    remedy = f"Columns are divided by {self.params.delimiter!r} (`delimiter`)"
+                    raise DataError(path, fault, line=line, remedy=remedy)
                 yield SentencePair(line - 1 - header, row[source], row[target])
             if line == header:
                 raise DataError(path, "the corpus is empty: there is only a header")
@@ -101,9 +98,8 @@ class Tsv(FileCorpus):
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
         """Count the rows up to `enough`, of the training part where there are parts."""
         header = int(self.params.header)
-        n_lines = count_lines(
-            plain_or_packed(self.place(self.parts()[0], lang, pivot)), enough + header
-        )
+        path = plain_or_packed(self.place(self.parts()[0], lang, pivot))
+        n_lines = count_lines(path, enough + header)
         return None if n_lines is None else max(n_lines - header, 0)
 
     def _columns(self, line: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.remote import Remote
@@ -63,14 +63,9 @@ class EncoderInputs:
     base_precision: BasePrecision = "fp32"
 
 
-class EncoderKind(ABC):
+class EncoderKind(PlugIn):
     """A kind of encoder: its sources, how it is built (once) and loaded. One final class each."""
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     family: ClassVar[str]
     by_name: ClassVar[bool] = False
     """Whether a name in a grid file that is not a kind means this kind with that `name`."""
@@ -78,9 +73,6 @@ class EncoderKind(ABC):
 
     class Params(BaseParams):
         """The options of the encoder."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     def sources(self) -> Mapping[str, Source]:
         """Outside data (a folder's files, a hub name), by name."""
@@ -98,22 +90,18 @@ class EncoderKind(ABC):
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number of the encoder's blocks, where it is known without opening it (None: not yet).
-        `known` gives by name what was looked up: revisions (`fetch`), depths (`fetch_depth`).
+        `known` gives by name what was looked up by `fetch` and `fetch_config`.
         """
         return None
 
-    def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up the `depth` of outside data, as `fetch`: name -> number of blocks."""
-        return {}
-
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:
         """Whether the encoder predicts words by a masked-LM head, where it is known without opening
-        it (None: not yet). `known` is that of `depth`, with what `fetch_head` looked up.
+        it (None: not yet). `known` is that of `depth`.
         """
         return True
 
-    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up `has_head` of outside data, as `fetch_depth` does."""
+    def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """Look up, as `fetch`, by what `depth` and `has_head` are known of outside data."""
         return {}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
@@ -124,10 +112,6 @@ class EncoderKind(ABC):
 
     def check(self) -> list[str]:
         """Faults that only a look at the data shows, as messages."""
-        return []
-
-    def check_precision(self, precision: Precision) -> list[str]:
-        """Why the encoder cannot compute in a precision, as messages; nothing where it can."""
         return []
 
     def check_machine(self) -> list[str]:

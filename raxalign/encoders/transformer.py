@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, final
-
-from pydantic import Field
+from typing import Annotated, Any, ClassVar, final
 
 from raxalign.config.params import LATER
-from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.flash import PACKAGE, machine_problems, precision_problems
 from raxalign.encoders.models.folder import (
     Footprint,
     check_folder,
@@ -34,6 +30,7 @@ from raxalign.encoders.models.hub import (
     fetched_config,
     hub_revision,
 )
+from raxalign.encoders.models.loading import Attention
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
@@ -74,42 +71,23 @@ class Transformer(EncoderKind):
     class Params(EncoderKind.Params):
         """A `name` that begins with ``/``, ``./``, ``../`` or ``~`` or that exists is a folder."""
 
-        name: str = Field(
-            description="Folder of the encoder in Hugging Face's form, or its name on the hub."
-        )
-        revision: str | None = Field(
-            None,
-            description=(
-                "Branch, tag or commit of a hub name (none: what the hub has now); a commit"
-                " pins it."
-            ),
-        )
-        bidirectional: Annotated[bool, LATER] = Field(
-            False,
-            description=(
-                "Whether each piece of a decoder sees the whole row, in place of the pieces before"
-                " it."
-            ),
-        )
-        attention: Annotated[Literal["auto", "sdpa", "eager", "flash_attention_2"], LATER] = Field(
-            "auto",
-            description=(
-                "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
-                " (`eager`), or by the first of these that the architecture has (`auto`);"
-                " `flash_attention_2` is that of the package flash-attn, for `run.precision: bf16`"
-                " on NVIDIA cards; they differ by rounding, so one that is set enters the key."
-            ),
-        )
-
-        normalize: Annotated[TextForm, LATER] = Field(
-            "none",
-            description=(
-                "What is done to every text, of corpora and tasks alike, before the tokenizer's own"
-                " steps: nothing, so that it is read as published (`none`), composition to"
-                " Unicode's form C (`nfc`), or composition without joiners and other format"
-                " characters (`clean`); of an exported encoder `AutoModel` does not do it."
-            ),
-        )
+        name: str
+        """Folder of the encoder in Hugging Face's form, or its name on the hub."""
+        revision: str | None = None
+        """Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it."""
+        bidirectional: Annotated[bool, LATER] = False
+        """Whether each piece of a decoder sees the whole row, in place of the pieces before it."""
+        attention: Annotated[Attention, LATER] = "auto"
+        """How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products
+        (`eager`), or by the first of these that the architecture has (`auto`); they differ by
+        rounding, so one that is set enters the key.
+        """
+        normalize: Annotated[TextForm, LATER] = "none"
+        """What is done to every text, of corpora and tasks alike, before the tokenizer's own steps:
+        nothing, so that it is read as published (`none`), composition to Unicode's form C (`nfc`),
+        or composition without joiners and other format characters (`clean`); of an exported encoder
+        `AutoModel` does not do it.
+        """
 
     params: Params
 
@@ -142,17 +120,6 @@ class Transformer(EncoderKind):
         config = self._config(known)
         return None if config is None else config_depth(config)
 
-    def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """The number of blocks in the hub's ``config.json``, under a name that holds the revision;
-        empty for folders, and where it is not recorded.
-        """
-        revision = self._revision(known)
-        if revision is None:
-            return {}
-        config = fetched_config(self.params.name, revision, "look up how many layers it has")
-        found = config_depth(config)
-        return {} if found is None else {f"depth:{self.params.name}@{revision}": str(found)}
-
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:
         """Whether it has a masked-LM head, by the names of the folder's weights; of a hub name by
         the architecture in its config, where that was looked up or is in the hub's local cache.
@@ -165,14 +132,16 @@ class Transformer(EncoderKind):
         config = self._config(known)
         return None if config is None else has_head(config, None)
 
-    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """What the hub's ``config.json`` records of the head, by revision; empty for folders."""
-        revision, purpose = self._revision(known), "look up whether it has a masked-LM head"
+    def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """What the hub's ``config.json`` has of head and blocks, by revision; empty for folders."""
+        name, revision = self.params.name, self._revision(known)
         if revision is None:
             return {}
-        found = has_head(fetched_config(self.params.name, revision, purpose), None)
+        config = fetched_config(name, revision, "look up its layers and its head")
         words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
-        return {f"head:{self.params.name}@{revision}": words[found]}
+        found = {f"head:{name}@{revision}": words[has_head(config, None)]}
+        depth = config_depth(config)
+        return found if depth is None else {**found, f"depth:{name}@{revision}": str(depth)}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
         """By the folder's config and weights; for a hub name by the config in the local cache."""
@@ -198,14 +167,6 @@ class Transformer(EncoderKind):
 
     def _is_folder(self) -> bool:
         return looks_like_path(self.params.name)
-
-    def check_precision(self, precision: Precision) -> list[str]:
-        """Return a fault where the attention that is set has no kernels for a precision."""
-        return precision_problems(precision) if self.params.attention == PACKAGE else []
-
-    def check_machine(self) -> list[str]:
-        """Return what this machine lacks for the attention that is set."""
-        return machine_problems() if self.params.attention == PACKAGE else []
 
     def check(self) -> list[str]:
         """Return a fault for what is neither a hub name nor an encoder's folder, and for an

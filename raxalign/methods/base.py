@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
-from raxalign.config.params import BaseParams, path_fields
+from raxalign.config.params import BaseParams, PlugIn, path_fields
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.encoders.base import Encoder
@@ -89,7 +89,7 @@ class Dictionary:
     swap: bool = False
 
 
-class Method(ABC):
+class Method(PlugIn):
     """A way of aligning. Subclasses are final, one per file, and import torch only inside functions
     or lazily.
 
@@ -97,13 +97,8 @@ class Method(ABC):
     without torch.
     """
 
-    VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     reference: ClassVar[str]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
     fits_alone: ClassVar[bool] = False
@@ -121,9 +116,6 @@ class Method(ABC):
 
     class Params(BaseParams):
         """The options of the method."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     @abstractmethod
     def needs(self) -> Needs:

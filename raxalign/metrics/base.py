@@ -19,11 +19,11 @@ of several models of the pivot the mean over the models, as the tasks' own metri
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, PlugIn
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, Unit
 from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
@@ -32,7 +32,7 @@ BLOCKS = 200
 """The largest number of parts of the predictions that are left out in turn."""
 
 
-class Metric(ABC):
+class Metric(PlugIn):
     """A number that is formed of predictions. Subclasses are final, one per file.
 
     `reads` names the columns of the predictions that the metric needs. `better` says which values
@@ -40,9 +40,6 @@ class Metric(ABC):
     `number` as it is. `range` has the smallest and the largest value (None: those of the unit).
     """
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite, as methods name it (`raxalign.methods.base.Method.papers`)."""
     reads: ClassVar[frozenset[str]]
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     unit: ClassVar[Unit] = "number"
@@ -50,9 +47,6 @@ class Metric(ABC):
 
     class Params(BaseParams):
         """The options of the metric."""
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     def measured(self, name: str) -> Measured:
         """Returns the declaration of the metric under the name that a grid gives it."""

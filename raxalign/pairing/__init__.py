@@ -1,3 +1,1 @@
-"""Word pairs: from bitext through a word aligner, symmetrisation and filters to an Arrow
-dataset.
-"""
+"""Word pairs: from bitext by a word aligner, symmetrisation and filters to an Arrow dataset."""

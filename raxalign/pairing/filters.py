@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy.typing as npt
-
-from raxalign.arrays import Bools, Ints
+from raxalign.arrays import Bools, Int32s, Ints
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
 
@@ -62,7 +60,7 @@ def first_of_neighbours(links: Links) -> Links:
     return links.where(keep)
 
 
-def _alone(rows: Ints, words: npt.NDArray[np.int32]) -> Bools:
+def _alone(rows: Ints, words: Int32s) -> Bools:
     """Whether each link is the only one of its sentence pair with that word."""
     if not len(rows):
         return np.zeros(0, np.bool_)

@@ -1,6 +1,4 @@
-"""Links made by hand, as the shared tasks publish them, in Pharaoh or NAACL format, and how good
-links are by them.
-"""
+"""Links made by hand, in Pharaoh or NAACL format, and how good other links are by them."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from raxalign.arrays import Bools, Ints
-from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
@@ -25,9 +23,7 @@ _NAACL = re.compile(
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """The links of the annotated sentence pairs `rows` (their lines in the text, 0-based): sure
-    ones, and possible ones, sure ones among them.
-    """
+    """The links of annotated lines `rows` (0-based): sure ones, and possible ones with these."""
 
     path: Path
     rows: Ints
@@ -43,23 +39,20 @@ class GoldLinks:
         return GoldLinks(self.path, self.rows[at], self.sure.take(at), self.possible.take(at))
 
     def require_inside(self, src_lengths: Ints, tgt_lengths: Ints) -> None:
-        """Raises `DataError` for a link outside its sentences, whose numbers of words (len(self),)
-        are given.
-        """
+        """Raise `DataError` for a link outside its sentences, of so many words (len(self),)."""
         k = self.possible.outside(src_lengths, tgt_lengths)
         if k is None:
             return
         row, src, tgt = self.possible.rows(), self.possible.src, self.possible.tgt
-        raise DataError(
-            self.path,
+        fault = (
             f"sentence pair {int(self.rows[row[k]]) + 1} has a link of word {src[k] + 1} with word"
-            f" {tgt[k] + 1}, and the text has {src_lengths[row[k]]} and {tgt_lengths[row[k]]}"
-            " words",
-            remedy=(
-                "Look at which word is numbered first, which side comes first, and whether the"
-                " words are those of the gold text"
-            ),
+            f" {tgt[k] + 1}, and the text has {src_lengths[row[k]]} and {tgt_lengths[row[k]]} words"
         )
+        remedy = (
+            "Look at which word is numbered first, which side comes first, and whether the words"
+            " are those of the gold text"
+        )
+        raise DataError(self.path, fault, remedy=remedy)
 
 
 def read_gold(path: Path, written: GoldFormat, *, first: int = 0, swap: bool = False) -> GoldLinks:
@@ -85,26 +78,17 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
     try:
         links, marks = read_marked(path)
     except DataError as error:
-        if path.is_file() and _NAACL.match(
-            path.read_bytes()[:200].decode("utf-8", "replace").lstrip()
-        ):
-            raise DataError(
-                path,
-                "has one line per link, as in NAACL format",
-                line=1,
-                remedy="Read it as `naacl`",
-            ) from error
+        begin = path.read_bytes()[:200].decode("utf-8", "replace") if path.is_file() else ""
+        if _NAACL.match(begin.lstrip()):
+            fault = "has one line per link, as in NAACL format"
+            raise DataError(path, fault, line=1, remedy="Read it as `naacl`") from error
         raise
     src, tgt = links.src - np.int32(first), links.tgt - np.int32(first)
     below = np.flatnonzero((src < 0) | (tgt < 0))
     if len(below):
         line = int(links.rows()[below[0]]) + 1
-        raise DataError(
-            path,
-            "a link has position 0, although words are declared to count from 1",
-            line=line,
-            remedy="Count from 0 here",
-        )
+        fault = "a link has position 0, although words are declared to count from 1"
+        raise DataError(path, fault, line=line, remedy="Count from 0 here")
     possible = Links(links.offsets, src, tgt)
     return GoldLinks(path, np.arange(len(possible)), possible.where(~marks), possible)
 
@@ -112,31 +96,24 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
 def _read_naacl(path: Path) -> GoldLinks:
     sure: dict[int, set[tuple[int, int]]] = {}
     possible: dict[int, set[tuple[int, int]]] = {}
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(read_lines(file, path), 1):
-                if not line.strip():
-                    continue
-                match = _NAACL.fullmatch(line.strip())
-                if match is None or int(match[1]) == 0:
-                    remedy = (
-                        "A line is `sentence i j`, and S or P where links are sure or possible,"
-                        " counted from 1; i-j is `pharaoh`"
-                    )
-                    raise DataError(
-                        path,
-                        f"{line.strip()[:40]!r} is not a link in NAACL format",
-                        line=number,
-                        remedy=remedy,
-                    )
-                row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
-                links = possible.setdefault(row, set())
-                certain = sure.setdefault(row, set())
-                if src >= 0 and tgt >= 0:
-                    links.add((src, tgt))
-                    certain |= {(src, tgt)} if "P" not in (match[4], match[5]) else set()
-    except OSError as error:
-        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with opened(path) as file:
+        for number, line in enumerate(read_lines(file, path), 1):
+            if not line.strip():
+                continue
+            match = _NAACL.fullmatch(line.strip())
+            if match is None or int(match[1]) == 0:
+                fault = f"{line.strip()[:40]!r} is not a link in NAACL format"
+                remedy = (
+                    "A line is `sentence i j`, and S or P where links are sure or possible, counted"
+                    " from 1; i-j is `pharaoh`"
+                )
+                raise DataError(path, fault, line=number, remedy=remedy)
+            row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
+            links = possible.setdefault(row, set())
+            certain = sure.setdefault(row, set())
+            if src >= 0 and tgt >= 0:
+                links.add((src, tgt))
+                certain |= {(src, tgt)} if "P" not in (match[4], match[5]) else set()
     rows = sorted(possible)
     return GoldLinks(
         path,
@@ -159,9 +136,7 @@ class LinkCounts:
 
     @property
     def wrong(self) -> Ints:
-        """The numerator of the alignment error rate, whose denominator is `found` and `sure`
-        together.
-        """
+        """The numerator of the alignment error rate, whose denominator is `found` + `sure`."""
         return self.found + self.sure - self.right - self.right_sure
 
     def scores(self) -> dict[str, float]:
@@ -186,8 +161,7 @@ class LinkCounts:
 
 
 def count_links(links: Links, sure: Links, possible: Links | None = None) -> LinkCounts:
-    """Count by sentence pair. Sure links count as possible ones too, whether or not `possible`
-    repeats them.
+    """Count by sentence pair. Sure links count as possible ones too, repeated or not.
 
     Raises `ValueError` where the three are of different numbers of sentence pairs.
 

@@ -1,6 +1,4 @@
-"""Pharaoh files: one sentence pair per line, its links as `i-j`, or `ipj` for one that is possible
-but not sure.
-"""
+"""Pharaoh files: one sentence pair per line, links as `i-j`, possible but not sure ones `ipj`."""
 
 from __future__ import annotations
 
@@ -8,9 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from raxalign.arrays import Bools
+from raxalign.corpora.readers.lines import opened
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
@@ -26,13 +25,10 @@ def read_marked(path: Path) -> tuple[Links, Bools]:
     """
     parts: list[tuple[Links, Bools]] = []
     first = 1
-    try:
-        with path.open("rb") as file:
-            for block in _whole_lines(file):
-                parts.append(_parse(block, path, first))
-                first += len(parts[-1][0])
-    except OSError as error:
-        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with opened(path) as file:
+        for block in _whole_lines(file):
+            parts.append(_parse(block, path, first))
+            first += len(parts[-1][0])
     marks = [np.zeros(0, np.bool_), *(possible for _, possible in parts)]
     return Links.join([links for links, _ in parts]), np.concatenate(marks)
 
@@ -52,7 +48,7 @@ def write_links(path: Path, links: Links) -> None:
             file.writelines(" ".join(words[a:b]) + "\n" for a, b in pairwise(bounds))
 
 
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Blocks that end with a newline; a last line without one is given one."""
     rest = b""
     while chunk := file.read(_BLOCK):
@@ -105,10 +101,6 @@ def _fault(block: bytes, path: Path, first: int) -> DataError:
             shown = next(
                 (w for w in content.split() if not re.fullmatch(rb"\d{1,9}[-p]\d{1,9}", w)), content
             )[:40].decode("utf-8", "replace")
-            return DataError(
-                path,
-                f"{shown!r} is not a link",
-                line=line,
-                remedy="Links are written i-j, possible ones ipj, with blanks between them",
-            )
+            remedy = "Links are written i-j, possible ones ipj, with blanks between them"
+            return DataError(path, f"{shown!r} is not a link", line=line, remedy=remedy)
     return DataError(path, "holds something that is not a link", line=first)

@@ -29,9 +29,7 @@ def pairs_schema() -> pa.Schema:
 
 
 def full_schema() -> pa.Schema:
-    """Return the columns that are written: those of `pairs_schema`, and the running text of both
-    sides.
-    """
+    """Return the columns that are written: `pairs_schema` and the running text of both sides."""
     return pa.schema([*pairs_schema(), *text_columns("src").items(), *text_columns("tgt").items()])
 
 
@@ -42,23 +40,19 @@ def read_pairs(folder: Path) -> pa.Table:
     table = read_table(folder)
     fields = set(table.schema.remove_metadata())
     if not set(pairs_schema()) <= fields <= set(full_schema()):
-        raise DataError(
-            folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}"
-        )
+        columns = ", ".join(table.schema.names)
+        raise DataError(folder, f"is not a word-pair dataset: its columns are {columns}")
     return table
 
 
 def links_of(table: pa.Table) -> Links:
-    """Return the columns `src_links` and `tgt_links` in compact form. Raises `DataError` with the
-    row's id where their lengths differ.
-    """
+    """Return a table's links in compact form. Raises `DataError` for a row of unequal columns."""
     columns = table.column("src_links"), table.column("tgt_links")
     counts, others = (np.asarray(pc.list_value_length(part).to_numpy(), int) for part in columns)
     differ = counts != others
     if differ.any():
-        raise _fault(
-            table, int(np.argmax(differ)), "has different numbers of src_links and tgt_links"
-        )
+        problem = "has different numbers of src_links and tgt_links"
+        raise _fault(table, int(np.argmax(differ)), problem)
     src, tgt = (np.asarray(pc.list_flatten(part).to_numpy(), np.int32) for part in columns)
     return Links(offsets_of(counts), src, tgt)
 
@@ -103,9 +97,7 @@ def types_schema() -> pa.Schema:
 
 
 def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
-    """Return the different (source, target) surface forms that links join, of `types_schema`, in
-    order of the sides' vocabularies.
-    """
+    """Return the different pairs of words that links join, in order of the vocabularies."""
     rows, size = links.rows(), max(1, len(tgt.vocabulary))
     s = src.codes[src.offsets[rows] + links.src].astype(np.int64)
     t = tgt.codes[tgt.offsets[rows] + links.tgt].astype(np.int64)
@@ -132,9 +124,8 @@ def read_types(path: Path) -> pa.Table:
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(path, f"is not a table of word types ({error})") from error
     if not table.schema.remove_metadata().equals(types_schema()):
-        raise DataError(
-            path, f"is not a table of word types: its columns are {', '.join(table.schema.names)}"
-        )
+        columns = ", ".join(table.schema.names)
+        raise DataError(path, f"is not a table of word types: its columns are {columns}")
     return table
 
 

@@ -23,8 +23,6 @@ those that have one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from raxalign.arrays import Bools, Ints, distinct
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
@@ -40,26 +38,10 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
-Link = tuple[int, int]
-
-
-def symmetrize(
-    forward: Iterable[Link], reverse: Iterable[Link], heuristic: str
-) -> set[tuple[int, int]]:
-    """Return the links of one sentence pair, from the links of both directions, all as (source
-    position, target position).
-
-    Raises `RaxalignError` for a heuristic that is not one of `HEURISTICS`.
-
-    >>> sorted(symmetrize({(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 2)}, "grow-diag"))
-    [(0, 0), (1, 1), (1, 2), (2, 2)]
-    """
-    return symmetrize_links(Links.of([forward]), Links.of([reverse]), heuristic).pair(0)
 
 
 def symmetrize_links(forward: Links, reverse: Links, heuristic: str) -> Links:
-    """Return the links of many sentence pairs: each pair's sorted by source, then target, without
-    repetitions.
+    """Return the links of sentence pairs, each pair's sorted by source, then target, once each.
 
     Raises `RaxalignError` for an unknown heuristic, and `ValueError` where the directions have
     different numbers of sentence pairs.
@@ -106,8 +88,7 @@ def _rounds(pair: Ints) -> list[Ints]:
 
 
 class Growth:
-    """Links that grow from the intersection of two directions' links, all given as sorted
-    `Links.codes`.
+    """Links that grow from an intersection of directions, given as sorted `Links.codes`.
 
     The scan of one sentence pair has an order, and scans of different sentence pairs are
     independent. So the possible additions are numbered within their sentence pair, and number k of
@@ -132,8 +113,7 @@ class Growth:
         return self.union[self._linked]
 
     def grow_diagonal(self, *, by_added: bool) -> None:
-        """Add neighbours of links that have a free word, passing over all sentence pairs until no
-        pass adds any.
+        """Add neighbours of links that have a free word, in passes until one adds none.
 
         A pass goes over the links that are there, or, `by_added`, over those that may be added.
         """
@@ -151,9 +131,7 @@ class Growth:
             origin, added = origin[again], added[again]
 
     def add_with_free_words(self, direction: Ints, *, both: bool) -> None:
-        """Add those links of one direction, in order, that have a free word, or `both` of whose
-        words are free.
-        """
+        """Add the links of one direction, in order, that have a free word, or `both` words free."""
         added = np.searchsorted(self.union, direction)
         added = added[self._has_free(added, both=both)]
         for part in _rounds(self._pair[added]):

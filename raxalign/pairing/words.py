@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
-from raxalign.arrays import Ints, offsets_of
+from raxalign.arrays import Int32s, Ints, offsets_of
 from raxalign.corpora.text.sentences import (
     cells,
     read_sentences,
@@ -15,9 +15,6 @@ from raxalign.corpora.text.sentences import (
     words_type,
 )
 from raxalign.lazy import np, pa, pc
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _NAME = "words"
 
@@ -96,7 +93,7 @@ class Words(Sequence[Sequence[str]]):
         return offsets_of(self.lengths)
 
     @property
-    def codes(self) -> npt.NDArray[np.int32]:
+    def codes(self) -> Int32s:
         """The words of all sentences as numbers into `vocabulary`."""
         return self._encoded[0]
 
@@ -106,7 +103,7 @@ class Words(Sequence[Sequence[str]]):
         return self._encoded[1]
 
     @cached_property
-    def _encoded(self) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    def _encoded(self) -> tuple[Int32s, pa.Array]:
         encoded = pc.list_flatten(self.column).dictionary_encode().unify_dictionaries()
         if not encoded.num_chunks:
             return np.zeros(0, np.int32), pa.array([], pa.string())
@@ -115,20 +112,13 @@ class Words(Sequence[Sequence[str]]):
         )
         return codes.astype(np.int32, copy=False), encoded.chunk(0).dictionary
 
-    def folded(self, *, lowercase: bool) -> tuple[npt.NDArray[np.int32], int]:
-        """The words as numbers, equal where words differ in case only; and how many different ones
-        there are.
-        """
+    def folded(self, *, lowercase: bool) -> tuple[Int32s, int]:
+        """The words as numbers, equal where they differ in case only; and how many there are."""
         if not lowercase:
             return self.codes, len(self.vocabulary)
         numbers: dict[str, int] = {}
-        fold = np.array(
-            [
-                numbers.setdefault(word.lower(), len(numbers))
-                for word in self.vocabulary.to_pylist()
-            ],
-            np.int32,
-        )
+        lowered = map(str.lower, self.vocabulary.to_pylist())
+        fold = np.array([numbers.setdefault(word, len(numbers)) for word in lowered], np.int32)
         return fold[self.codes], len(numbers)
 
 

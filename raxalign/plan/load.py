@@ -251,11 +251,9 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
     """
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
-        facts = ((kind.depth, kind.fetch_depth), (kind.has_head, kind.fetch_head))
-        # both are asked first: what the one fetches shows the other, on this machine alone
-        for fetch in [fetch for known, fetch in facts if known(lock.get) is None]:
+        if None in (kind.depth(lock.get), kind.has_head(lock.get)):
             try:
-                found = fetch(lock.get)
+                found = kind.fetch_config(lock.get)
             except TransientError:  # no result depends on it; `Plan.remarks` reports it as unknown
                 continue
             for name, value in found.items():

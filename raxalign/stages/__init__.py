@@ -8,12 +8,4 @@ import raxalign.stages.makers  # noqa: F401 fills MAKERS
 from raxalign.stages.evaluation import is_trained, run_trial, train_trial
 from raxalign.stages.workshop import FITTED, GPU_BYTES, TRAINED, Workshop
 
-__all__ = [
-    "FITTED",
-    "GPU_BYTES",
-    "TRAINED",
-    "Workshop",
-    "is_trained",
-    "run_trial",
-    "train_trial",
-]
+__all__ = ["FITTED", "GPU_BYTES", "TRAINED", "Workshop", "is_trained", "run_trial", "train_trial"]

@@ -22,6 +22,7 @@ from raxalign.stages.workshop import FITTED, TRAINED, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome
+from raxalign.train.group import agree
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
@@ -45,8 +46,6 @@ def train_trial(workshop: Workshop, key: str) -> None:
 
     Raises `Pruned` as `run_trial` does.
     """
-    from raxalign.train.group import agree
-
     workshop, ordered = _in_order(workshop, key)
     for _, evaluation in ordered:
         if not agree(workshop.runtime.rank == 0 and workshop.ledger.has(evaluation)):
@@ -61,9 +60,7 @@ def is_trained(plan: Plan, key: str, store: ArtifactStore, ledger: Ledger) -> bo
 
 
 def _in_order(workshop: Workshop, key: str) -> tuple[Workshop, list[tuple[str, str]]]:
-    """Return the tasks and evaluations of a trial, first what decides on its pruning, and the
-    workshop that watches that.
-    """
+    """Return the workshop that watches a trial, and its evaluations, what may prune it first."""
     watched = Watched.of(workshop.plan, key)
     workshop = replace(workshop, watched=watched) if watched is not None else workshop
     first = watched.evaluation.key if watched is not None else ""
@@ -72,9 +69,7 @@ def _in_order(workshop: Workshop, key: str) -> tuple[Workshop, list[tuple[str, s
 
 
 def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
-    """Make what an evaluation reads; return the folder of the task's own training, if it has
-    one.
-    """
+    """Make what an evaluation reads; return the folder of the task's own training, if any."""
     trained = workshop.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
     workshop.ensure(stage.inputs["aligned"])
     if trained is None or workshop.plan.stages[stage.inputs["trained"]].task is None:
@@ -122,9 +117,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
 
 
 def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
-    """Return the names in scores that are of languages which no method has aligned: of one, or of
-    a pair that it is in.
-    """
+    """Return the names in scores, of languages or pairs, in which a language is not aligned."""
     names = labels_with(stage.unseen, (*stage.languages, str(stage.params["pivot"])))
     found = [
         lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names
@@ -179,9 +172,7 @@ def _behind(
 
 
 def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """Return the digests of all links that a result depends on: a word aligner without a seed makes
-    other links another time.
-    """
+    """Return the digests of a result's links: without a seed an aligner's differ each time."""
     return {
         f"{entry.params['lang']}/{entry.params['part']}/{entry.key[:12]}": (
             notes.get("links_digest")
@@ -195,8 +186,7 @@ def _training_caveats(
 ) -> dict[str, Any]:
     """Return the caveats of the trainings that a result depends on: `unknown_in_training` (maker ->
     language -> share), `loss_not_lowered`, `loss_still_falling`, `cut_batches`, `fitted_on` (maker
-    -> language -> what a map over pairs rests on), and `thin_support`, with what the evaluation
-    itself found thin.
+    -> language -> what a map over pairs rests on), and `thin_support`, the evaluation's included.
     """
     thin, cut = dict(evaluated_on), set[str]()
     fitted, unknown, flat, falling = (dict[str, Any]() for _ in range(4))

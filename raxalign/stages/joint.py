@@ -8,28 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.blocks import find_blocks
 from raxalign.errors import RaxalignError
+from raxalign.methods.base import MethodInputs
 from raxalign.plan.stage import TASK, Stage
 from raxalign.stages.workshop import Workshop
-from raxalign.train.options import RowOrder
+from raxalign.train.objective import Objective
+from raxalign.train.options import RowOrder, TrainSettings
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.methods.base import MethodInputs
     from raxalign.tasks.transfer.training import TrainingRun, Tuning
-    from raxalign.train.joint import Mixing, Turns
-    from raxalign.train.loop import TrainSettings
-    from raxalign.train.objective import Objective
+    from raxalign.train.joint import Mixing
 
 
 def align_with_task(
     shop: Workshop, stage: Stage, encoder: Any, inputs: MethodInputs, folder: Path
 ) -> AlignedEncoder:
-    """Train the method of a stage together with its task; write the task's model into a folder of
-    its own. Return the aligned encoder.
-    """
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
+    """Train a method together with its task, whose model is written; return the aligned encoder."""
     task, companion = stage.task, JointTraining(stage.plugin(), encoder, inputs)
     assert task is not None, "the caller has asked"
     (folder / TASK).mkdir()
@@ -50,12 +46,10 @@ class JointTraining:
     """
 
     _model: Any
-    _turns: Turns
+    _steps: tuple[int, int]
 
     def __init__(self, method: Any, encoder: Any, inputs: MethodInputs) -> None:
-        """Read what the method is trained on. Raises `RaxalignError` where it has nothing to
-        train.
-        """
+        """Read what the method is trained on. Raises `RaxalignError` where nothing is trained."""
         method.acts(encoder.n_layers)
         self.method, self.encoder, self.rows = method, encoder, method.rows(encoder, inputs)
 
@@ -63,7 +57,7 @@ class JointTraining:
         """Return the encoder that was trained, with what both count; `notes` are the task's."""
         self.encoder.model = self._model
         counted: Mapping[str, object] = self.method.counts(self.rows)
-        steps = {"steps": self._turns.total, "steps_of_method": self._turns.of_second}
+        steps = dict(zip(("steps", "steps_of_method"), self._steps, strict=True))
         made: AlignedEncoder = self.method.aligned(
             self.encoder, {**counted, **steps, "with_task": dict(notes)}
         )
@@ -81,32 +75,36 @@ class JointTraining:
         joint, seed = self.method.joint(), run.runtime.seed
         self._model = model = tuning.model.encoder.model
         first = RowOrder(tuning.batches.count, settings, seed)
-        own = self.method.settings(shuffle=self.method.shuffles())
-        second = RowOrder(self.method.n_rows(self.rows), own, seed) if joint.weight else None
-        self._turns = Turns(first, second, joint.every, joint.schedule == "alternate")
-        if joint.weight and not self._turns.of_second:
-            raise RaxalignError(
-                f"{self.method.name}: with_task: every: {joint.every} is more than the"
-                f" {first.steps_per_epoch} steps of an epoch of {joint.task}, so that the method is"
-                " never trained. Choose fewer"
-            )
+        self._steps = first.total, 0
+        turns: Turns | None = None
+        if joint.weight:
+            own = self.method.settings(shuffle=self.method.shuffles())
+            second = RowOrder(self.method.n_rows(self.rows), own, seed)
+            turns = Turns(first, second, joint.every, joint.schedule == "alternate")
+            self._steps = turns.total, turns.of_second
+            if not turns.of_second:
+                raise RaxalignError(
+                    f"{self.method.name}: with_task: every: {joint.every} is more than the"
+                    f" {first.steps_per_epoch} steps of an epoch of {joint.task}, so that the"
+                    " method is never trained. Choose fewer"
+                )
         taught = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         model.requires_grad_(requires_grad=True)
         encoder = tuning.model.encoder.with_model(model)
         try:
             with self.method.changing(encoder, seed):
-                if second is None:
+                if turns is None:
                     yield tuning
                 else:
                     mixing = _mixing(joint, encoder, run)
-                    yield Joint(tuning, self._objective(encoder, seed), self._turns, mixing)
+                    yield Joint(tuning, self._objective(encoder, seed), turns, mixing)
         finally:
             for parameter, requires_grad in taught:
                 parameter.requires_grad_(requires_grad=requires_grad)
 
     def _objective(self, encoder: Any, seed: int) -> Objective:
         """The method's objective for as many steps as it takes here."""
-        params = self.method.params.model_copy(update={"steps": self._turns.of_second})
+        params = self.method.params.model_copy(update={"steps": self._steps[1]})
         method = type(self.method)(params)
         made: Objective = method.objective(encoder, self.rows, seed)
         return made
@@ -114,7 +112,6 @@ class JointTraining:
 
 def _mixing(joint: Any, encoder: Any, run: TrainingRun) -> Mixing:
     """How the gradients of both are joined; a group of weights is a block, or all outside them."""
-    from raxalign.encoders.models.blocks import find_blocks
     from raxalign.train.joint import Mixing
 
     base = encoder.model.base_model

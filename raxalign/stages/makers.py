@@ -6,34 +6,38 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import returned
 from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.readers.dictionary import read_dictionary
+from raxalign.corpora.text.bitext import (
+    BitextOptions,
+    PieceFilter,
+    SplitCorpus,
+    write_heldout,
+    write_text,
+    write_training,
+)
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.flat_pieces import write_pieces
+from raxalign.encoders.models.pieces import bulk_pieces
+from raxalign.encoders.models.soundness import refuse_unsound
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
+from raxalign.pairing.aligners.base import AlignerInputs
+from raxalign.pairing.build import LinkRecipe, build_heldout, build_training, slice_training
+from raxalign.pairing.schema import build_seen
 from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import FIT, Stage
 from raxalign.stages.joint import align_with_task
 from raxalign.stages.workshop import MAKERS, Workshop, files_of
 
-if TYPE_CHECKING:
-    from raxalign.corpora.text.bitext import PieceFilter
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.pairing.aligners.base import AlignerInputs
-    from raxalign.pairing.build import LinkRecipe
-
 
 def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write a training set, or the dev and test sides; return its notes."""
-    from raxalign.corpora.text.bitext import (
-        BitextOptions,
-        SplitCorpus,
-        write_heldout,
-        write_training,
-    )
-
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, shop.downloads, stage.digests)
     split: Any = params["split"]
@@ -55,10 +59,6 @@ def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]
 
 def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
     """Return the limits on pieces of a training set, with the tokenizer that counts them."""
-    from raxalign.corpora.text.bitext import PieceFilter
-    from raxalign.encoders.models.pieces import bulk_pieces
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
     limits: Any = stage.params.get("pieces")
     if limits is None:
         return None
@@ -75,8 +75,6 @@ def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
 
 def make_text(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write the sentences of one language, each once; return the notes."""
-    from raxalign.corpora.text.bitext import write_text
-
     bitexts = shop.datasets(stage, "bitext")
     is_pivot = stage.params["lang"] == stage.params["pivot"]
     return write_text(list(bitexts.values()), "tgt" if is_pivot else "src", folder)
@@ -84,8 +82,6 @@ def make_text(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Run the word aligner, or cut a training set out of its run; return the notes."""
-    from raxalign.pairing.build import build_heldout, build_training, slice_training
-
     params = stage.params
     sources = {name: shop.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
     if params["part"] == "slice":
@@ -107,8 +103,6 @@ def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 def _recipe(shop: Workshop, stage: Stage) -> LinkRecipe:
     """Return how the word pairs of a stage are made; the metadata names the aligner's encoder."""
-    from raxalign.pairing.build import LinkRecipe
-
     metadata: dict[str, Any] = {"key": stage.key}
     if "encoder" in stage.inputs:
         start = shop.plan.stages[stage.inputs["encoder"]]
@@ -120,8 +114,6 @@ def _recipe(shop: Workshop, stage: Stage) -> LinkRecipe:
 
 def _aligner_inputs(shop: Workshop, stage: Stage, work: Path) -> AlignerInputs:
     """Return what the word aligner of a stage works with, its encoder loaded."""
-    from raxalign.pairing.aligners.base import AlignerInputs
-
     reads = stage.inputs.get("encoder")
     return AlignerInputs(
         ids=(),
@@ -135,12 +127,7 @@ def _aligner_inputs(shop: Workshop, stage: Stage, work: Path) -> AlignerInputs:
 
 
 def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
-    encoder's tokenizer; return what they count.
-    """
-    from raxalign.encoders.models.flat_pieces import write_pieces
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
+    """Divide a data set's sentences, or a task's rows, into an encoder's pieces; return counts."""
     encoder, threads = shop.encoder(stage.inputs["encoder"]), shop.runtime.threads
     assert isinstance(encoder, TransformerEncoder), "the plan names no other"
     if "data" not in stage.inputs:
@@ -156,9 +143,6 @@ def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]
 
 def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Collect the word types that were linked in training; return the notes."""
-    from raxalign.corpora.readers.dictionary import read_dictionary
-    from raxalign.pairing.schema import build_seen
-
     run = shop.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = list(shop.datasets(stage, "pairs").values())
     dictionaries = [
@@ -179,10 +163,6 @@ def make_encoder(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
 
 def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Align an encoder by the method of the stage; return the method's notes."""
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.soundness import refuse_unsound
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
     encoder = shop.encoder(
         stage.inputs["encoder"], stage.precision, stage.base_precision, compiled=stage.compiled
     )
@@ -232,11 +212,7 @@ def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 
 def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
-    """Return what a task's training starts from: an aligned encoder, or the encoder before it,
-    frozen up to the method's inside transforms.
-    """
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
+    """Return what a task's training starts from: an aligned encoder, or one before it, frozen."""
     if "encoder" not in stage.inputs:
         return shop.aligned(stage.inputs["aligned"])
     encoder = shop.encoder(

@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.caveats import collecting
 from raxalign.config.run import BasePrecision, Precision
-from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.base import Encoder, EncoderInputs
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import LeaseLost, RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.stages.watching import StudyWatch, Watched
+from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.lease import Holder, Lease, lease, patient
+from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.devices import (
@@ -30,13 +33,8 @@ from raxalign.train.devices import (
     check_precision,
     peak_memory,
 )
+from raxalign.train.group import agree, barrier
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.store.artifacts import ArtifactStore
-    from raxalign.store.ledger import Ledger
 
 TRAINED = frozenset({"aligned", "tuned"})
 """Kinds of stages that are trained for one trial. What several trials need is made before them."""
@@ -204,11 +202,7 @@ class Workshop:
         return encoder
 
     def aligned(self, key: str) -> AlignedEncoder:
-        """Load the aligned encoder of a stage. The last one stays in memory for the trial's next
-        task.
-        """
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
+        """Load the aligned encoder of a stage. The last one stays in memory for the next task."""
         if key not in self._aligned:
             folder, stage = self.ensure(key), self.plan.stages[key]
             start = stage.inputs["encoder"]
@@ -275,8 +269,6 @@ class Workshop:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
         makes everything else and stores the results.
         """
-        from raxalign.train.group import agree, barrier
-
         present = agree(
             self.runtime.rank == 0
             and self.store.has(stage.kind, stage.key)

@@ -6,13 +6,13 @@ What training rows depend on that trials share: they are read and divided into p
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.readers.remote import Remote
@@ -150,12 +150,9 @@ class Refit:
     insists: bool
 
 
-class Task(ABC):
+class Task(PlugIn):
     """An evaluation. Subclasses are final, one per file, and import torch lazily."""
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite, as methods name it (`raxalign.methods.base.Method.papers`)."""
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     metrics: ClassVar[tuple[Measured, ...]] = ()
     """Every metric that an evaluation reports, the main one included: tables, tests and choices go
@@ -174,9 +171,6 @@ class Task(ABC):
     """Columns of the predictions that added metrics may read; None where this is known only after
     an evaluation.
     """
-
-    def __init__(self, params: Params) -> None:
-        self.params = params
 
     def needs(self) -> TaskNeeds:
         """Return what `evaluate` reads of the grid's corpus."""

@@ -27,8 +27,7 @@ class Ahead:
     """Prepares the steps of one training, each one step ahead where it was asked for.
 
     The result does not depend on it: what an objective prepares is a function of the step (see
-    `HostSided`). An error of the thread is raised where its step is taken, as if it had been
-    prepared there.
+    `HostSided`). An error of the thread is raised where its step is taken.
     """
 
     def __init__(self, objective: Objective, *, works: bool) -> None:
@@ -73,9 +72,7 @@ class MicroBatches:
     def __init__(
         self, objective: Objective, runtime: Runtime, name: str, sharded: Sharded | None = None
     ) -> None:
-        """Make one. `runtime` says how memory may be saved, `name` is for messages, and `sharded`
-        has the weights where workers divide them.
-        """
+        """Make one. `name` is for messages, `sharded` has the weights where workers divide them."""
         self._objective, self._runtime, self._name = objective, runtime, name
         blocks = objective.blocks() if sharded is None else sharded.blocks
         self._blocks = () if runtime.checkpointing == "never" else blocks
@@ -176,8 +173,6 @@ class MicroBatches:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a
-    plain RuntimeError.
-    """
+    """Return whether memory ran out, for which the CPU's allocator has a plain RuntimeError."""
     full = "DefaultCPUAllocator: can't allocate memory"
     return isinstance(error, torch.OutOfMemoryError) or full in str(error)

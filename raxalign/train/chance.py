@@ -29,9 +29,7 @@ NEW_WEIGHTS: Final = 4
 """Weights that the encoder does not have yet (a projector, a queue): ``mix(seed, NEW_WEIGHTS)``."""
 
 DEV: Final = 5
-"""Masks and other draws for the rows on which a loss is only measured: ``mix(seed, DEV)`` takes the
-place of the seed.
-"""
+"""Draws for rows on which a loss is only measured: ``mix(seed, DEV)`` in place of the seed."""
 
 ADAPTERS: Final = 6
 """Low-rank adapters before their training: ``mix(seed, ADAPTERS)``."""
@@ -40,17 +38,13 @@ SHOTS: Final = 7
 """Examples of a target language, and the training on them: ``mix(seed, draw, SHOTS)``."""
 
 RUNS: Final = 8
-"""A further run whose weights are averaged with the first: ``mix(seed, run, RUNS)`` takes the
-place of the seed.
-"""
+"""A further run, averaged with the first: ``mix(seed, run, RUNS)`` in place of the seed."""
 
 MASKING: Final = 0
 """The use of a global batch's chance for its masks."""
 
 MIXING: Final = 1
-"""The use of a global batch's chance for its rows: which sentence comes first, which words are
-replaced.
-"""
+"""The use of a global batch's chance for its rows: which sentence is first, which words change."""
 
 
 def mix(*numbers: int) -> int:

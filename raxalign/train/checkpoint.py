@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
@@ -33,9 +33,6 @@ from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 from raxalign.train.group import agree, gathered, placed, share_state, share_value
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 def kept_steps(folder: Path) -> int:
@@ -74,7 +71,7 @@ class Checkpoint:
     best: Tensors | None = None
 
 
-def module_state(module: nn.Module) -> Tensors:
+def module_state(module: torch.nn.Module) -> Tensors:
     """Return the parameters and buffers by name, each shared tensor once, not copied."""
     return {
         **{name: p.data for name, p in module.named_parameters()},
@@ -83,21 +80,19 @@ def module_state(module: nn.Module) -> Tensors:
 
 
 def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
-    """Return copies on the CPU, whole. Where workers divide the tensors all of them call it, also
-    those that keep nothing.
-    """
+    """Return whole copies on the CPU. Where workers divide the tensors, all of them call it."""
     whole = ((name, gathered(tensor.detach())) for name, tensor in tensors.items())
     return {name: tensor.to("cpu", copy=True) for name, tensor in whole if kept}
 
 
-def restore_module(module: nn.Module, tensors: Tensors) -> None:
+def restore_module(module: torch.nn.Module, tensors: Tensors) -> None:
     """Put a module's state back, in place; every parameter and buffer must be there."""
     with torch.no_grad():
         for name, tensor in module_state(module).items():
             tensor.copy_(placed(tensors[name], tensor))
 
 
-def training_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
+def training_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
     """Return the state of a module (``module/NAME``) and of its optimiser
     (``optimizer/NUMBER.NAME``, by the number of the parameter); the tensors themselves.
     """
@@ -110,7 +105,9 @@ def training_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> Tenso
     }
 
 
-def restore_training(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
+def restore_training(
+    module: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Tensors
+) -> None:
     """Put back what `training_state` gave; the options of the optimiser stay as they are."""
     own: Tensors = {}
     state: dict[int, Tensors] = {}
@@ -261,9 +258,7 @@ class TrainProgress:
 
 
 class Saver:
-    """Saves and restores one training. A thread writes the checkpoints, one at a time, from copies
-    of the tensors, while the training goes on.
-    """
+    """Saves and restores one training. A thread writes copies of the tensors while it goes on."""
 
     def __init__(
         self,
@@ -292,16 +287,13 @@ class Saver:
         checkpoint before is being written, so that no step waits for it. Workers that divide the
         weights all save when the first one does.
         """
-        due = self._is_due(step)
+        every, late = self.runtime.checkpoint_every, time.monotonic() - self._saved_at
+        due = self.folder is not None and self.runtime.rank == 0
+        if every is None:
+            due = due and late >= self.runtime.checkpoint_seconds and not self.busy
+        else:
+            due = due and step % every == 0
         return agree(due) if self.runtime.shards else due
-
-    def _is_due(self, step: int) -> bool:
-        if self.folder is None or self.runtime.rank != 0:
-            return False
-        if self.runtime.checkpoint_every is not None:
-            return step % self.runtime.checkpoint_every == 0
-        late = time.monotonic() - self._saved_at >= self.runtime.checkpoint_seconds
-        return late and not self.busy
 
     def save(self, progress: TrainProgress, *, now: bool = False) -> None:
         """Begin a checkpoint, on the first worker. One of a given step, and one that must be there

@@ -22,9 +22,7 @@ FoundT = TypeVar("FoundT")
 _WORKERS: ContextVar[tuple[int, int]] = ContextVar("_WORKERS", default=(0, 1))  # rank, number
 
 BUCKET = 25 * 2**20
-"""The most bytes of gradients that are summed in one call, as in PyTorch's own reducer. A larger
-gradient is summed alone.
-"""
+"""The most bytes of gradients that are summed in one call; a larger gradient is summed alone."""
 
 
 def agree(value: bool) -> bool:
@@ -42,11 +40,6 @@ def add_up(tensor: torch.Tensor) -> None:
     """Put the sum over all workers into a tensor, in place."""
     with _together():
         torch.distributed.all_reduce(tensor)
-
-
-def most(value: int, workers: int) -> int:
-    """Return the largest of the values of all `workers`."""
-    return max(gather_values(value, workers))
 
 
 def sum_gradients(parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
@@ -115,9 +108,7 @@ def gathered(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def placed(whole: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return of a whole tensor, which every worker has, the part that this worker has of another
-    one; all of it where that is not divided.
-    """
+    """Return this worker's part of a whole tensor, divided like another one, if that is."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(like, DTensor) or not whole.ndim:

@@ -20,42 +20,37 @@ Gradients = Sequence["torch.Tensor | None"]
 
 @dataclass(frozen=True)
 class Turns:
-    """Which of two trainings each step of a joint one belongs to (None: there is no such part).
+    """Which of two trainings each step of a joint one belongs to.
 
     With `alternates` a step of the second one follows every `every` steps of the first one within
     an epoch. Otherwise every `every`-th step of the first one, from step 0 on, is one of the second
     one too.
     """
 
-    first: RowOrder | None
-    second: RowOrder | None
+    first: RowOrder
+    second: RowOrder
     every: int = 1
     alternates: bool = False
 
     @property
     def batch_size(self) -> int:
         """The most rows that a part has in a step."""
-        return max(part.batch_size for part in (self.first, self.second) if part)
+        return max(self.first.batch_size, self.second.batch_size)
 
     @property
     def steps_per_epoch(self) -> int:
         """The steps of one pass over the rows of the first part."""
-        return self._until(self._first_steps)
+        return self._until(self.first.steps_per_epoch)
 
     @property
     def total(self) -> int:
         """The number of steps of the joint training."""
-        if self.first is None:
-            assert self.second is not None, "one of them is there"
-            return self.second.total
-        epochs, rest = divmod(self.first.total, self._first_steps)
+        epochs, rest = divmod(self.first.total, self.first.steps_per_epoch)
         return epochs * self.steps_per_epoch + self._until(rest)
 
     @property
     def of_second(self) -> int:
         """The number of steps of the second part."""
-        if self.first is None or self.second is None:
-            return self.second.total if self.second else 0
         if self.alternates:
             return self.total - self.first.total
         return -(-self.first.total // self.every)
@@ -68,37 +63,27 @@ class Turns:
         >>> [turns.at(step) for step in range(turns.total)]
         [(0, None), (1, None), (None, 0), (2, None)]
         """
-        if self.first is None or self.second is None:
-            return (None, step) if self.first is None else (step, None)
         if not self.alternates:
             return step, None if step % self.every else step // self.every
         epoch, place = divmod(step, self.steps_per_epoch)
         turn, within = divmod(place, self.every + 1)
         if within == self.every:
-            return None, epoch * (self._first_steps // self.every) + turn
-        return epoch * self._first_steps + place - turn, None
+            return None, epoch * (self.first.steps_per_epoch // self.every) + turn
+        return epoch * self.first.steps_per_epoch + place - turn, None
 
     def parts(self, step: int) -> Iterator[tuple[int, int, np.ndarray] | None]:
         """Yield for both parts the number of a step there, its epoch and its rows."""
         for order, number in zip((self.first, self.second), self.at(step), strict=True):
-            yield None if order is None or number is None else (number, *order.rows(number))
+            yield None if number is None else (number, *order.rows(number))
 
     def rows(self, step: int) -> tuple[int, np.ndarray]:
         """Return (epoch, rows of both parts) of a step."""
         found = [rows for _, _, rows in filter(None, self.parts(step))]
         return step // self.steps_per_epoch, np.concatenate(found)
 
-    @property
-    def _first_steps(self) -> int:
-        """The steps of an epoch without those that alternate with them."""
-        part = self.first or self.second
-        assert part is not None, "one of them is there"
-        return part.steps_per_epoch
-
     def _until(self, steps: int) -> int:
         """The steps that are taken until so many of the first part, within an epoch."""
-        both = self.alternates and self.first is not None and self.second is not None
-        return steps + (steps // self.every if both else 0)
+        return steps + (steps // self.every if self.alternates else 0)
 
 
 @dataclass(frozen=True)
@@ -167,8 +152,7 @@ class Joint(Objective):
     """The sum of two losses, in the steps that `turns` give each. The loss of a step that one of
     them has no part in counts the last one that it had, so that losses can be compared.
 
-    `first.end` is called after every step, with its number in the joint training, `second.end`
-    after its own steps.
+    `first.end` is called after every step, by its joint number, `second.end` after its own.
     """
 
     def __init__(self, first: Objective, second: Objective, turns: Turns, mixing: Mixing) -> None:
@@ -207,9 +191,7 @@ class Joint(Objective):
         return Prepared([part and goal.prepare(part) for goal, part in both], {})
 
     def begin(self, step: Step) -> None:
-        """Begin the step of each part. What the second one draws leaves the first one's dropout as
-        it is alone.
-        """
+        """Begin each part's step. The second one's draws leave the first one's dropout alone."""
         assert isinstance(step, JointStep)
         made = step.prepared.batch if step.prepared else (None, None)
         first, second = self._now = tuple(
@@ -243,9 +225,7 @@ class Joint(Objective):
     def gathered(
         self, step: Step, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> torch.Tensor:
-        """Sum the gradients over all workers, each part's by itself where they are looked at;
-        return the sum of the last losses of both.
-        """
+        """Sum the gradients over all workers; return the sum of the last losses of both parts."""
         assert isinstance(step, JointStep)
         losses, several = torch.stack(self._losses), step.world_size > 1
         if self._splits(step):
@@ -267,10 +247,9 @@ class Joint(Objective):
 
     def _mode(self, which: int) -> None:
         """Switch dropout as the training of a part has it."""
-        order = (self.turns.first, self.turns.second)[which]
-        assert order is not None, "the part is there"
-        if self.module.training != order.settings.dropout:
-            self.module.train(order.settings.dropout)
+        dropout = (self.turns.first, self.turns.second)[which].settings.dropout
+        if self.module.training != dropout:
+            self.module.train(dropout)
 
     def _splits(self, step: JointStep) -> bool:
         """Whether both gradients of a step are looked at."""
@@ -291,9 +270,7 @@ class Joint(Objective):
     def _join(
         self, step: JointStep, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> None:
-        """Sum both gradients over the workers, report them, and put what becomes of them into the
-        parameters.
-        """
+        """Sum both gradients over the workers, report them, and put the result into the weights."""
         if self._apart is None:  # this worker had no rows of the second part
             self._set_apart()
         assert self._apart is not None
@@ -358,9 +335,7 @@ def _products(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.
 def _along(
     pairs: Sequence[tuple[torch.Tensor, torch.Tensor]],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How much of the first gradient lies along the second one, and of the second one along the
-    first one, where they conflict; else 0.
-    """
+    """How much of each gradient lies along the other one, where they conflict; else 0."""
     product, first, second = _products(pairs)
     conflict = torch.clamp(product, max=0.0)
     least = torch.finfo(product.dtype).tiny  # a gradient of 0 conflicts with nothing

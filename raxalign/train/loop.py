@@ -115,9 +115,7 @@ def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch
 
 
 def sharded_weights(objective: Objective, runtime: Runtime) -> Sharded | None:
-    """Divide the weights of an objective among the workers, where they do so (None: they do
-    not).
-    """
+    """Divide the weights of an objective among the workers (None: they are not divided)."""
     if not runtime.shards:
         return None
     from raxalign.train.sharding import Sharded
@@ -158,9 +156,7 @@ class _Loop:
         self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
-        """End the threads. What went wrong with the last checkpoint is a note on the error that
-        ended the training; without one it is raised.
-        """
+        """End the threads. A fault of the last checkpoint is a note on the error, or raised."""
         self.micro_batches.close()
         self.reading.close()
         try:
@@ -238,9 +234,7 @@ class _Loop:
         self.progress.step += 1
 
     def update(self) -> None:
-        """Let Adam change the weights. Raises `RaxalignError` where memory does not hold its
-        moments, which no smaller micro-batch would help.
-        """
+        """Let Adam change the weights. Raises `RaxalignError` where memory is too small for it."""
         try:
             self.optimizer.step()
         except (torch.OutOfMemoryError, RuntimeError) as error:
@@ -251,8 +245,8 @@ class _Loop:
             raise RaxalignError(
                 f"{self.name}: memory ran out at step {self.progress.step + 1}, in Adam's step."
                 f" The trained weights, their gradients and Adam's moments take {needed:.2g} GiB,"
-                " whatever the batch. Train fewer weights (`lora`,"
-                " `freeze`), run fewer trials on the device at once, or use a larger one"
+                " whatever the batch. Train fewer weights (`lora`, `freeze`), run fewer trials on"
+                " the device at once, or use a larger one"
             ) from error
 
     def step_of(self, number: int) -> Step | None:
@@ -264,13 +258,19 @@ class _Loop:
         return self.objective.taken(Step(number, *drawn, self.progress.micro, self.shares))
 
     def maybe_select(self) -> None:
-        """Score the module, and keep its weights if they are the best so far."""
-        keep, step = self.keep, self.progress.step
+        """Score the module; on the first worker keep its weights if they are the best so far."""
+        keep, progress, step = self.keep, self.progress, self.progress.step
         if keep is None or not self.selects():
             return
         with self.reads_weights():
             score = float(keep.score(-(-step // self.order.steps_per_epoch)))
-            self.keep_best(keep, score)
+            if self.runtime.rank != 0:
+                return
+            sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
+            progress.scores.append((step, score))
+            self.runtime.report({f"{self.name}/{keep.curve}": score}, step)
+            if progress.selected is None or sign * score > sign * best[progress.selected]:
+                progress.selected, progress.best = step, copied(module_state(self.module))
 
     @contextmanager
     def reads_weights(self) -> Iterator[None]:
@@ -283,18 +283,6 @@ class _Loop:
         """Go on with whole weights, where they were divided."""
         if self.sharded is not None:
             self.parameters, self.sharded = self.sharded.restore(), None
-
-    def keep_best(self, keep: KeepBest, score: float) -> None:
-        """Keep the weights, on the first worker, if their score is the best so far."""
-        progress, step = self.progress, self.progress.step
-        if self.runtime.rank != 0:
-            return
-        sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
-        progress.scores.append((step, score))
-        curve = {f"{self.name}/{keep.curve}": score}
-        self.runtime.report(curve, step)
-        if progress.selected is None or sign * score > sign * best[progress.selected]:
-            progress.selected, progress.best = step, copied(module_state(self.module))
 
     def selects(self) -> bool:
         """Return whether the module is scored at this step."""

@@ -7,16 +7,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from raxalign.errors import TrainingDiverged
 from raxalign.lazy import np, torch
 from raxalign.train.chance import DEV, mix
 from raxalign.train.group import shared, sum_gradients
 from raxalign.train.options import RowOrder, StepOrder, TrainSettings
-
-if TYPE_CHECKING:
-    from torch import nn
 
 BatchT = TypeVar("BatchT")
 PartT = TypeVar("PartT")
@@ -79,9 +76,7 @@ class Step:
         return self
 
     def part_of(self, positions: np.ndarray) -> tuple[Step, np.ndarray]:
-        """Return the step of the objective whose rows a micro-batch has, and their positions in the
-        rows of that step.
-        """
+        """Return the step of the objective whose rows these are, and their positions in it."""
         return self, positions
 
 
@@ -104,7 +99,7 @@ class Objective(ABC):
     weights; nothing else reads weights during a step, nor changes them.
     """
 
-    module: nn.Module
+    module: torch.nn.Module
     encoder: Any = None
     """The encoder in the module, if its blocks may run again in the backward pass."""
     rows: Any = None
@@ -123,17 +118,13 @@ class Objective(ABC):
         return RowOrder(n_rows, settings, seed)
 
     def taken(self, step: Step) -> Step:
-        """Return a step as it is taken: an objective of several parts gives each rows of its
-        own.
-        """
+        """Return a step as it is taken: of several parts each has rows of its own."""
         return step
 
     def gathered(
-        self, step: Step, parameters: Sequence[nn.Parameter], loss: torch.Tensor
+        self, step: Step, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> torch.Tensor:
-        """After the micro-batches: sum the gradients, which are in the parameters, over all
-        workers; return the sum of the loss.
-        """
+        """Sum the gradients in the parameters over all workers; return the sum of the loss."""
         return sum_gradients(parameters, loss) if step.world_size > 1 else loss
 
     def prepare(self, step: Step) -> Prepared | None:  # noqa: ARG002
@@ -142,7 +133,7 @@ class Objective(ABC):
         """
         return None
 
-    def blocks(self) -> Sequence[nn.Module]:
+    def blocks(self) -> Sequence[torch.nn.Module]:
         """Return the parts of the module that the backward pass may run again, so that what they
         compute need not be kept. A second run of such a part changes nothing.
         """

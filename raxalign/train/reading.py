@@ -42,9 +42,7 @@ class TokenRate:
 
 
 EVERY = 16
-"""The most steps whose losses the host leaves on the device: to read them it waits for the
-device.
-"""
+"""The most steps whose losses are left on the device: to read them the host waits for it."""
 SECONDS = 1.0
 """Where a step takes longer than this, its loss is read after it."""
 
@@ -59,9 +57,7 @@ class LossReader:
     def __init__(
         self, objective: Objective, settings: TrainSettings, total: int, runtime: Runtime, name: str
     ) -> None:
-        """Make one that has read nothing of a training of `total` steps. `runtime` receives the
-        curves, on the first worker.
-        """
+        """Make one for a training of `total` steps. `runtime` receives the curves of rank 0."""
         self._objective, self._settings, self._total = objective, settings, total
         self._runtime, self._name = runtime, name
         self._unread: list[torch.Tensor] = []

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from raxalign.lazy import torch
 from raxalign.train.devices import without_plans
-
-if TYPE_CHECKING:
-    from torch import nn
 
 _CACHES = ("past_key_values", "cache")
 """The names by which blocks take keys and values of earlier passes (the second one in XLM)."""
@@ -19,18 +17,8 @@ _HALVES = ("self_attention_cache", "cross_attention_cache")
 """What a cache is made of that is made of two."""
 
 
-class _Again:
-    """The forward pass of a part that runs again in the backward pass."""
-
-    def __init__(self, forward: Callable[..., Any]) -> None:
-        self.forward = forward
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _kept_inputs(self.forward, *args, **kwargs)
-
-
 @contextmanager
-def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
+def recomputed(parts: Sequence[torch.nn.Module]) -> Iterator[None]:
     """Keep what enters the parts, and nothing that they compute, for the backward passes of the
     block. A part that runs again draws the same dropout and computes in the same precision.
 
@@ -39,22 +27,23 @@ def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for part in parts:
-            stack.enter_context(_own_forward(part, _Again(part.forward)))
+            stack.enter_context(_own_forward(part, partial(_kept_inputs, part.forward)))
         yield
 
 
 @contextmanager
-def forward_as(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def forward_as(part: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """Give a part another forward pass within the block. Where the part runs again in the backward
     pass, it still does, by this forward pass: also where the backward pass comes after the block.
     """
     own = part.__dict__.get("forward")
-    with _own_forward(part, _Again(forward) if isinstance(own, _Again) else forward):
+    again = isinstance(own, partial) and own.func is _kept_inputs
+    with _own_forward(part, partial(_kept_inputs, forward) if again else forward):
         yield
 
 
 @contextmanager
-def _own_forward(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def _own_forward(part: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     before = part.__dict__.get("forward")
     part.forward = forward
     try:

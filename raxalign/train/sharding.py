@@ -23,7 +23,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from raxalign.lazy import np
-from raxalign.train.group import gathered, most, share_state
+from raxalign.train.group import gather_values, gathered, share_state
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
 
@@ -72,9 +72,7 @@ class Sharded:
     """
 
     def __init__(self, objective: Objective, runtime: Runtime) -> None:
-        """Divide the weights that the first worker has. Every worker calls it, for an objective
-        that `shards`.
-        """
+        """Divide the first worker's weights. Every worker calls it, if the objective `shards`."""
         self._objective, own = objective, set(objective.module.modules())
         encoders = objective.encoders()
         beside = [encoder.model for encoder in encoders if encoder.model not in own]
@@ -117,7 +115,7 @@ class Sharded:
         """
         reads = self._objective.reads
         found = [(step, own, True) for own in step.micro_batches() if reads(step, own)]
-        lacking = most(len(found), step.world_size) - len(found)
+        lacking = max(gather_values(len(found), step.world_size)) - len(found)
         if not lacking:
             return found
         rows = (np.array([place]) for place in range(len(step.rows)))
@@ -126,9 +124,7 @@ class Sharded:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Let the block read whole weights; what it changes of them is lost. Every worker enters
-        it.
-        """
+        """Let the block read whole weights; its changes are lost. Every worker enters it."""
         self.restore()
         try:
             yield

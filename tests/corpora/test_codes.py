@@ -9,8 +9,7 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.opus import Opus
-from raxalign.corpora.readers import codes
-from raxalign.corpora.readers.codes import FLORES, NTREX, hub_code, opus_code, own_code
+from raxalign.corpora.readers.codes import hub_code, lists, opus_code, own_code
 from raxalign.errors import DataError
 from raxalign.languages import is_code, language
 from raxalign.tasks.ner import Ner
@@ -20,13 +19,12 @@ from raxalign.tasks.xnli import Xnli
 
 def test_every_language_of_the_large_sets_has_a_code_and_is_a_different_known_one():
     """Wikipedia's `simple` and `zh-classical` are not tags; `en-x-simple` and `lzh` are read."""
-    wikiann, masakhaner = (
-        list(codes._OF_DATASETS[name]) for name in ("unimelb-nlp/wikiann", "masakhane/masakhaner2")
-    )
-    assert [len(listed) for listed in (FLORES, NTREX, wikiann, masakhaner)] == [204, 128, 176, 20]
-    refused = [code for code in (*FLORES, *NTREX, *wikiann, *masakhaner) if not is_code(code)]
+    names = ("flores", "ntrex", "unimelb-nlp/wikiann", "masakhane/masakhaner2", "Davlan/sib200")
+    large = [list(lists()[name]) for name in names]
+    assert [len(listed) for listed in large] == [204, 128, 176, 20, 205]
+    refused = [code for listed in large for code in listed if not is_code(code)]
     assert refused == ["simple", "zh-classical"]
-    for listed in (FLORES, NTREX):
+    for listed in large[:2]:
         assert len({language(code).tag for code in listed}) == len(listed)
         assert all(language(code).known for code in listed)
 

@@ -17,7 +17,7 @@ def test_words_are_divided_by_spaces_or_tabs(tmp_path):
 
 def test_a_line_without_two_words_and_a_file_without_entries_are_named(tmp_path):
     path = tmp_path / "de-en.txt"
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="there is no such file"):
         read_dictionary(path)
     for text, told in (
         ("ja yes\n\nHaus\n", r"de-en\.txt:3: 1 word; an entry is two"),

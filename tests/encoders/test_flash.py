@@ -9,18 +9,14 @@ import torch
 from raxalign.encoders.models import flash, packing
 from raxalign.encoders.models.flash import (
     NAME,
-    PACKAGE,
     Scoring,
     SentenceRuns,
     attend,
-    check_flash,
     has_kernels,
     implementation,
 )
-from raxalign.encoders.models.loading import load_model
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
-from raxalign.errors import DataError, DependencyError, RaxalignError
-from tests.encoders.architectures import encoder_of, folder_of, model_of
+from tests.encoders.architectures import encoder_of
 
 LENGTHS = np.array([3, 20, 1, 11, 6])
 
@@ -201,23 +197,3 @@ def test_on_a_cpu_the_mask_stays_and_sentences_longer_than_the_window_share_rows
     assert not can_pack(modern)
     request.getfixturevalue("kernels")
     assert can_pack(encoder_of("modernbert"))
-
-
-def test_flash_attn_is_named_where_it_is_not_there_and_requires_bfloat16_and_a_card(tmp_path):
-    for name, error, said in (
-        ("bert", DependencyError, "requires an NVIDIA card and the package flash-attn"),
-        ("mdeberta", DataError, "is not there for DebertaV2"),
-    ):
-        folder = folder_of(tmp_path / name, model_of(name, head=True))
-        with pytest.raises(error, match=said):
-            load_model(str(folder), attention="flash_attention_2")
-    encoder = encoder_of("bert")
-    check_flash(encoder.model, "fp32", "cpu")
-    encoder.model.config._attn_implementation = PACKAGE
-    batch = encoder.collate(encoder.pieces([["w1"]], "de"))
-    for encoder.precision, said in (
-        ("fp32", r"run\.precision is fp32"),
-        ("bf16", "runs on NVIDIA cards alone"),
-    ):
-        with pytest.raises(RaxalignError, match=said):
-            encoder.hidden(batch)

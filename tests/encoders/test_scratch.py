@@ -288,8 +288,8 @@ def test_the_given_vocabulary_is_the_encoders(tmp_path: Path) -> None:
 def test_a_vocabulary_without_special_pieces_is_refused(tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     for name, left, told in (
-        ("a", "[PAD] [UNK] [CLS] [SEP]", r"has no \[MASK\], which masked language modelling"),
-        ("b", "[PAD] [MASK]", r"has no \[UNK\], \[CLS\], \[SEP\], so it is not a WordPiece"),
+        ("a", "[PAD] [UNK] [CLS] [SEP]", r"has no \[MASK\], which the vocabulary of a BERT"),
+        ("b", "[PAD] [MASK]", r"has no \[UNK\], \[CLS\], \[SEP\], which the vocabulary"),
     ):
         vocabulary.write_text("\n".join([*left.split(), "dog"]) + "\n", encoding="utf-8")
         with pytest.raises(DataError, match=told):

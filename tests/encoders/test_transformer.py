@@ -187,7 +187,7 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
     assert {task for trial in found.plan.trials for task in trial.untouched} == {"low"}
     again = open_grid(first.grid.path, storage=first.root)
     assert again.plan == found.plan == resolve(again, tmp_path).plan
-    assert [name[:2] for name in asked] == [("some/bert", COMMIT)] * 2  # its depth and its head
+    assert [name[:2] for name in asked] == [("some/bert", COMMIT)]  # for its depth and its head
     assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
     assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
     assert load(first.grid.path) == first.grid
@@ -243,8 +243,7 @@ def calls(encoder):
     """What is asked of a hub, by its purpose."""
     return {
         "look up its revision": encoder.fetch,
-        "look up how many layers it has": lambda: encoder.fetch_depth(of_lock),
-        "look up whether it has a masked-LM head": lambda: encoder.fetch_head(of_lock),
+        "look up its layers and its head": lambda: encoder.fetch_config(of_lock),
         "load it": lambda: encoder.load(EncoderInputs(), "cpu"),
     }
 
@@ -256,7 +255,7 @@ def calls(encoder):
         ("some/missing", DataError, r"the hub has no such encoder\. Is it a folder\?.*\./name"),
         ("some/unknown", DataError, r"the hub has no such encoder\..*Is it private\? Then log in"),
         ("some/forbidden", DataError, r"the hub refuses access \(403\)\. Log in with `hf auth"),
-        ("some/busy", TransientError, r"the hub fails to answer \(503\).*Try again later"),
+        ("some/busy", TransientError, r"the Hugging Face Hub fails to answer \(503\).*again later"),
     ],
 )
 @pytest.mark.usefixtures("hub")
@@ -280,10 +279,9 @@ def test_the_config_on_the_hub_tells_layers_and_head_of_the_revision():
     encoder = kind("some/encoder")
     assert encoder.fetch() == {"hub:some/encoder": COMMIT}
     assert encoder.has_head(of_lock) is None
-    assert encoder.fetch_depth(of_lock) == {f"depth:some/encoder@{COMMIT}": "7"}
-    head = encoder.fetch_head(of_lock)
-    assert head == {f"head:some/encoder@{COMMIT}": "none"}
-    assert encoder.has_head({**head, "hub:some/encoder": COMMIT}.get) is False
+    found = encoder.fetch_config(of_lock)
+    assert found == {f"depth:some/encoder@{COMMIT}": "7", f"head:some/encoder@{COMMIT}": "none"}
+    assert encoder.has_head({**found, "hub:some/encoder": COMMIT}.get) is False
 
 
 @pytest.mark.usefixtures("no_hub")
@@ -291,7 +289,7 @@ def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it(monkeypatch
     for purpose, call in calls(kind("some/encoder")).items():
         if purpose == "load it":  # asks for many files, each with tries: its offline form is enough
             monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        said = rf"^some/encoder: the hub cannot be reached to {purpose} \(.*\)\. Go online, .*"
+        said = rf"^some/encoder: .* cannot be reached \(.*\), asked to {purpose}\. Go online, .*"
         with pytest.raises(TransientError, match=said):
             call()
 

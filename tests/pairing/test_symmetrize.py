@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.filters import first_of_neighbours, one_to_one, thin
-from raxalign.pairing.symmetrize import HEURISTICS, symmetrize, symmetrize_links
+from raxalign.pairing.symmetrize import HEURISTICS, symmetrize_links
 
 ORDER = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
 links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
+
+
+def symmetrize(forward, reverse, heuristic):
+    """The links of one sentence pair."""
+    return symmetrize_links(Links.of([forward]), Links.of([reverse]), heuristic).pair(0)
 
 
 def test_sentence_pairs_worked_by_hand():

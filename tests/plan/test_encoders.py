@@ -8,8 +8,7 @@ import struct
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.encoders.models import flash
-from raxalign.encoders.models.folder import folder_has_head, has_head, weight_shapes
+from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
@@ -110,36 +109,20 @@ def test_names_of_weights_are_those_of_safetensors_and_a_damaged_file_is_named(t
 
     path = tmp_path / "model.safetensors"
     save_file({"a.b": torch.zeros(2), "c": torch.ones(1)}, path, {"format": "pt"})
-    assert set(weight_shapes(path)) == {"a.b", "c"}
+    assert set(weight_headers(path)) == {"a.b", "c"}
     path.write_bytes(path.read_bytes()[:20])
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"model\.safetensors: its weights are damaged"):
         folder_has_head(tmp_path)
 
 
-FLASH = "{kind: transformer, name: some/encoder, attention: flash_attention_2}"
-
-
-def grid_with(tmp_path, precision):
-    return write_grid(
-        tmp_path,
-        languages="{each: [de]}",
-        sentences="[100]",
-        encoder=FLASH,
-        run=f"precision: {precision}",
-    )
-
-
-@pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_flash_attn_in_another_precision_is_a_fault_of_the_grid(tmp_path, precision):
-    with pytest.raises(
-        RaxalignError, match=rf"encoder: .*in bfloat16 alone.* is {precision}\. Set"
-    ):
-        open_grid(grid_with(tmp_path, precision))
-
-
-def test_flash_attn_in_bfloat16_is_planned_on_a_machine_that_does_not_have_it(tmp_path):
-    assert open_grid(grid_with(tmp_path, "bf16")).plan.trials
+def test_doctor_names_what_this_machine_lacks_for_an_encoder(tmp_path, monkeypatch):
+    static = "{kind: static, algorithm: word2vec, dimension: 16}"
+    path = write_grid(tmp_path, languages="{each: [de]}", encoder=static, methods=("none: {}",))
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda library: None)
+    lines, _ = examine(path, str(tmp_path / "storage"))
+    (line,) = [line for line in lines if line.startswith("note") and "gensim" in line]
+    assert "word2vec: the library gensim is not installed" in line
 
 
 HELD_METHODS = ("none: {}", "rotation: {}", "finetune: {lora: {rank: 4}}")
@@ -179,24 +162,6 @@ def test_what_trains_all_weights_is_refused_where_they_would_be_held(parts, key,
     open_grid(held_grid(tmp_path, "base_precision: fp32", **parts))
     static = "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}"
     assert open_grid(held_grid(tmp_path, encoder=static, methods=("none: {}",))).plan.trials
-
-
-def remarks(path, tmp_path):
-    lines, _ = examine(path, str(tmp_path / "storage"))
-    return [line for line in lines if line.startswith("note") and "flash" in line]
-
-
-def test_doctor_names_what_this_machine_lacks_for_flash_attn(tmp_path, monkeypatch):
-    path, card = grid_with(tmp_path, "bf16"), tmp_path / "card"
-    monkeypatch.setattr(flash, "_CARD", card)
-    monkeypatch.setattr(flash, "_LIBRARY", "no_such_library")
-    (line,) = remarks(path, tmp_path)
-    assert "does not have an NVIDIA card and the package flash-attn (`pip install" in line
-    card.touch()
-    (line,) = remarks(path, tmp_path)
-    assert "does not have the package flash-attn (`pip install flash-attn`). The machines" in line
-    monkeypatch.setattr(flash, "_LIBRARY", "json")
-    assert remarks(path, tmp_path) == []
 
 
 @pytest.fixture

@@ -65,17 +65,12 @@ def both(every=1, alternates=False, runtime=None, limit=None, dropout=0.3, **mix
 
 
 @pytest.mark.parametrize("shares", [0, 3])
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_joint_training_without_steps_of_one_part_is_that_of_the_other_bit_for_bit(which, shares):
-    runtime, settings = Runtime(seed=7, shares=shares), (TASK, METHOD)[which]
-    alone, pair = parts()[which], parts()
-    n = len(alone.x)
-    orders = [None, None]
-    orders[which] = RowOrder(n, settings, 7)
-    found = fit(Joint(*pair, Turns(*orders, alternates=True), Mixing()), n, settings, runtime)
-    assert found.losses == fit(alone, n, settings, runtime).losses
-    assert pair[which].seen == alone.seen
-    assert torch.equal(weights(pair[which]), weights(alone))
+def test_a_joint_training_without_steps_of_one_part_is_that_of_the_other_bit_for_bit(shares):
+    runtime, (alone, _) = Runtime(seed=7, shares=shares), parts()
+    joint, train = both(99, alternates=True, runtime=runtime)
+    assert train().losses == fit(alone, 13, TASK, runtime).losses
+    assert joint.first.seen == alone.seen
+    assert torch.equal(weights(joint.first), weights(alone))
 
 
 @pytest.mark.parametrize(("every", "alternates"), [(1, False), (3, False), (1, True), (3, True)])

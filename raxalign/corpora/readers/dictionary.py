@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 
@@ -24,19 +24,16 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     without an entry.
     """
     entries = []
-    try:
-        with Path(path).open("rb") as file:
-            for number, line in enumerate(read_lines(file, path), 1):
-                words = divide_at_blanks(line)
-                if not words:
-                    continue
-                if len(words) != 2:
-                    told = f"{len(words)} word{'s'[: len(words) != 1]}"
-                    rule = "an entry is two, divided by a space or a tab"
-                    raise DataError(path, f"{told}; {rule}", line=number)
-                entries.append((words[1], words[0]) if swap else (words[0], words[1]))
-    except OSError as error:
-        raise DataError(path, f"the dictionary cannot be read ({error.strerror})") from error
+    with opened(Path(path)) as file:
+        for number, line in enumerate(read_lines(file, path), 1):
+            words = divide_at_blanks(line)
+            if not words:
+                continue
+            if len(words) != 2:
+                told = f"{len(words)} word{'s'[: len(words) != 1]}"
+                rule = "an entry is two, divided by a space or a tab"
+                raise DataError(path, f"{told}; {rule}", line=number)
+            entries.append((words[1], words[0]) if swap else (words[0], words[1]))
     if not entries:
         raise DataError(path, "the dictionary has no entries")
     return entries
@@ -67,8 +64,7 @@ def found_entries(
     langs: tuple[str, str],
     swap: bool,
 ) -> int:
-    """Return how many different entries have both words in the texts of their languages, in any
-    case.
+    """Return how many different entries have both words in their languages' texts.
 
     `words` are the lower-cased words of the other language's text and of the pivot's, `langs` the
     codes of both. Raises `DataError` where the sides exchanged are clearly the right ones: five
@@ -82,14 +78,11 @@ def found_entries(
     if exchanged >= max(_TELLING, _CLEARLY * found):
         lang, pivot = langs
         first, second = (pivot, lang) if swap else (lang, pivot)
-        raise DataError(
-            path,
+        fault = (
             f"{found:,} of {len(different):,} entries have both words in the texts as a word of"
-            f" {first} and one of {second}; the other way round {exchanged:,} have",
-            remedy=(
-                "The other language's word comes first: leave out `swap`"
-                if swap
-                else "The pivot's word comes first: set `swap: true`"
-            ),
+            f" {first} and one of {second}; the other way round {exchanged:,} have"
         )
+        remedy = "The pivot's word comes first: set `swap: true`"
+        remedy = "The other language's word comes first: leave out `swap`" if swap else remedy
+        raise DataError(path, fault, remedy=remedy)
     return found

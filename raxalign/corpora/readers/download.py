@@ -41,14 +41,14 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     with turn(target.with_name(target.name + ".lock")):
         if target.is_file():
-            return _checked(target, f"{target} (from {url})", sha256)
+            return checked(target, f"{target} (from {url})", sha256)
         part = _Part(target)
         resumed = _complete(url, part, attempts, pause)
         if resumed and sha256 not in (None, file_digest(part.path)):
             part.begin(None)  # the pieces may be of different files
             _complete(url, part, attempts, pause)
         try:
-            found = _checked(part.path, url, sha256)
+            found = checked(part.path, url, sha256)
         except DataError:
             part.begin(None)
             raise
@@ -153,7 +153,7 @@ def renew(url: str, target: Path) -> None:
     """
     if not target.is_file():
         return
-    size, changed = _described(url)
+    size, changed = described(url)
     there = target.stat()
     if size == there.st_size and changed is not None and changed <= there.st_mtime:
         return
@@ -179,15 +179,11 @@ def _aside(target: Path, sha256: str | None) -> Path:
     return target.with_name(f"{target.name}.{sha256}")
 
 
-def remote_size(url: str) -> int:
-    """Ask for the bytes of a file; 0 where the server does not say. Raises `DataError` where there
-    is no such file, and `TransientError` where the server does not answer.
+def described(url: str) -> tuple[int, float | None]:
+    """Ask for the bytes of a file (0 where the server does not say), and when it was changed.
+    Raises `DataError` where there is no such file, `TransientError` where the server does not
+    answer.
     """
-    return _described(url)[0]
-
-
-def _described(url: str) -> tuple[int, float | None]:
-    """The bytes of a file (0 where the server does not say), and when it was changed."""
     request = Request(url, method="HEAD", headers={"User-Agent": "raxalign"})  # noqa: S310
     try:
         with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
@@ -213,8 +209,8 @@ def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | Non
     return 0, int(length) if length else None
 
 
-def _checked(path: Path, what: str, sha256: str | None) -> str:
-    """The SHA-256 of a file. Raises `DataError` where it is not the pinned one."""
+def checked(path: Path, what: str, sha256: str | None) -> str:
+    """Return the SHA-256 of a file. Raises `DataError` where it is not the pinned one."""
     found = file_digest(path)
     if sha256 not in (None, found):
         problem = f"the SHA-256 is {found}, not {sha256}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from raxalign.corpora.readers.download import described, download, place_of, renew
 from raxalign.corpora.readers.remote import Remote
 
 
@@ -17,20 +18,14 @@ class HttpFile(Remote):
 
     def size(self, pin: str | None, downloads: Path) -> int:  # noqa: ARG002
         """Return what the server says; 0 where it does not say it."""
-        from raxalign.corpora.readers.download import remote_size
-
-        return remote_size(self.url)
+        return described(self.url)[0]
 
     def bring(self, pin: str | None, downloads: Path) -> int:
         """Download it, unless it is there; `pin` is its SHA-256."""
-        from raxalign.corpora.readers.download import download, place_of
-
         target = place_of(downloads / self.place, pin)
         download(self.url, target, sha256=pin)
         return target.stat().st_size
 
     def renew(self, downloads: Path) -> None:
         """Download it again where the server may have another one now; the old one is kept."""
-        from raxalign.corpora.readers.download import renew
-
         renew(self.url, downloads / self.place)

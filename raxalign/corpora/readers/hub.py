@@ -1,10 +1,9 @@
-"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, and what its refusals
-mean.
-"""
+"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,34 +11,29 @@ from typing import TYPE_CHECKING
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
+    HubUse,
     Repository,
-    causes,
     first_line,
-    is_cut,
     is_gated,
-    is_lost,
     patiently,
-    refusal,
-    status_of,
 )
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetBuilder
 
+_DATA_SETS = HubUse(
+    "data set", "Check `dataset`.", "read files of your own (`source: moses` or `tsv`)"
+)
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
 
 
 def dataset_revision(name: str, revision: str) -> str:
-    """Return the commit that a branch or tag of a dataset is at; raises `DataError` or
-    `TransientError`.
-    """
+    """Return the commit of a dataset's branch or tag; raises `DataError` or `TransientError`."""
     from huggingface_hub import HfApi
 
-    try:
+    with dataset_call(name):
         return str(patiently(name, lambda: HfApi().dataset_info(name, revision=revision)).sha)
-    except Exception as error:
-        raise hub_error(name, error) from error
 
 
 class MissingSplit(DataError):
@@ -58,23 +52,16 @@ def load_rows(
     `dev` is it. Raises `MissingSplit`, other `DataError` and `TransientError`.
     """
     where = f"{name}/{config}:{split}" if config else f"{name}:{split}"
-    try:
+    with dataset_call(where):
         builder = prepared(name, config, revision, cache)
         there = [str(known) for known in builder.info.splits]
         split = "dev" if split == "validation" and split not in there and "dev" in there else split
         missing = [part for part in _parts(split) if part not in (*there, "all")]
         if not missing:
             return builder.as_dataset(split=split)
-    except RaxalignError:
-        raise
-    except Exception as error:
-        raise hub_error(where, error) from error
     told = f"has no split {' and '.join(missing)}; its splits are {', '.join(there)}"
-    raise MissingSplit(
-        f"hub:{where}",
-        told,
-        remedy="A split that is trained on, or that `selection` reads, must exist",
-    )
+    remedy = "A split that is trained on, or that `selection` reads, must exist"
+    raise MissingSplit(f"hub:{where}", told, remedy=remedy)
 
 
 def _parts(split: str) -> list[str]:
@@ -104,35 +91,26 @@ def prepared(
             builder = _builder(name, config, repository.commit, place)
         else:
             builder = _builder(str(outline), config, None, place)
-            if not Path(builder.cache_dir).is_dir():
-                _take_files(builder, repository, outline)
+            if not Path(builder.cache_dir).is_dir():  # its files are those of the repository
+                found = repository.files(_paths(builder, outline))
+                builder.config.data_files = {
+                    split: [str(found[path]) for path in _within(files, outline)]
+                    for split, files in builder.config.data_files.items()
+                }
     builder.download_and_prepare()
     return builder
-
-
-def _take_files(builder: DatasetBuilder, repository: Repository, outline: Path) -> None:
-    """Let a builder read a repository's files in the place of those of its outline."""
-    found = repository.files(_paths(builder, outline))
-    builder.config.data_files = {
-        split: [str(found[path]) for path in _within(files, outline)]
-        for split, files in builder.config.data_files.items()
-    }
 
 
 def configuration_sizes(
     name: str, config: str | None, revision: str | None, cache: Path
 ) -> Mapping[str, int]:
     """Return the bytes of the files of a configuration by their paths. Raises as `load_rows`."""
-    try:
+    with dataset_call(f"{name}/{config}" if config else name):
         repository, outline = _outlined(name, revision, cache)
         if outline is None:
             return repository.sizes()
         sizes, read = repository.sizes(), _builder(str(outline), config, None, str(cache / "hub"))
         return {path: sizes[path] for path in _paths(read, outline)}
-    except RaxalignError:
-        raise
-    except Exception as error:
-        raise hub_error(f"{name}/{config}" if config else name, error) from error
 
 
 @dataclass(frozen=True)
@@ -157,29 +135,20 @@ class HubRows(Remote):
 
     def bring(self, pin: str | None, downloads: Path) -> int:
         """Fetch its files into the hub's cache, and make its rows of them."""
-        commit = pin or self.revision
-        try:
-            prepared(self.dataset, self.config, commit, downloads)
-        except RaxalignError:
-            raise
-        except Exception as error:
-            raise hub_error(self.name.removeprefix("hub:"), error) from error
+        with dataset_call(self.name.removeprefix("hub:")):
+            prepared(self.dataset, self.config, pin or self.revision, downloads)
         return self.size(pin, downloads)
 
     def gated(self) -> bool:
         """Return whether the hub asks for a login."""
-        try:
+        with dataset_call(self.dataset):
             return is_gated(self.dataset, "dataset")
-        except Exception as error:
-            raise hub_error(self.dataset, error) from error
 
 
 def _outlined(
     name: str, revision: str | None, cache: Path | None
 ) -> tuple[Repository, Path | None]:
-    """A repository on the hub at its commit, and its outline; None where it has archives, which
-    can only be read by their content.
-    """
+    """A repository at its commit, and its outline; None where it has archives to look into."""
     from datasets import config as settings
 
     known = revision is not None and COMMIT.fullmatch(revision)
@@ -220,35 +189,29 @@ def _builder(
 
 
 def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
-    """Raises `DataError` where a table lacks a column; `where` names dataset, configuration and
-    split.
-    """
+    """Raise `DataError` for a table that lacks a column; `where` names dataset and split."""
     missing = [column for column in expected if column not in table.column_names]
     if missing:
-        told = (
-            f"has no column {' and '.join(missing)}; its columns are"
-            f" {', '.join(table.column_names)}"
-        )
+        there = ", ".join(table.column_names)
+        told = f"has no column {' and '.join(missing)}; its columns are {there}"
         raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
+
+
+@contextmanager
+def dataset_call(name: str) -> Iterator[None]:
+    """Turn what the hub's client and the datasets library raise into the user's errors."""
+    try:
+        yield
+    except RaxalignError:
+        raise
+    except Exception as error:
+        raise hub_error(name, error) from error
 
 
 def hub_error(name: str, error: Exception) -> DataError | TransientError:
     """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
-    chain = causes(error)
-    status = next(filter(None, map(status_of, chain)), 0)
-    own = "read files of your own (`source: moses` or `tsv`)"
-    if status in (408, 429) or status >= 500:
-        told = f"the Hugging Face Hub fails to answer ({status}). Try again later"
-        return TransientError(f"hub:{name}: {told}, or {own}")
-    if not status and (cut := next(filter(is_cut, chain), None)):
-        told = f"the connection to the Hugging Face Hub was cut ({first_line(cut)})"
-        return TransientError(f"hub:{name}: {told}. Try again later, or {own}")
-    if not status and any(map(is_lost, chain)):
-        told = f"the Hugging Face Hub cannot be reached ({first_line(error)})"
-        return TransientError(f"hub:{name}: {told}. Go online, or {own}")
-    refusals = (refusal(cause, "data set", "Check `dataset`.") for cause in chain)
-    problem, remedy = next(filter(None, refusals), ("", ""))
-    if not problem:
-        problem = f"cannot be loaded ({first_line(error)})"
-        remedy = "Check `dataset`, `config`, `split` and `revision`"
-    return DataError(f"hub:{name}", problem, remedy=remedy)
+    problem = f"cannot be loaded ({first_line(error)})"
+    unknown = DataError(
+        f"hub:{name}", problem, remedy="Check `dataset`, `config`, `split` and `revision`"
+    )
+    return _DATA_SETS.explained(f"hub:{name}", error) or unknown

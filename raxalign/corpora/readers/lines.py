@@ -1,6 +1,4 @@
-"""Lines of text, UTF-8 unless another encoding is named, read fast and checked: bad bytes are an
-error with file and line.
-"""
+"""Lines of text, read fast and checked: bad bytes are an error with file and line."""
 
 from __future__ import annotations
 
@@ -55,18 +53,18 @@ def plain_or_packed(path: Path) -> Path:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
-    Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
-    whichever byte, or that grows as no text does.
+    Raises `DataError` for a file that is not there or cannot be opened, and for a packed one that
+    is damaged, at whichever byte, or that grows as no text does.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
-    unpacked = _UNPACKED_BY.get(path.suffix)
-    if unpacked is None:
-        with path.open("rb") as plain:
-            yield plain
-    else:
-        with cast("IO[bytes]", unpacked(path)) as packed:
-            yield cast("IO[bytes]", _Unpacked(packed, path))
+    unpack = _UNPACKED_BY.get(path.suffix)
+    try:
+        stream = cast("IO[bytes]", unpack(path) if unpack else path.open("rb"))
+    except OSError as error:
+        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with stream:
+        yield cast("IO[bytes]", _Unpacked(stream, path)) if unpack else stream
 
 
 class _Unpacked:
@@ -99,9 +97,7 @@ def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:
 
 
 def count_lines(path: Path, enough: int) -> int | None:
-    """Return the number of lines of a file, counted up to `enough` (about a megabyte of lines
-    further); None where it cannot be read.
-    """
+    """Count the lines of a file up to `enough`, or somewhat more; None where it cannot be read."""
     n_lines, last = 0, b"\n"
     try:
         with opened(path) as stream:
@@ -149,8 +145,7 @@ def read_lines(
 def read_parallel(
     source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]
 ) -> Iterator[SentencePair]:
-    """Pairs line k of one file with line k of the other; each is a stream with the name that errors
-    report.
+    """Pair line k of one file with line k of the other; each is a stream with its name.
 
     Raises `DataError` for different line counts (it names both) and where both files are empty.
     """
@@ -160,12 +155,10 @@ def read_parallel(
         if src is None or tgt is None:
             longer = n + sum(1 for _ in sides)
             counts = (n - 1, longer) if src is None else (longer, n - 1)
-            raise DataError(
-                source[1] if src is None else target[1],
-                f"{source[1]} has {counts[0]} lines and {target[1]} has {counts[1]}",
-                line=n,
-                remedy="Parallel files have a translation on the same line, so equally many lines",
-            )
+            shorter = source[1] if src is None else target[1]
+            fault = f"{source[1]} has {counts[0]} lines and {target[1]} has {counts[1]}"
+            remedy = "Parallel files have a translation on the same line, so equally many lines"
+            raise DataError(shorter, fault, line=n, remedy=remedy)
         yield SentencePair(n - 1, src, tgt)
     if n == 0:
         raise DataError(source[1], f"the corpus is empty: neither it nor {target[1]} has a line")
@@ -180,15 +173,10 @@ def _refuse_other_files(block: bytes, name: Path | str) -> None:
         remedy = "Convert it, for example with iconv -f UTF-16 -t UTF-8"
         raise DataError(name, "is UTF-16, not UTF-8", line=1, remedy=remedy)
     if block.removeprefix(_BOM).lstrip().startswith(_XML):
-        raise DataError(
-            name,
-            "is XML, as translation memories (TMX) are, which is not read",
-            line=1,
-            remedy=(
-                "Write each side to a file of its own, with one sentence per line"
-                " (docs/how-to/own-text.md has a program for TMX)"
-            ),
-        )
+        remedy = "Write each side to a file of its own, with one sentence per line"
+        remedy += " (docs/how-to/own-text.md has a program for TMX)"
+        fault = "is XML, as translation memories (TMX) are, which is not read"
+        raise DataError(name, fault, line=1, remedy=remedy)
 
 
 def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy: str) -> list[str]:
@@ -197,13 +185,11 @@ def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy
     except UnicodeDecodeError as error:
         line = n_before + block.count(b"\n", 0, error.start) + 1
         wrong = block[error.start]
-        raise DataError(
-            name, f"invalid {encoding.upper()} (byte 0x{wrong:02x})", line=line, remedy=remedy
-        ) from error
+        fault = f"invalid {encoding.upper()} (byte 0x{wrong:02x})"
+        raise DataError(name, fault, line=line, remedy=remedy) from error
     if "\0" in text:
         line = n_before + text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(
-            name, "has a NUL byte", line=line, remedy="This is not plain text, or it was damaged"
-        )
+        remedy = "This is not plain text, or it was damaged"
+        raise DataError(name, "has a NUL byte", line=line, remedy=remedy)
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from raxalign.corpora.readers.waits import retry_after, wait
-from raxalign.errors import TransientError
+from raxalign.errors import DataError, TransientError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
@@ -22,7 +22,8 @@ DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _CUT = frozenset({"RemoteProtocolError", "ReadError"})
 _SILENT = frozenset({"TimeoutException"})
-"""Errors of the HTTP library, whose module has another name at times."""
+"""Errors of the HTTP library that come through; its module has another name at times."""
+_LATER = "Try again later"
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _Answer = TypeVar("_Answer")
 
@@ -149,36 +150,57 @@ def is_gated(name: str, kind: str) -> bool:
     return gated
 
 
-def refusal(
-    error: BaseException, noun: str, absent: str, revision: str = "such revision"
-) -> tuple[str, str] | None:
-    """Return what the hub does not have or does not give, and what to do; None for another error.
-    `noun` is what the repository holds, and `absent` what else to do where there is none.
+@dataclass(frozen=True)
+class HubUse:
+    """What messages say of repositories that hold a `noun`: what to do where there is none, beside
+    logging in (`absent`), and what to do without the hub (`instead`).
     """
+
+    noun: str
+    absent: str
+    instead: str
+
+    def explained(
+        self, name: str, error: BaseException, purpose: str = "", revision: str = "such revision"
+    ) -> DataError | TransientError | None:
+        """Return the user's error for what came of an error of the hub's client, or caused it; None
+        for one of others. `purpose` is what the hub was asked to do, `revision` what it looked for.
+        """
+        asked = f", asked to {purpose}" if purpose else ""
+        for cause in reversed(causes(error)):
+            if found := _refusal(cause, self.noun, self.absent, revision):
+                return DataError(name, found[0], remedy=found[1])
+            if told := _silence(cause):
+                return TransientError(f"{name}: {told[0]}{asked}. {told[1]}, or {self.instead}")
+        return None
+
+
+def _silence(error: BaseException) -> tuple[str, str] | None:
+    """What an error says of a hub that is not reached or fails, and what to do."""
+    if _is_one_of(_CUT, error):
+        return f"the connection to the Hugging Face Hub was cut ({first_line(error)})", _LATER
+    if _is_lost(error):
+        return f"the Hugging Face Hub cannot be reached ({first_line(error)})", "Go online"
+    if (status := status_of(error)) in (408, 429) or status >= 500:
+        return f"the Hugging Face Hub fails to answer ({status})", _LATER
+    return None
+
+
+def _refusal(error: BaseException, noun: str, absent: str, revision: str) -> tuple[str, str] | None:
+    """What an error says of what the hub does not have or does not give, and what to do."""
     from huggingface_hub import errors
 
-    known: tuple[tuple[type[Exception], str, str], ...] = (
-        (
-            errors.GatedRepoError,
-            f"is a gated {noun}, to which the hub refuses access",
-            f"Accept its terms on its page of the hub, then {_LOG_IN}",
-        ),
-        (
-            errors.RepositoryNotFoundError,
-            f"the hub has no such {noun}",
-            f"{absent} Is it private? Then {_LOG_IN}",
-        ),
-        (
-            errors.RevisionNotFoundError,
-            f"the hub has no {revision} of it",
-            "Name a branch, tag or commit of it, or leave `revision` out",
-        ),
-    )
+    if isinstance(error, errors.GatedRepoError):
+        remedy = f"Accept its terms on its page of the hub, then {_LOG_IN}"
+        return f"is a gated {noun}, to which the hub refuses access", remedy
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"the hub has no such {noun}", f"{absent} Is it private? Then {_LOG_IN}"
+    if isinstance(error, errors.RevisionNotFoundError):
+        remedy = "Name a branch, tag or commit of it, or leave `revision` out"
+        return f"the hub has no {revision} of it", remedy
     if (status := status_of(error)) in (401, 403):
-        refused = f"the hub refuses access ({status})"
-        known += ((errors.HfHubHTTPError, refused, _LOG_IN[0].upper() + _LOG_IN[1:]),)
-    found = ((told, remedy) for kind, told, remedy in known if isinstance(error, kind))
-    return next(found, None)
+        return f"the hub refuses access ({status})", _LOG_IN[0].upper() + _LOG_IN[1:]
+    return None
 
 
 def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
@@ -224,11 +246,6 @@ def _was_asked_again(request: Any, status: int) -> bool:
     return request.method == "HEAD" or status < 500
 
 
-def is_cut(error: BaseException) -> bool:
-    """Return whether an error is that a connection to the hub was cut."""
-    return _is_one_of(_CUT, error)
-
-
 def _is_one_of(names: Collection[str], error: BaseException) -> bool:
     return any(kind.__name__ in names for kind in type(error).__mro__)
 
@@ -241,10 +258,8 @@ def causes(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def is_lost(error: BaseException) -> bool:
-    """Return whether an error is that the hub was not reached. The hub's client lets errors of its
-    HTTP library through, whose module has another name at times.
-    """
+def _is_lost(error: BaseException) -> bool:
+    """Whether an error is that the hub was not reached."""
     from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 
     lost = (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError)

@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.overlap import ELSEWHERE, fingerprint, normalize, without_overlap
@@ -33,6 +31,7 @@ from raxalign.corpora.text.words import (
 )
 from raxalign.errors import DataError
 from raxalign.languages import language
+from raxalign.lazy import pa
 from raxalign.running import Sentence
 
 WORDS, OWN_WORDS = "words", "own"
@@ -44,8 +43,6 @@ English word, Chinese 1.6; where fewer would do, a sentence is kept that an enco
 """
 FEW_PIECES, MANY_PIECES = PIECE_COUNTS = ("few_pieces", "many_pieces")
 """The counts of training pairs that a `PieceFilter` leaves out."""
-_COLUMNS = {"id": pa.int64(), **sentence_columns("src"), **sentence_columns("tgt")}
-_GOLD = {name: pa.list_(pa.int32()) for name in ("src_links", "tgt_links")}
 
 Row = dict[str, Any]
 
@@ -246,7 +243,9 @@ class Cleaner:
         self, folder: Path, part: str, rows: Iterable[Row], counts: Mapping[str, int]
     ) -> None:
         """Write rows. The counts are read when the rows have run out."""
-        schema = pa.schema(_COLUMNS | (_GOLD if self._has_links else {}))
+        columns = {"id": pa.int64(), **sentence_columns("src"), **sentence_columns("tgt")}
+        if self._has_links:
+            columns |= dict.fromkeys(("src_links", "tgt_links"), pa.list_(pa.int32()))
         metadata = {
             "lang": self.source.lang,
             "pivot": self.source.pivot,
@@ -254,7 +253,7 @@ class Cleaner:
             "corpus": self.name,
             "split": part,
         }
-        with DatasetWriter(folder, schema, metadata) as writer:
+        with DatasetWriter(folder, pa.schema(columns), metadata) as writer:
             write_rows(writer, rows)
             writer.metadata["counts"] = dict(counts)
             if not self._has_tokenized:
@@ -311,8 +310,7 @@ def write_heldout(source: SplitCorpus, options: BitextOptions, folder: Path) -> 
     """Write the test side to `<folder>/data` and the dev side to `<folder>/dev`, in file order;
     returns notes, with counts per part.
 
-    Raises `DataError` where the corpus is shorter than its split, or a side has no sentence pair
-    left.
+    Raises `DataError` where the corpus is shorter than its split, or a side is empty.
     """
     cleaner, dev = Cleaner(source, options), source.split[1]
     cleaner.read_last(sum(source.split))

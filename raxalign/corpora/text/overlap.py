@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from functools import cache
 from hashlib import blake2b
 
 from raxalign.corpora.base import SentencePair
-from raxalign.corpora.text.words import clean
+from raxalign.corpora.text.words import character_class, clean
 
 ELSEWHERE = "overlapping_elsewhere"
 """The count of training pairs whose pivot side is held out for another language."""
@@ -23,8 +22,7 @@ def normalize(text: str) -> str:
     """Return a sentence without the differences that do not count: NFKC, case folded, with only its
     letters, marks and numbers left.
 
-    A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...``
-    stay different.
+    A sentence of nothing else keeps all but white space: ``?!`` and ``...`` stay different.
 
     >>> normalize("Ｗhat's  up?"), normalize("?!")
     ('whatsup', '?!')
@@ -43,14 +41,8 @@ def fingerprint(*sides: str) -> bytes:
 
 @cache
 def _other_characters() -> re.Pattern[str]:
-    r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for
-    punctuation).
-    """
-    marks = "".join(
-        chr(code)
-        for code in range(0x300, min(0x1FFFF, sys.maxunicode))
-        if unicodedata.category(chr(code))[0] == "M"
-    )
+    r"""What is neither letter, mark nor number (``\W`` has the vowel signs of Devanagari too)."""
+    marks = character_class(lambda char: unicodedata.category(char)[0] == "M", 0x300, 0x1FFFF)
     return re.compile(rf"(?:[\W_](?<![{marks}]))+")
 
 

@@ -1,5 +1,4 @@
-"""Sentences to words: Moses tokenisation, and segmentation where a script does not divide words by
-spaces.
+"""Sentences to words: Moses tokenisation, and segmentation of scripts without spaces.
 
 Words are made of a copy of the text that is NFC and without format characters (soft hyphens,
 joiners, direction marks, byte order marks) and control characters, in which a zero-width space is a
@@ -27,7 +26,8 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import Any, Literal
 
-from raxalign.errors import DependencyError, RaxalignError
+from raxalign.errors import RaxalignError
+from raxalign.extras import require
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
 from raxalign.running import THAI_AM, UNSPACED, Sentence, unspaced_letter
 
@@ -77,9 +77,7 @@ class _Fast:
         return out
 
     def _stand_in(self, following: list[str]) -> str:
-        """A plain word that begins like the next one, as far as the rule of full stops
-        distinguishes words; empty where there is none.
-        """
+        """A plain word that is like the next one to the rule of full stops; empty without one."""
         if not following:
             return ""
         first = following[0][0]
@@ -129,8 +127,7 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
 
 def within_text(divide: Tokenize, text: str) -> list[str]:
-    r"""Divide a sentence into words that stand in its text, which loses nothing but the white space
-    at its ends.
+    r"""Divide a sentence into words that stand in its text, without white space at its ends.
 
     The words are a plain list where one of them is not in the text: segmenters may change words.
 
@@ -182,9 +179,7 @@ def _as_published(sentence: Sentence, text: str) -> Sentence:
 
 
 def _composed(text: str) -> list[str]:
-    """Return the parts of a text that composition does not cross: characters with their marks, and
-    syllables of Hangul.
-    """
+    """Return the parts of a text that composition does not cross, such as a letter with marks."""
     nfc = partial(unicodedata.normalize, "NFC")
     parts: list[str] = []
     for char in text:
@@ -257,25 +252,25 @@ def split_syllables(text: str) -> list[str]:
 @cache
 def _character_pattern() -> re.Pattern[str]:
     marks = (
-        _ranges(
+        character_class(
             lambda char: unicodedata.category(char)[0] == "M" or char in THAI_AM, 0x300, 0x1FFFF
         )
         + "\U000e0100-\U000e01ef"
     )
-    pieces = [_ranges(unspaced_letter, first, last) for first, last in UNSPACED]
+    pieces = [character_class(unspaced_letter, first, last) for first, last in UNSPACED]
     unspaced = "".join(pieces)
     letter = rf"(?:(?![{unspaced}])[^\W\d_][{marks}]*)"
     return re.compile(
         rf"[{unspaced}](?:[{marks}]|(?<=[{_STACKERS}])[{unspaced}])*"
         rf"|\d+(?:[.,:]\d+)*"
         rf"|{letter}(?:[-'’]?(?:{letter}|\d))*"
-        rf"|([.…·。])\1*"
-        rf"|\S[{marks}]*".replace(r"([.…·。])\1*", r"\.+|…+|·+|。+")
+        r"|\.+|…+|·+|。+"
+        rf"|\S[{marks}]*"
     )
 
 
-def _ranges(belongs: Callable[[str], bool], first: int, last: int) -> str:
-    """The characters of a span that belong, in the notation of a character class."""
+def character_class(belongs: Callable[[str], bool], first: int, last: int) -> str:
+    """Return the characters of a span that belong, as a regular expression has them in brackets."""
     parts, start = [], None
     for point in range(first, min(last, sys.maxunicode) + 2):
         inside = point <= last and belongs(chr(point))
@@ -288,20 +283,14 @@ def _ranges(belongs: Callable[[str], bool], first: int, last: int) -> str:
 
 
 def _segmenter(library: str) -> Tokenize:
-    try:
-        if library == "jieba":
-            import jieba
+    require(library, "segmentation: words (`characters` needs no library)")
+    if library == "jieba":
+        import jieba
 
-            jieba.setLogLevel("WARNING")
-            cut: Tokenize = jieba.lcut
-        else:
-            from pythainlp.tokenize import word_tokenize
+        jieba.setLogLevel("WARNING")
+        cut: Tokenize = jieba.lcut
+    else:
+        from pythainlp.tokenize import word_tokenize
 
-            cut = partial(word_tokenize, engine="newmm")
-    except ImportError as error:
-        message = (
-            f"segmentation: words needs {library}, which is not installed: pip install"
-            " 'raxalign[segment]' (or set segmentation: characters)"
-        )
-        raise DependencyError(message) from error
+        cut = partial(word_tokenize, engine="newmm")
     return lambda text: [word for piece in cut(clean(text)) for word in piece.split()]

@@ -46,8 +46,7 @@ class AlignedEncoder:
     not there: up to this layer, training for a task leaves the encoder as it is (it is not saved).
 
     Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the
-    pooled vectors (rotations are fitted on those; for affine steps and mean pooling the two are the
-    same).
+    pooled vectors, on which rotations are fitted; for affine steps and means these are the same.
     """
 
     encoder: Encoder
@@ -87,9 +86,7 @@ class AlignedEncoder:
         return replace(self, direction=lang)
 
     def joined(self, others: Iterable[AlignedEncoder], order: Sequence[str]) -> AlignedEncoder:
-        """The same encoder with the readouts of others too, which were each fitted for other
-        languages, in the order of these.
-        """
+        """The same encoder with the readouts of others, for other languages, in their order."""
         parts = [self, *others]
         transforms = [transform for part in parts for transform in part.transforms]
         transforms.sort(key=lambda found: order.index(found.toward or found.lang))

@@ -2,15 +2,12 @@
 
 A mask of all pairs of pieces costs time and memory by the square of a row's width, and no flash
 kernel takes one. The kernels that take cumulative lengths compute each sentence alone (Dao 2023,
-"FlashAttention-2"). They are PyTorch's own, or those of the package flash-attn where an encoder is
-opened with ``attention: flash_attention_2``. The CPU has no such kernel.
+"FlashAttention-2"). They are PyTorch's own; the CPU has no such kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from raxalign.config.run import Precision
@@ -18,34 +15,6 @@ from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
-
-PACKAGE = "flash_attention_2"  # the package flash-attn by its name in transformers
-REMEDY = "or leave `attention` at `auto`, which uses PyTorch's own kernels"
-_LIBRARY = "flash_attn"
-_CARD = Path("/dev/nvidia0")
-
-
-def precision_problems(precision: Precision) -> list[str]:
-    """Return why flash-attn cannot compute in a precision; nothing where it can."""
-    if precision == "bf16":
-        return []
-    return [
-        f"`attention: {PACKAGE}` computes in bfloat16 alone, but run.precision is {precision}. Set"
-        f" run.precision to bf16, {REMEDY}"
-    ]
-
-
-def machine_problems() -> list[str]:
-    """Return what this machine lacks for flash-attn, by its files; nothing where it has all."""
-    lacks = [] if _CARD.exists() else ["an NVIDIA card"]
-    lacks += [] if find_spec(_LIBRARY) else ["the package flash-attn (`pip install flash-attn`)"]
-    if not lacks:
-        return []
-    return [
-        f"`attention: {PACKAGE}`: this machine does not have {' and '.join(lacks)}. The machines"
-        f" that run the grid's workers require both; make sure that they have them, {REMEDY}"
-    ]
-
 
 NAME = "raxalign_packed"  # the attention of this file among those of transformers
 _PLAIN = "sdpa"
@@ -165,12 +134,10 @@ def _mask(**options: Any) -> torch.Tensor | None:
 
 
 def install(model: Any) -> None:
-    """Let a model attend by runs where it is given them, as one with flash-attn does already."""
+    """Let a model attend by runs where it is given them."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
-    if implementation(model) == PACKAGE:
-        return
     AttentionInterface.register(NAME, _attention)
     AttentionMaskInterface.register(NAME, _mask)
     model.set_attn_implementation(NAME)
@@ -189,22 +156,9 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
     return (
         torch.device(device).type == "cuda"
         and precision == "bf16"
-        and implementation(model) in (_PLAIN, NAME, PACKAGE)
+        and implementation(model) in (_PLAIN, NAME)
         and not is_decoder(model.config)
         and torch.backends.cuda.is_flash_attention_available()
         and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
         and torch.cuda.get_device_capability(device) >= _AMPERE
     )
-
-
-def check_flash(model: Any, precision: Precision, device: str) -> None:
-    """Raise `RaxalignError` where flash-attn has no kernels for a model's precision or device."""
-    if implementation(model) != PACKAGE:
-        return
-    for problem in precision_problems(precision):
-        raise RaxalignError(problem)
-    if torch.device(device).type != "cuda":
-        raise RaxalignError(
-            f"`attention: {PACKAGE}` runs on NVIDIA cards alone, and this worker has none. Give"
-            f" each worker a card (run.gpus_per_worker), {REMEDY}"
-        )

@@ -19,9 +19,7 @@ from raxalign.errors import DataError
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _DEPTHS = ("encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
-"""What translation models, BERT and most others, DistilBERT and XLM, and others call the number of
-blocks.
-"""
+"""What translation models, BERT, DistilBERT and XLM, and others call the number of blocks."""
 _ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
 _WEIGHTS = re.compile(
     r"cls\.predictions\.|lm_head\.(dense|layer_norm|weight)|vocab_transform\.|lm_predictions\."
@@ -86,13 +84,6 @@ def config_depth(config: Mapping[str, Any]) -> int | None:
     return _first(config, *_DEPTHS)
 
 
-def weight_shapes(*paths: Path) -> dict[str, list[int]]:
-    """Return the shapes of the weights in safetensors files by their names. Raises `DataError` as
-    `weight_headers`.
-    """
-    return {name: entry.get("shape", []) for name, entry in weight_headers(*paths).items()}
-
-
 def holds_both(*paths: Path) -> bool:
     """Return whether some matrices in safetensors files are in bfloat16 and others in float32, as
     adapters leave them in a base that is held in bfloat16.
@@ -141,7 +132,7 @@ def folder_has_head(folder: Path) -> bool:
     """Return whether the encoder of a folder has a masked-LM head. Raises `DataError` where its
     config or the header of its weights cannot be read.
     """
-    weights = weight_shapes(*folder.glob("*.safetensors"))
+    weights = weight_headers(*folder.glob("*.safetensors"))
     return has_head(read_config(folder / "config.json"), weights) is True
 
 
@@ -183,9 +174,9 @@ def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> F
     counted = 0
     with suppress(DataError):  # loading them reports what is wrong
         weights = [] if folder is None else folder.glob("*.safetensors")
-        shapes = weight_shapes(*weights)
-        read = (n for n in shapes if not (config.get("is_encoder_decoder") and _UNREAD.match(n)))
-        counted = sum(math.prod(shapes[name]) for name in read)
+        headers = weight_headers(*weights)
+        read = (n for n in headers if not (config.get("is_encoder_decoder") and _UNREAD.match(n)))
+        counted = sum(math.prod(headers[name].get("shape", [])) for name in read)
     return replace(found, parameters=counted) if counted else found
 
 

@@ -56,9 +56,5 @@ def hold(model: Any, *, exactly: bool = False) -> None:
             parameter.data = narrow
     for module in linear:
         module.__class__ = HeldLinear
-    words.register_forward_hook(_widened)
+    words.register_forward_hook(lambda _, __, states: states.float())
     model.requires_grad_(requires_grad=False)
-
-
-def _widened(_: nn.Module, __: Any, states: torch.Tensor) -> torch.Tensor:
-    return states.float()

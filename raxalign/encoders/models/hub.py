@@ -13,15 +13,12 @@ from typing import Any
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
+    HubUse,
     Repository,
     causes,
     first_line,
-    is_cut,
     is_gated,
-    is_lost,
     patiently,
-    refusal,
-    status_of,
 )
 from raxalign.encoders.models.folder import looks_like_path, read_config
 from raxalign.encoders.models.sentence_config import FILES
@@ -29,6 +26,11 @@ from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
 NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
+_ENCODERS = HubUse(
+    "encoder",
+    "Is it a folder? Then write ./name.",
+    "name a folder, or as `revision` a commit that the local cache has",
+)
 _CONFIG = "config.json"
 _LOOK, _LOAD = "look up its files", "load it"
 _SUFFIXES = (".json", ".txt", ".model")
@@ -42,63 +44,30 @@ def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[N
     cannot be reached or fails. `purpose` is what the call is for, as in ``look up its revision``;
     revision None is the main branch.
     """
+    from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
+
     try:
         yield
     except RaxalignError:
         raise
     except Exception as error:
-        chain = causes(error)[::-1]
-        found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain)
-        explained = next(filter(None, found), None)
+        explained = _ENCODERS.explained(name, error, purpose, f"revision {revision!r}")
+        for cause in causes(error):
+            if isinstance(cause, HFValidationError):
+                explained = DataError(name, NO_NAME, remedy=NAMES)
+            elif isinstance(cause, RemoteEntryNotFoundError):
+                lacks = f"lacks a file that encoders have ({first_line(cause)})"
+                remedy = "Name one with config.json, a tokenizer and safetensors weights"
+                explained = DataError(name, lacks, remedy=remedy)
         if explained is None:
             raise
         raise explained from error
 
 
-def _refused(name: str, error: BaseException, revision: str | None) -> DataError | None:
-    """The error for what the hub does not have or does not give."""
-    from huggingface_hub import errors as hub
-
-    if isinstance(error, hub.LocalEntryNotFoundError):
-        return None
-    if isinstance(error, hub.HFValidationError):
-        return DataError(name, NO_NAME, remedy=NAMES)
-    if isinstance(error, hub.RemoteEntryNotFoundError):
-        lacks = f"lacks a file that encoders have ({first_line(error)})"
-        remedy = "Name one with config.json, a tokenizer and safetensors weights"
-        return DataError(name, lacks, remedy=remedy)
-    absent = "Is it a folder? Then write ./name."
-    found = refusal(error, "encoder", absent, f"revision {revision!r}")
-    return None if found is None else DataError(name, found[0], remedy=found[1])
-
-
-def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:
-    """The error for a hub that is not reached, or that fails."""
-    if is_cut(error):
-        return TransientError(
-            f"{name}: the connection to the hub was cut ({first_line(error)}), asked to {purpose}."
-            " Try again later, or name a folder"
-        )
-    if is_lost(error):
-        return TransientError(
-            f"{name}: the hub cannot be reached to {purpose} ({first_line(error)}). Go online, give"
-            " `revision` (a commit that the local cache has), or name a folder"
-        )
-    status = status_of(error)
-    if status == 429 or status >= 500:
-        return TransientError(
-            f"{name}: the hub fails to answer ({status}), asked to {purpose}. Try again later, or"
-            " name a folder"
-        )
-    return None
-
-
 def hub_revision(
     name: str, revision: str | None = None, purpose: str = "look up its revision"
 ) -> str:
-    """Return the commit that a branch or tag of a hub name is at now (None: its main branch).
-    Arguments and errors as `hub_call`.
-    """
+    """Return the commit of a hub name's branch or tag now. Arguments and errors as `hub_call`."""
     from huggingface_hub import HfApi
 
     with hub_call(name, purpose, revision):
@@ -138,13 +107,14 @@ def encoder_sizes(name: str, commit: str, purpose: str = _LOOK) -> Mapping[str, 
     """
     with hub_call(name, purpose, commit):
         sizes = Repository(name, commit, "model").sizes()
-    weights = ["model.safetensors"] if "model.safetensors" in sizes else _weights(sizes)
+    in_parts = (p for p in sizes if "/" not in p and PurePath(p).match("model-*.safetensors"))
+    weights = {"model.safetensors"} & sizes.keys() or set(in_parts)
     if not weights:
         remedy = "Name one with safetensors weights, or a folder as ./name"
         raise DataError(name, "has no *.safetensors on the hub", remedy=remedy)
     read = {p for p in sizes if any(PurePath(p).match(pattern) for pattern in FILES)}
     kept = {p for p in sizes if "/" not in p and PurePath(p).suffix in _SUFFIXES}
-    return {path: sizes[path] for path in sizes if path in {*read, *kept, *weights}}
+    return {path: sizes[path] for path in sizes if path in read | kept | weights}
 
 
 @dataclass(frozen=True)
@@ -180,32 +150,21 @@ def encoder_place(name: str, revision: str | None = None) -> Path:
     return Path(name).expanduser() if is_folder else encoder_folder(name, revision)
 
 
-def _weights(sizes: Mapping[str, int]) -> list[str]:
-    """The parts of weights in several files."""
-    return [
-        path for path in sizes if PurePath(path).match("model-*.safetensors") and "/" not in path
-    ]
-
-
 def encoder_folder(name: str, revision: str | None) -> Path:
     """Return the folder of the hub's cache with the files of `encoder_sizes`, fetched where they
     are missing. Nothing is asked of the hub where `revision` is a commit and they are there, nor
     for a branch that the cache has where the hub is not reached. Raises as these.
     """
-    commit = revision if revision and COMMIT.fullmatch(revision) else _commit(name, revision)
-    paths = encoder_sizes(name, commit, _LOAD)
-    with hub_call(name, _LOAD, revision):
-        return Repository(name, commit, "model").files(paths)[_CONFIG].parent
-
-
-def _commit(name: str, revision: str | None) -> str:
-    """The commit of a branch or tag now, or else the last one that the hub's cache knows."""
     from huggingface_hub import try_to_load_from_cache
 
+    commit = revision if revision and COMMIT.fullmatch(revision) else ""
     try:
-        return hub_revision(name, revision, _LOAD)
+        commit = commit or hub_revision(name, revision, _LOAD)
     except TransientError:
         place = try_to_load_from_cache(name, _CONFIG, revision=revision)
         if not isinstance(place, str):
             raise
-        return Path(place).parent.name
+        commit = Path(place).parent.name
+    paths = encoder_sizes(name, commit, _LOAD)
+    with hub_call(name, _LOAD, revision):
+        return Repository(name, commit, "model").files(paths)[_CONFIG].parent

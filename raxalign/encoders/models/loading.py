@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from raxalign.config.run import BasePrecision
 from raxalign.corpora.readers.repository import first_line
-from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
     check_folder,
@@ -18,16 +17,16 @@ from raxalign.encoders.models.folder import (
     holds_both,
     looks_like_path,
     read_config,
-    weight_shapes,
+    weight_headers,
 )
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.encoders.models.translators import KEYS, half_class, is_half
-from raxalign.errors import DataError, DependencyError, RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import torch
 
-Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
+Attention = Literal["auto", "sdpa", "eager"]
 
 
 def load_model(
@@ -42,8 +41,7 @@ def load_model(
     its weights are read in bfloat16, never in float32 first, and held as by `hold`; of a folder
     that has some in float32 on purpose, these stay so. Attention ``auto`` is ``sdpa`` where the
     architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
-    encoder with safetensors and its tokenizer, `DependencyError` for ``flash_attention_2`` without
-    its package or a card, `TransientError` where the hub does not answer.
+    encoder with safetensors and its tokenizer, `TransientError` where the hub does not answer.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -76,7 +74,7 @@ def _open(
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
 
-    names = frozenset(weight_shapes(*folder.glob("*.safetensors")))
+    names = frozenset(weight_headers(*folder.glob("*.safetensors")))
     if any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
@@ -134,27 +132,16 @@ def _read(
 
 def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     """The attention of a model's class by its name in transformers, None for its own choice. Raises
-    `DataError` where the class does not have it, `DependencyError` where this machine does not.
+    `DataError` where the class does not have it.
     """
-    from transformers.utils import is_flash_attn_2_available
-
     able = bool(getattr(model, "_supports_sdpa", False))
     if attention == "auto" and is_decoder(model.config_class):
         return None  # transformers knows which decoders need the plain products
     if attention == "auto":
         return "sdpa" if able else "eager"
-    flash = attention == PACKAGE
-    lacks = attention == "sdpa" and not able
-    if lacks or (flash and not getattr(model, "_supports_flash_attn", False)):
-        remedy = f"Set `attention: {'sdpa' if flash else 'eager'}`, or leave it at `auto`"
-        fault = f"`attention: {attention}` is not there for {model.__name__}"
-        raise DataError(name, fault, remedy=remedy)
-    if flash and not is_flash_attn_2_available():
-        raise DependencyError(
-            f"`attention: {PACKAGE}` requires an NVIDIA card and the package flash-attn (`pip"
-            " install flash-attn`), and this machine does not have both. Install it, or leave"
-            " `attention` at `auto`: with run.precision bf16 it uses PyTorch's own kernels"
-        )
+    if attention == "sdpa" and not able:
+        fault = f"`attention: sdpa` is not there for {model.__name__}"
+        raise DataError(name, fault, remedy="Set `attention: eager`, or leave it at `auto`")
     return attention
 
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.encoders.models.translators import LanguagePieces
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.languages import is_code, language
-from raxalign.lazy import torch
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from raxalign.encoders.models.translators import LanguagePieces
+from raxalign.lazy import np, torch
 
 ASSUMED = 512
 """The pieces per row of an encoder that limits them nowhere (T5's positions are relative)."""
@@ -50,17 +46,13 @@ def first_position(base: Any) -> int:
 
 
 def states_dtype(model: Any) -> torch.dtype:
-    """Return the type of a model's states outside of autocast: that of its weights, or float32
-    where these are held in bfloat16.
-    """
+    """Return the type of a model's states outside of autocast: float32 for weights in bfloat16."""
     own: torch.dtype = next(model.parameters()).dtype
     return torch.float32 if own == torch.bfloat16 else own
 
 
 class ModelInputs:
-    """The inputs of a model's base by name, of a batch. `spoken` are the pieces for languages that
-    its tokenizer has.
-    """
+    """The inputs of a model's base by name, of a batch. `spoken` are its pieces for languages."""
 
     def __init__(self, model: Any, spoken: LanguagePieces | None = None) -> None:
         self.model = model

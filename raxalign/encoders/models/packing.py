@@ -1,5 +1,4 @@
-"""Several sentences (or sentence pairs) in one row, each seeing only itself: the forward pass
-without padding.
+"""Several sentences (or pairs) in one row, each seeing only itself: no padding.
 
 Position ids begin anew with each sentence, and attention keeps sentences apart, so every sentence
 has exactly the states that it has alone: by kernels that take the places where sentences begin
@@ -17,11 +16,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raxalign.encoders.models.blocks import find_blocks, watched
 from raxalign.encoders.models.flash import (
     NAME,
-    PACKAGE,
     SentenceRuns,
     has_kernels,
     implementation,
@@ -29,13 +28,11 @@ from raxalign.encoders.models.flash import (
     install,
 )
 from raxalign.encoders.models.model_inputs import first_position, states_dtype
+from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 WIDTH = 128
 """Pieces per row, about, where sentences share rows."""
@@ -188,8 +185,6 @@ def _packed_states(
     if layers == (top,):
         return [base(**inputs).last_hidden_state]
     # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
-    from raxalign.encoders.models.blocks import watched
-
     states: list[torch.Tensor] = []
     with watched(base, max(1, *layers), states, {}, None):
         output = base(**inputs)
@@ -217,8 +212,6 @@ def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
     if not encoder.compiled:
         yield
         return
-    from raxalign.encoders.models.blocks import find_blocks
-
     found = find_blocks(encoder.model.base_model).parts
     blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
     # Copies of a model must not run the weights of the original, so nothing is left behind.
@@ -260,16 +253,13 @@ def attends_by_runs(encoder: TransformerEncoder) -> bool:
 
 
 def probe(encoder: TransformerEncoder) -> bool:
-    """Whether two sentences in one row have the states, at all layers, that they have in a padded
-    batch.
+    """Whether two sentences in one row have the states, at all layers, of a padded batch.
 
     What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
     language per row. Neither random state nor the model's mode is changed.
     """
     config = encoder.model.config
     if not keeps_positions(encoder) or any(getattr(config, name, None) for name in LOCAL):
-        return False
-    if implementation(encoder.model) == PACKAGE:  # it takes no mask of pairs of pieces
         return False
     with at_rest(encoder), torch.no_grad():
         encoder.precision = "fp32"  # rounding would hide a difference
@@ -296,14 +286,12 @@ def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
     """The model in eval mode, outside of any autocast around the block, whose rounding would enter
     the comparison; afterwards mode, precision and the host's random state are as before.
     """
-    training, precision = encoder.model.training, encoder.precision
-    encoder.model.eval()
-    kind = torch.device(encoder.device).type
-    with torch.random.fork_rng(devices=[]), torch.autocast(kind, enabled=False):
+    precision, kind = encoder.precision, torch.device(encoder.device).type
+    plain = torch.autocast(kind, enabled=False)
+    with evaluating(encoder.model), torch.random.fork_rng(devices=[]), plain:
         try:
             yield
         finally:
-            encoder.model.train(training)
             encoder.precision = precision
 
 
@@ -341,8 +329,7 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
     in float32 as a padded batch in the precision of the encoder has. Where this holds, the encoder
     attends so from now on.
 
-    A difference or an error is False, and a warning names it. Neither random state nor the model's
-    mode is changed.
+    A difference or an error is False, with a warning. Random state and mode are as before.
     """
     if not keeps_positions(encoder):
         return False

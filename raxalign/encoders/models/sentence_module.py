@@ -67,6 +67,7 @@ def write_module(
     if matters and use.language is not None and use.language not in choices:
         fault = f"--language {use.language}: this encoder is not aligned for it"
         raise RaxalignError(f"{fault}; choose one of {', '.join(choices)}")
+    inputs = {"lang_ids": encoder.inputs.adapters, "langs": encoder.inputs.embedded}
     inside = any(transform.sort == "inside" for transform in transforms)
     settings = {
         "layers": list(layers),
@@ -79,7 +80,11 @@ def write_module(
             for code in languages
             for name in (*spellings(code), code)
         },
-        "inputs": _inputs(encoder, languages),
+        "inputs": {
+            name: {lang: numbers.number(lang) for lang in languages}
+            for name, numbers in inputs.items()
+            if numbers.named
+        },
         "bidirectional": is_bidirectional(encoder.model.config),
         "text_form": TEXT_FORMS[text_form(encoder.model.config)],
     }
@@ -114,12 +119,3 @@ def _blocks(encoder: TransformerEncoder, *, watched: bool) -> dict[str, object]:
         "blocks": [names[id(part)] for part in parts],
         "embeds": blocks is not None and blocks.embeds is not None,
     }
-
-
-def _inputs(
-    encoder: TransformerEncoder, languages: Sequence[str]
-) -> dict[str, dict[str, int | None]]:
-    """The number of each language's adapter or embedding, by the name of the model's input."""
-    known = {"lang_ids": encoder.inputs.adapters, "langs": encoder.inputs.embedded}
-    found = ((name, numbers) for name, numbers in known.items() if numbers.named)
-    return {name: {lang: numbers.number(lang) for lang in languages} for name, numbers in found}

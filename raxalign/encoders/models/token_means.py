@@ -77,8 +77,10 @@ def token_means(
                 states = encoder.hidden(batch, edits=edits, upto=max(layers))
                 include = reading.specials == "include"
                 kept_BT = batch.mask_BT == 1 if include else batch.words_BT >= 0
+                counts_B = kept_BT.sum(dim=1)
                 for place, layer in enumerate(layers):
-                    sums_BH, counts_B = row_sums(states[layer], kept_BT)
+                    states_BTH = states[layer].double()
+                    sums_BH = torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH)
                     sums_BH = sums_BH / counts_B[:, None] if by_row else sums_BH
                     total_LH[place] += sums_BH.sum(dim=0)
                 rows_read, tokens = rows_read + len(part), tokens + int(counts_B.sum())
@@ -105,16 +107,10 @@ def means_of(
     return found
 
 
-def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum (B, H) in float64 of the states of each row that are kept, and their number (B,)."""
-    return torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH.double()), kept_BT.sum(dim=1)
-
-
 def text_rows(
     encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading
 ) -> Iterator[PieceRow]:
-    """The rows of a text, special pieces around each; `words` is 0 for pieces of the text and -1
-    for special ones.
+    """The rows of a text, special pieces around each: their `words` are -1, those of others 0.
 
     Blocks take the pieces of all sentences one after the other; the last block is what is left.
     """

@@ -9,18 +9,17 @@ import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from raxalign.config.params import BaseParams
+from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 
@@ -37,15 +36,12 @@ class FrozenParts(BaseParams):
     an odd number belongs to the upper half.
     """
 
-    blocks: Annotated[str, AfterValidator(_named)] = Field(
-        description=(
-            "Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range"
-            " such as `1-6`, or `none`."
-        )
-    )
-    embeddings: bool = Field(
-        False, description="Whether all that lies outside the blocks is not trained either."
-    )
+    blocks: Annotated[str, AfterValidator(_named)]
+    """Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range such as
+    `1-6`, or `none`.
+    """
+    embeddings: bool = False
+    """Whether all that lies outside the blocks is not trained either."""
 
 
 def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
@@ -101,8 +97,6 @@ def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
     if freeze == "none":
         yield
         return
-    from raxalign.encoders.models.blocks import find_blocks
-
     blocks = find_blocks(encoder.model.base_model).parts
     if len(blocks) != encoder.n_layers:
         raise RaxalignError(
@@ -151,24 +145,17 @@ class Lora(BaseParams):
     (out, rank) begins at zero and A (rank, in) at random.
     """
 
-    rank: int = Field(8, ge=1, description="Width of the adapters, r in the paper.")
-    alpha: float = Field(
-        16.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Scale `alpha` / `rank` of what adapters add.",
-    )
-    targets: Annotated[str, AfterValidator(_listed)] = Field(
-        AUTO,
-        description=(
-            "Linear layers of the blocks that get an adapter, by the ends of their names, with"
-            " commas between them (`query,value`); `auto` stands for those of the attention that"
-            " PEFT has for the architecture, or else for all linear layers of the attention."
-        ),
-    )
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="Share of an adapter's inputs that training drops."
-    )
+    rank: int = Field(8, ge=1)
+    """Width of the adapters, r in the paper."""
+    alpha: float = Field(16.0, gt=0, allow_inf_nan=False)
+    """Scale `alpha` / `rank` of what adapters add."""
+    targets: Annotated[str, AfterValidator(_listed)] = AUTO
+    """Linear layers of the blocks that get an adapter, by the ends of their names, with commas
+    between them (`query,value`); `auto` stands for those of the attention that PEFT has for the
+    architecture, or else for all linear layers of the attention.
+    """
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Share of an adapter's inputs that training drops."""
 
 
 AdapterOption = Annotated[
@@ -234,8 +221,6 @@ def target_layers(model: Any, targets: str) -> list[str]:
     `RaxalignError` where a name of `targets` is that of no linear layer.
     """
     from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
-
-    from raxalign.encoders.models.blocks import find_blocks
 
     modules = (module for part in find_blocks(model.base_model).parts for module in part.modules())
     inside = {id(module) for module in modules if isinstance(module, torch.nn.Linear)}

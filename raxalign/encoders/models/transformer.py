@@ -13,7 +13,6 @@ from raxalign.caveats import listener
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
-from raxalign.encoders.models.flash import check_flash
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import Attention, load_model, save_model
 from raxalign.encoders.models.model_inputs import (
@@ -129,10 +128,7 @@ class TransformerEncoder(Encoder):
         return recomputable(self.model)
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """A block in which products are computed in the precision of the encoder. Raises
-        `RaxalignError` where its attention has no kernels for this precision.
-        """
-        check_flash(self.model, self.precision, self.device)
+        """A block in which products are computed in the precision of the encoder."""
         return arithmetic(self.precision, self.device)
 
     def widened(self, states: torch.Tensor) -> torch.Tensor:

@@ -17,18 +17,14 @@ _CLASSES = {"m2m_100": "M2M100Encoder", "mbart": "MBartEncoder"}
 MODULES = {made: f"transformers.models.{kind}.modeling_{kind}" for kind, made in _CLASSES.items()}
 """The class of each encoder half -> its module in transformers, which names it nowhere else."""
 ALONE = "M2M100Encoder"
-"""The architecture of SONAR's text encoder in its ``config.json``. Its sentences are the means over
-all pieces.
-"""
+"""The architecture of SONAR's text encoder, whose sentences are the means over all pieces."""
 KEYS = {r"^(model\.)?encoder\.": "", r"^(model\.)?shared\.": "embed_tokens."}
 """The names of weights in a whole model -> those in its encoder half."""
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 
 
 def half_class(config: Any) -> Any:
-    """Return the class of transformers for the encoder half of a translation model; None for other
-    architectures.
-    """
+    """Return transformers' class for the encoder half of a translation model; None for others."""
     name = _CLASSES.get(config.model_type)
     return None if name is None else getattr(import_module(MODULES[name]), name)
 
@@ -48,9 +44,7 @@ class LanguagePieces(NamedTuple):
 
 
 def language_pieces(tokenizer: Any, specials: tuple[int, ...]) -> LanguagePieces | None:
-    """Return what a tokenizer has; None where none of the special pieces that it puts around texts
-    names a language.
-    """
+    """Return what a tokenizer has; None where no special piece around texts names a language."""
     placed = [i for i in specials if _LANGUAGE.fullmatch(tokenizer.convert_ids_to_tokens(i))]
     if not placed:
         return None

@@ -1,6 +1,4 @@
-"""GloVe (Pennington et al. 2014): vectors whose dot products are the logarithms of how often words
-occur near each other.
-"""
+"""GloVe (Pennington et al. 2014): vectors whose dot products are log co-occurrences."""
 
 from __future__ import annotations
 
@@ -11,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+
+from raxalign.encoders.training.params import StaticParams
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -30,10 +30,8 @@ def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
         left, right = words_T[:-distance], words_T[distance:]
         near = (owners_T[:-distance] == owners_T[distance:]) & (left >= 0) & (right >= 0)
         weights = np.full(int(near.sum()), 1.0 / distance)
-        counts = (
-            counts
-            + sparse.coo_matrix((weights, (left[near], right[near])), shape=(size, size)).tocsr()
-        )
+        places = left[near], right[near]
+        counts = counts + sparse.coo_matrix((weights, places), shape=(size, size)).tocsr()
     counts = (counts + counts.T).tocsr()
     counts.sort_indices()
     return counts
@@ -64,23 +62,13 @@ class Glove:
             self._squares[name] = np.zeros_like(getattr(self, name)) + _START
 
     @classmethod
-    def random(
-        cls,
-        size: int,
-        dimension: int,
-        rng: np.random.Generator,
-        *,
-        x_max: float,
-        learning_rate: float,
-    ) -> Glove:
+    def random(cls, size: int, params: StaticParams, rng: np.random.Generator) -> Glove:
         """Parameters uniform in +-1/(2 dimension), as in the paper's own program."""
-
-        def draw(*shape: int) -> Floats:
-            drawn = rng.random(shape, dtype=np.float32) - np.float32(0.5)
-            return (drawn / np.float32(dimension)).astype(np.float32)
-
-        matrices = draw(size, dimension), draw(size, dimension)
-        return cls(*matrices, draw(size), draw(size), x_max=x_max, learning_rate=learning_rate)
+        dimension = params.dimension
+        shapes: tuple[tuple[int, ...], ...] = (size, dimension), (size, dimension), (size,), (size,)
+        drawn = (rng.random(shape, dtype=np.float32) - np.float32(0.5) for shape in shapes)
+        words, contexts, of_words, of_contexts = (part / np.float32(dimension) for part in drawn)
+        return cls(words, contexts, of_words, of_contexts, params.x_max, learning_rate=params.rate)
 
     def step(self, rows_N: Ints, columns_N: Ints, counts_N: npt.NDArray[np.float64]) -> float:
         """One step on a batch of different entries; returns its loss, before the step."""
@@ -117,35 +105,18 @@ class Glove:
 _START = np.float32(1e-8)
 
 
-@dataclass(frozen=True)
-class GloveTraining:
-    """How vectors are trained: of `dimension` numbers, on words up to `window` places apart;
-    `x_max` is the count from which on an entry has full weight.
-    """
-
-    dimension: int
-    window: int
-    epochs: int
-    x_max: float
-    learning_rate: float
-    seed: int
-
-
 def train_glove(
-    sentences: Sequence[Ints], size: int, training: GloveTraining
+    sentences: Sequence[Ints], size: int, params: StaticParams
 ) -> tuple[Floats, list[float]]:
     """Train the vectors of a vocabulary of `size` words on sentences of their numbers (-1: another
     word); the same seed gives the same vectors. Returns float32 (size, dimension), and the mean
     loss per entry in each epoch.
     """
-    counts = cooccurrences(sentences, size, training.window).tocoo()
+    counts = cooccurrences(sentences, size, params.window).tocoo()
     rows, columns = counts.row.astype(np.int64), counts.col.astype(np.int64)
-    rng = np.random.default_rng(training.seed)
-    model = Glove.random(
-        size, training.dimension, rng, x_max=training.x_max, learning_rate=training.learning_rate
-    )
-    losses = []
-    for _ in range(training.epochs):
+    rng = np.random.default_rng(params.seed)
+    model, losses = Glove.random(size, params, rng), []
+    for _ in range(params.trained_epochs):
         order, total = rng.permutation(len(rows)), 0.0
         for start in range(0, len(rows), BATCH):
             part = order[start : start + BATCH]

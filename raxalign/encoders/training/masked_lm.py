@@ -23,7 +23,7 @@ from raxalign.encoders.training.text import (
     train_wordpiece,
     wrap_vocabulary,
 )
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.running import in_text
 from raxalign.train.loop import TrainSettings, fit
@@ -108,12 +108,7 @@ def _tokenizer(
 ) -> Any:
     """The tokenizer over the given vocabulary, or over one that is trained on the text."""
     if vocabulary is not None:
-        pieces = read_vocabulary(vocabulary)
-        missing = [special for special in SPECIALS if special not in pieces]
-        if missing:
-            fault = f"has no {', '.join(missing)}, which masked language modelling needs"
-            raise DataError(vocabulary, fault)
-        return wrap_vocabulary(pieces, lowercase=params.lowercase)
+        return wrap_vocabulary(read_vocabulary(vocabulary, SPECIALS), lowercase=params.lowercase)
     texts = [in_text(words, lang).text for lang, part in sentences.items() for words in part]
     words = [text.split() for text in texts]
     return train_wordpiece(words, params.vocab_size, lowercase=params.lowercase)

@@ -116,13 +116,11 @@ def _train_space(
         "vocabulary": len(words),
     }
     if params.algorithm == "glove":
-        from raxalign.encoders.training.glove import GloveTraining, train_glove
+        from raxalign.encoders.training.glove import train_glove
 
         numbers = {word: i for i, word in enumerate(words)}
         rows = [np.array([numbers.get(w, -1) for w in part], dtype=np.int64) for part in sentences]
-        sizes = (params.dimension, params.window, params.trained_epochs)
-        training = GloveTraining(*sizes, params.x_max, params.rate, params.seed)
-        vectors, losses = train_glove(rows, len(words), training)
+        vectors, losses = train_glove(rows, len(words), params)
         notes |= {"first_loss": losses[0], "last_loss": losses[-1]}
         return VectorSpace(words, vectors), notes
     require("gensim", params.algorithm)

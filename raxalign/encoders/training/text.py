@@ -19,8 +19,7 @@ ALPHABET_SHARE = 4  # characters are at most one in this many of the vocabulary
 def train_wordpiece(
     sentences: Sequence[Sequence[str]], vocab_size: int, *, lowercase: bool = False
 ) -> Any:
-    """A fast BERT tokenizer whose vocabulary was trained on the sentences; accents are kept, cased
-    unless `lowercase`.
+    """A fast BERT tokenizer trained on the sentences; accents are kept, case unless `lowercase`.
 
     The trainer of the library numbers continuing characters in the order of a hash table, and
     breaks ties by number, so that two processes get two vocabularies. The characters are therefore
@@ -89,15 +88,14 @@ def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
-def read_vocabulary(path: Path) -> list[str]:
-    """Read the pieces of a ``vocab.txt``, one per line. Raises `DataError` where it is not one."""
+def read_vocabulary(path: Path, needs: Sequence[str] = (UNK, "[CLS]", "[SEP]")) -> list[str]:
+    """Read the pieces of a ``vocab.txt``. Raises `DataError` where it lacks what it `needs`."""
     try:
         pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except (OSError, ValueError) as error:
         raise DataError(path, f"the vocabulary cannot be read ({error})") from error
-    missing = [special for special in ("[UNK]", "[CLS]", "[SEP]") if special not in pieces]
-    if missing:
-        raise DataError(path, f"has no {', '.join(missing)}, so it is not a WordPiece vocabulary")
+    if missing := [special for special in needs if special not in pieces]:
+        raise DataError(path, f"has no {', '.join(missing)}, which the vocabulary of a BERT has")
     return pieces
 
 

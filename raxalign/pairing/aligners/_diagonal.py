@@ -13,15 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
-from raxalign.arrays import Floats, Ints
+from raxalign.arrays import Floats, Int32s, Ints
 from raxalign.lazy import np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-Numbers: TypeAlias = "npt.NDArray[np.int32]"
 _PART = 1 << 22
 _TENSION_RANGE = (0.1, 14.0)
 _TENSION_STEPS, _TENSION_RATE = 8, 20.0
@@ -36,7 +31,7 @@ class NumberedWords:
     ``words[offsets[i]:offsets[i] + lengths[i]]``.
     """
 
-    words: Numbers
+    words: Int32s
     offsets: Ints
     lengths: Ints
     size: int
@@ -64,15 +59,13 @@ class Cells:
     """
 
     blocks: list[CellBlock]
-    types: Numbers
-    src_of: Numbers
-    tgt_of: Numbers
+    types: Int32s
+    src_of: Int32s
+    tgt_of: Int32s
     work: Path | None = None
 
     def numbers(self, name: str, fill: float) -> Floats:
-        """A number per pair of word types, each `fill`: in memory, or in the file `name` where the
-        cells are in files.
-        """
+        """A number per pair of word types, in the file `name` where the cells are in files."""
         if self.work is None:
             return np.full(len(self.src_of), fill)
         shape = (len(self.src_of),)
@@ -82,14 +75,12 @@ class Cells:
 
 
 def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
-    """The positions in `side.words` of the words of sentences `rows`, all of one length: (n,
-    length).
-    """
+    """The positions in `side.words` of the words of sentences of one length: (n, length)."""
     return side.offsets[rows][:, None] + np.arange(length)
 
 
 def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
-    """Numbers the word-type pairs that occur together in a sentence pair, by sorting a chunk of
+    """Int32s the word-type pairs that occur together in a sentence pair, by sorting a chunk of
     cells at a time.
 
     The numbers of very many cells are in files in `work`, so that only those in use take memory.
@@ -108,7 +99,11 @@ def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
             np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True
         )
         types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
-        found.append(_mapped(codes, work / f"codes-{len(found)}.npy") if many else codes)
+        if many:
+            path = work / f"codes-{len(found)}.npy"
+            np.save(path, codes)
+            codes = np.load(path, mmap_mode="r")
+        found.append(codes)
     pairs = _union(found)
     for chunk, codes in zip(chunks(blocks), found, strict=True):
         part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
@@ -117,13 +112,6 @@ def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
     np.floor_divide(pairs, tgt.size, out=sides[0], casting="unsafe")
     np.remainder(pairs, tgt.size, out=sides[1], casting="unsafe")
     return Cells(blocks, types, sides[0], sides[1], work if many else None)
-
-
-def _mapped(array: Ints, path: Path) -> Ints:
-    """Write an array to a file, and map it."""
-    np.save(path, array)
-    found: Ints = np.load(path, mmap_mode="r")
-    return found
 
 
 def _union(parts: Iterable[Ints]) -> Ints:
@@ -224,13 +212,11 @@ class DirectedModel:
         self.counts = cells.numbers(f"counts-{axis}", 0.0)
         self.null_lexicon = np.ones(self.explained.size)
 
-    def links(self) -> tuple[Numbers, Numbers, Numbers]:
-        """(sentence pair, source position, target position) of each link, after all iterations; in
-        the order of the blocks.
-        """
+    def links(self) -> tuple[Int32s, Int32s, Int32s]:
+        """(sentence pair, source position, target position) of each link, after all iterations."""
         for iteration in range(self.settings.iterations - 1):
             self._iterate(optimize_tension=self.settings.optimize_tension and iteration > 0)
-        found: tuple[list[Numbers], ...] = ([], [], [])
+        found: tuple[list[Int32s], ...] = ([], [], [])
         for block in self.cells.blocks:
             for parts, part in zip(found, self._best(block), strict=True):
                 parts.append(part)
@@ -238,12 +224,10 @@ class DirectedModel:
         return rows, src, tgt
 
     def _iterate(self, *, optimize_tension: bool) -> None:
-        """One pass: expected counts, then the lexicon and, after the first pass, the tension that
-        they suggest.
-        """
+        """One pass: expected counts, then the lexicon, and the tension where it is optimised."""
         counts, null_counts = self.counts, np.zeros_like(self.null_lexicon)
         counts[:] = 0.0
-        feature = 0.0
+        feature, released = 0.0, self.settings.released
         for chunk in chunks(self.cells.blocks):
             start, stop = chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells
             posterior = np.empty(stop - start)
@@ -251,14 +235,8 @@ class DirectedModel:
             for block in chunk:
                 p, null, words = self._posterior(block)
                 posterior[block.cell - start : block.cell - start + block.n_cells] = p.ravel()
-                feature += float(
-                    (
-                        p.sum(axis=0)
-                        * found_closeness(
-                            block.S, block.T, self.axis - 1, released=self.settings.released
-                        )
-                    ).sum()
-                )
+                near = found_closeness(block.S, block.T, self.axis - 1, released=released)
+                feature += float((p.sum(axis=0) * near).sum())
                 null_words.append(words.ravel())
                 null_weights.append(null.ravel())
             _count(counts, self.cells.types[start:stop], posterior)
@@ -267,7 +245,7 @@ class DirectedModel:
             self._optimize_tension(feature)
         self._maximize(counts, null_counts)
 
-    def _posterior(self, block: CellBlock) -> tuple[Floats, Floats, Numbers]:
+    def _posterior(self, block: CellBlock) -> tuple[Floats, Floats, Int32s]:
         """Of a block: each cell's share (n, S, T) in its explained word, the null word's share, and
         the explained words, both (n, T) or (n, S).
         """
@@ -276,7 +254,7 @@ class DirectedModel:
         p /= np.expand_dims(total, self.axis)
         return p, null / total, words
 
-    def _joint(self, block: CellBlock) -> tuple[Floats, Floats, Numbers]:
+    def _joint(self, block: CellBlock) -> tuple[Floats, Floats, Int32s]:
         n, S, T = len(block.rows), block.S, block.T
         p = self.lexicon[self.cells.types[block.cell : block.cell + block.n_cells]].reshape(n, S, T)
         p *= (1 - self.settings.null) * diagonal_prior(S, T, self.tension, self.axis - 1)
@@ -285,10 +263,8 @@ class DirectedModel:
         ]
         return p, self.settings.null * self.null_lexicon[words], words
 
-    def _best(self, block: CellBlock) -> tuple[Numbers, Numbers, Numbers]:
-        """The most probable explanation of each word; the null word wins ties, then the first
-        position.
-        """
+    def _best(self, block: CellBlock) -> tuple[Int32s, Int32s, Int32s]:
+        """The most probable explanation of each word; ties go to the null word, then the first."""
         p, null, _ = self._joint(block)
         best = p.argmax(axis=self.axis)
         has_link = (
@@ -301,9 +277,7 @@ class DirectedModel:
         return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
 
     def _maximize(self, counts: Floats, null_counts: Floats) -> None:
-        """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes
-        has it; plain shares where α is 0.
-        """
+        """The lexicon from expected counts, under a Dirichlet prior, or as shares where α is 0."""
         totals = np.zeros(self.explaining.size)
         for part in _parts(len(counts)):
             np.add.at(totals, self.given[part], counts[part] + self.settings.alpha)
@@ -324,22 +298,19 @@ class DirectedModel:
             self.null_lexicon = np.exp(digamma(present) - digamma(present.sum()))
 
     def _optimize_tension(self, feature: float) -> None:
-        """Steps along the gradient of the expected log prior: the mean closeness found, less the
-        one that the prior expects (section 3.2).
-        """
+        """Steps along the gradient of the prior: the closeness found less that expected (§3.2)."""
         n_words = int(self.explained.lengths.sum())
         shapes: dict[tuple[int, int], int] = {}
         for block in self.cells.blocks:
             shapes[block.S, block.T] = shapes.get((block.S, block.T), 0) + len(block.rows)
+        axis, released = self.axis - 1, self.settings.released
         for _ in range(_TENSION_STEPS):
-            expected = sum(n * self._expected_closeness(S, T) for (S, T), n in shapes.items())
+            expected = sum(
+                n * expected_closeness(S, T, self.tension, axis, released=released)
+                for (S, T), n in shapes.items()
+            )
             step = _TENSION_RATE * (feature - expected) / n_words
             self.tension = min(max(self.tension + step, _TENSION_RANGE[0]), _TENSION_RANGE[1])
-
-    def _expected_closeness(self, S: int, T: int) -> float:
-        return expected_closeness(
-            S, T, self.tension, self.axis - 1, released=self.settings.released
-        )
 
 
 def _parts(size: int) -> Iterator[slice]:
@@ -347,17 +318,15 @@ def _parts(size: int) -> Iterator[slice]:
     return (slice(start, start + _PART) for start in range(0, size, _PART))
 
 
-def _end_to_end(parts: list[Numbers]) -> Numbers:
+def _end_to_end(parts: list[Int32s]) -> Int32s:
     """All parts in one array; they are given up."""
-    found: Numbers = np.concatenate([np.zeros(0, np.int32), *parts])
+    found: Int32s = np.concatenate([np.zeros(0, np.int32), *parts])
     parts.clear()
     return found
 
 
-def _count(counts: Floats, numbers: Numbers, weights: Floats) -> None:
-    """Adds each weight to the count of its number. `bincount` is the faster, but makes another
-    array as long as `counts`.
-    """
+def _count(counts: Floats, numbers: Int32s, weights: Floats) -> None:
+    """Add weights to the counts of their numbers. `bincount`, the faster, copies `counts`."""
     if len(counts) > len(numbers):
         np.add.at(counts, numbers, weights)
     else:
@@ -379,8 +348,7 @@ def _closeness(S: int, T: int) -> Floats:
 
 
 def found_closeness(S: int, T: int, axis: int, *, released: bool) -> Floats:
-    """(S, T) closeness of the positions that links are counted at, where `axis` is that of the
-    explaining side.
+    """(S, T) closeness of the positions of links; `axis` is that of the explaining side.
 
     The program numbers the explained word from 0 here, and from 1 everywhere else.
     """

@@ -7,12 +7,14 @@ A batch of n sentence pairs is a tensor (n, S, T): similarities of S source with
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Ints
+from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
@@ -20,10 +22,6 @@ from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.similar.aligner import SimilarityAligner
 from raxalign.pairing.words import Words
 from raxalign.running import spaced_out
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.pieces import PieceRow
-    from raxalign.encoders.models.transformer import TransformerEncoder
 
 CHUNK = 4096
 """Sentence pairs whose pieces are in memory together."""
@@ -67,8 +65,6 @@ class AwesomeAlign(SimilarityAligner):
         """Return the same links as forward and as reverse ones; each pair's are sorted by source,
         then target. Raises `RaxalignError` where the encoder does not have the layer, or pieces.
         """
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         encoder = inputs.encoder
         if not isinstance(encoder, TransformerEncoder):
             raise RaxalignError(
@@ -91,9 +87,6 @@ class AwesomeAlign(SimilarityAligner):
         self, encoder: TransformerEncoder, src: list[PieceRow], tgt: list[PieceRow]
     ) -> Iterator[Ints]:
         """Yield the links of batches of sentence pairs as `Links.codes`, in any order."""
-        from raxalign.encoders.models.pieces import token_batches
-        from raxalign.encoders.models.transformer import evaluating
-
         (layer,) = parse_layers(self.params.layer, encoder.n_layers)
         longest = [max(len(a), len(b)) for a, b in zip(src, tgt, strict=True)]
         for chosen in token_batches(longest, encoder.batch_tokens):

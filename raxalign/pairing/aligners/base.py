@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from raxalign.arrays import Bools, Ints, offsets_of, ranges
-from raxalign.config.params import BaseParams
+from raxalign.arrays import Bools, Int32s, Ints, offsets_of, ranges
+from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.sources import Source
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.encoders.base import Encoder
 from raxalign.lazy import np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
@@ -37,8 +33,8 @@ class Links:
     """
 
     offsets: Ints
-    src: npt.NDArray[np.int32]
-    tgt: npt.NDArray[np.int32]
+    src: Int32s
+    tgt: Int32s
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -50,9 +46,7 @@ class Links:
 
     @classmethod
     def of(cls, pairs: Iterable[Iterable[tuple[int, int]]]) -> Links:
-        """Links from a collection of (source, target) positions for each sentence pair, each
-        sorted.
-        """
+        """Links from (source, target) positions of each sentence pair, each sorted."""
         rows = [sorted(set(links)) for links in pairs]
         flat = np.array([link for row in rows for link in row], np.int32).reshape(-1, 2)
         return cls(
@@ -71,9 +65,7 @@ class Links:
         )
 
     def codes(self) -> Ints:
-        """One integer per link, ordered by (sentence pair, source, target) and different for
-        different links; positions are below 65,535.
-        """
+        """One integer per link, ordered by (pair, source, target); positions are below 65,535."""
         if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) >= _MASK:
             raise ValueError(f"a link's position is not below {_MASK}")
         return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
@@ -155,16 +147,11 @@ LOWERCASE = "Whether words are compared in lower case."
 """What the option `lowercase` of several word aligners is."""
 
 
-class WordAligner(ABC):
+class WordAligner(PlugIn):
     """Makes links in both directions. `forward` links were found by explaining target words by
     source words, `reverse` the other way; both are (source position, target position).
     """
 
-    VERSION: ClassVar[int]
-    papers: ClassVar[tuple[str, ...]] = ()
-    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
-    cited where the option's value contains the text.
-    """
     QUICKER: ClassVar[str] = ""
     """The kind of a word aligner that is much quicker, which `plan` names where this one takes most
     of the time."""
@@ -176,17 +163,12 @@ class WordAligner(ABC):
     class Params(BaseParams):
         """The options of the word aligner."""
 
-    def __init__(self, params: Params) -> None:
-        self.params = params
-
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside data, by name (links from a file)."""
         return {}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Reads the local files among the `sources` of one language, before anything is made, and
-        yields what was found in each.
-        """
+        """Read the local files among the `sources` before anything is made; yield what each has."""
         return iter(())
 
     def encoder(self) -> str | None:

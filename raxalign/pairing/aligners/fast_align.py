@@ -10,15 +10,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Int32s, offsets_of
 from raxalign.lazy import np
-from raxalign.pairing.aligners._diagonal import (
-    DirectedModel,
-    NumberedWords,
-    Numbers,
-    Settings,
-    make_cells,
-)
+from raxalign.pairing.aligners._diagonal import DirectedModel, NumberedWords, Settings, make_cells
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 
@@ -67,20 +61,15 @@ class FastAlign(WordAligner):
         def identity(self) -> dict[str, Any]:
             """Without the profile where it changes nothing."""
             idle = self.profile == "sane" or not self.optimize_tension
-            return {
-                name: value
-                for name, value in super().identity().items()
-                if name != "profile" or not idle
-            }
+            every = super().identity().items()
+            return {name: value for name, value in every if name != "profile" or not idle}
 
     params: Params
 
     def align(
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
     ) -> tuple[Links, Links]:
-        """Both directions' most probable links; positions of one sentence pair are sorted by
-        source, then target.
-        """
+        """Both directions' most probable links, each pair's sorted by source, then target."""
         if not len(src):
             return Links.of([]), Links.of([])
         source, target = self._side(Words.of(src)), self._side(Words.of(tgt))
@@ -99,7 +88,7 @@ class FastAlign(WordAligner):
         return NumberedWords(numbers, words.offsets[:-1], words.lengths, size)
 
 
-def _compact(links: tuple[Numbers, Numbers, Numbers], n: int) -> Links:
+def _compact(links: tuple[Int32s, Int32s, Int32s], n: int) -> Links:
     rows, src, tgt = links
     order = np.lexsort((tgt, src, rows))
     offsets = offsets_of(np.bincount(rows, minlength=n))

@@ -60,11 +60,9 @@ class GivenLinks(WordAligner):
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The file of links, if one is named."""
-        return (
-            {}
-            if self.params.path is None
-            else {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
-        )
+        if self.params.path is None:
+            return {}
+        return {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
         """Reads the file of links, one line per sentence pair; whether each link is inside its
@@ -105,11 +103,8 @@ class GivenLinks(WordAligner):
         links, possible = read_marked(path)
         needed, first = int(ids.max(initial=-1)) + 1, np.int32(self.params.first)
         if needed > len(links):
-            raise DataError(
-                path,
-                f"has {len(links)} lines, the corpus has at least {needed}",
-                remedy="One line per sentence pair is needed",
-            )
+            fault = f"has {len(links)} lines, the corpus has at least {needed}"
+            raise DataError(path, fault, remedy="One line per sentence pair is needed")
         if self.params.possible == "drop":
             links = links.where(~possible)
         links = links.swapped() if self.params.swap else links
@@ -118,16 +113,12 @@ class GivenLinks(WordAligner):
         if k is not None:
             row, swap = int(links.rows()[k]), self.params.swap
             places = [str(side[k] + first) for side in (links.src, links.tgt)]
-            raise DataError(
-                path,
-                f"link {'-'.join(places[::-1] if swap else places)} is out of range: the sentences"
-                f" have {lengths[0][row]} and {lengths[1][row]} words, counted from {first}",
-                line=int(ids[row]) + 1,
-                remedy=(
-                    f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot"
-                    f" comes first in it, `swap: {str(not swap).lower()}`"
-                ),
-            )
+            link = "-".join(places[::-1] if swap else places)
+            sizes = f"{lengths[0][row]} and {lengths[1][row]} words, counted from {first}"
+            fault = f"link {link} is out of range: the sentences have {sizes}"
+            remedy = f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot"
+            remedy += f" comes first in it, `swap: {str(not swap).lower()}`"
+            raise DataError(path, fault, line=int(ids[row]) + 1, remedy=remedy)
         return links
 
 

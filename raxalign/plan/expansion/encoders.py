@@ -78,9 +78,7 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[F
     where the folder of the word aligner's encoder is missing.
     """
     for spec in grid.encoders:
-        encoder = plugin_of(spec)
-        faults = [*encoder.check(), *encoder.check_precision(grid.run.precision)]
-        yield from _faults(grid, "encoder", faults)
+        yield from _faults(grid, "encoder", plugin_of(spec).check())
     counting = pieces_encoder(grid)
     if counting is not None:
         yield from _faults(grid, "corpus.pieces", plugin_of(counting).check())

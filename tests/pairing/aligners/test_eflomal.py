@@ -63,7 +63,7 @@ def test_words_are_lower_cased_unless_told_otherwise(tmp_path, monkeypatch):
 
     monkeypatch.setattr(eflomal, "_run", run)
     for lowercase in (True, False):
-        with pytest.raises(RaxalignError, match="wrote no forward links"):
+        with pytest.raises(RaxalignError, match="wrote forward links of 0 sentence pairs"):
             align(SRC[:2], TGT[:2], tmp_path, lowercase=lowercase)
     assert written == ["0 1\n0 2\n", "0 1\n2 3\n"]
 
