@@ -98,9 +98,7 @@ def read_encoders(node: Node, faults: Faults) -> tuple[EncoderSpec, ...]:
 
 
 def _encoder(node: Node, faults: Faults) -> dict[str, Node]:
-    """Return the entries of an encoder, `kind` among them; a text is a kind, or else a name. None
-    are left after a fault.
-    """
+    """Return the entries of an encoder with its `kind`; a text is a kind, or else a name."""
     known, entries = catalog("encoders"), dict[str, Node]()
     if isinstance(node.value, str) and node.value.strip():
         named = node.value.strip()
@@ -304,9 +302,7 @@ def _corpus(
     *,
     files: bool = False,
 ) -> CorpusSpec | None:
-    """Read a corpus from its `source` and options. `files` is whether training, dev and test must
-    be separate files.
-    """
+    """Read a corpus from its `source` and options; `files`: its parts must be separate files."""
     source = entries.get("source")
     if source is None:
         faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")

@@ -86,9 +86,7 @@ def _entry(
 
 
 def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
-    """Return the values that each option takes in the points of a method. A path is shown as the
-    name of its file, as in plans.
-    """
+    """Return the values of each option in a method's points; of a path its file's name."""
     values: dict[str, list[Any]] = {}
     for point in spec.points:
         paths = path_fields(type(point))

@@ -308,9 +308,7 @@ def _codes(group: Node, pivot: str, faults: Faults) -> tuple[str, ...]:
 
 
 def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
-    """Read sets of languages by their names; the grid's languages are those of any set, in the
-    order in which they come first.
-    """
+    """Read sets of languages by name; the grid's languages are their union, first ones first."""
     if not isinstance(node.value, dict) or not node.value:
         told = f"{node.shown()} is not a mapping of sets" if node.value else "no set is named"
         faults.add(node, told, "for example {germanic: [de, nl], diverse: [de, tr, zh]}")

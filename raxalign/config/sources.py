@@ -57,9 +57,7 @@ class EncoderMarker(PathMarker):
     """Marks a string param as the name of an encoder: a folder, a hub name or a kind of encoder."""
 
     def resolve(self, path: str, folder: Path) -> str:
-        """Return the name, made an absolute path where it is a folder: it looks like a path, or it
-        exists in `folder`.
-        """
+        """Return the name, made an absolute path where it looks like one or exists in `folder`."""
         is_folder = path.startswith(_PATH_STARTS) or (path.strip() and (folder / path).is_dir())
         return absolute(path, folder) if is_folder else path
 

@@ -1,6 +1,4 @@
-"""Opening a grid file for any command: read it, find its storage, expand it; and choosing a part of
-its plan.
-"""
+"""Opening a grid file for any command: read it, find its storage, expand it; and its parts."""
 
 from __future__ import annotations
 
@@ -246,9 +244,7 @@ def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
 
 
 def _lock_configs(grid: Grid, lock: Lock) -> None:
-    """Write the numbers of layers, and which encoders have a masked-LM head, into the lock that
-    nothing on this machine shows.
-    """
+    """Lock layers and masked-LM heads of encoders that nothing on this machine shows."""
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
         facts = ((kind.depth, kind.fetch_depth), (kind.has_head, kind.fetch_head))

@@ -105,9 +105,7 @@ class Plan:
         return {}
 
     def task(self, name: str) -> type[Task] | None:
-        """Return the plug-in of a task, by the name that the grid gives it or by its kind; None
-        where it is not here.
-        """
+        """Return the plug-in of a task, by the grid's name or its kind; None where none is here."""
         kind, known = self._kinds.get(name, name), catalog("tasks")
         if kind not in known:
             return None
@@ -147,9 +145,7 @@ class Plan:
         return name if self.measured(task, name).role == "count" else ""
 
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
-        """Return the metrics that the grid adds to a task, or that of a name; none where it adds
-        none.
-        """
+        """Return the metrics that the grid adds to a task, or the one of a name."""
         return tuple(
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )
@@ -263,9 +259,7 @@ class Plan:
         return counts
 
     def only(self, trials: Iterator[Trial]) -> Plan:
-        """Return the same plan with some of its trials. Keys, and what counts as seen, stay those
-        of the whole grid.
-        """
+        """Return the same plan with some of its trials. Keys stay those of the whole grid."""
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
         stages = {key: self.stages[key] for key in keys}

@@ -22,9 +22,7 @@ _CATALOGUES = {
 }
 """Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
 TASK = "task"
-"""The folder of the model of a task in the artifact of an aligned encoder that was trained with
-it.
-"""
+"""The folder of a task's model in the artifact of an encoder that was trained with it."""
 FIT = "fit/"
 """What the names of prepared stages begin with whose readouts of one language are taken over."""
 

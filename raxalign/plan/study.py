@@ -1,6 +1,4 @@
-"""Studies: the searches of a grid, one per encoder, method, languages and number of sentences, and
-the points that they suggest.
-"""
+"""Studies: searches, one per encoder, method, languages and number of sentences; their points."""
 
 from __future__ import annotations
 

@@ -69,9 +69,7 @@ class Meeting:
     def _layers(
         self, path: tuple[str, ...], encoder: str, depth: int, of: Callable[[int], _Layers]
     ) -> _Layers | None:
-        """Return where a plug-in acts or what it reads; None, after a fault, where it names layers
-        that are not there.
-        """
+        """Return where a plug-in acts or what it reads; None, after a fault, for unknown layers."""
         try:
             return of(depth)
         except RaxalignError as error:

@@ -148,6 +148,4 @@ class Files(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Write, read and remove a small file; raises `StorageError` with what prevents it. A
-        bucket is never made.
-        """
+        """Write, read and remove a small file; raises `StorageError` with what prevents it."""

@@ -1,6 +1,4 @@
-"""A storage on a file system: folders are made in a temporary sibling, synced, and published by one
-rename.
-"""
+"""A storage on a file system: folders are made aside, synced, and published by one rename."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class PosixFiles(Files):
-    """A local or shared folder; relative paths are taken from the working directory of the
-    moment.
-    """
+    """A local or shared folder; relative paths are taken from the working directory then."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root).expanduser().absolute()

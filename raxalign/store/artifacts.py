@@ -1,6 +1,4 @@
-"""Artifacts: a directory per key, made aside, published last, and never used when a byte of it is
-not as it was made.
-"""
+"""Artifacts: a directory per key, made aside, published last, unused when bytes were changed."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ class ArtifactStore:
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
 
     def markers(self, wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-        """Return the artifacts (kind, key) by the paths that their manifests have, or would have,
-        below the root.
-        """
+        """Return the artifacts (kind, key) by the paths below the root that manifests have."""
         return {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
 
     def present(self, wanted: Iterable[tuple[str, str]]) -> set[str]:
@@ -193,9 +189,7 @@ class ArtifactStore:
     def _fetch(
         self, manifest: Manifest, seen: bytes, *, anew: bool = False
     ) -> tuple[Path, str | None]:
-        """Return the local folder of an artifact, and what is wrong with it; bytes are compared at
-        first use, or `anew`.
-        """
+        """Return an artifact's folder and its fault; bytes are compared at first use, or `anew`."""
 
         def problem(folder: Path) -> str | None:
             if anew:

@@ -47,9 +47,7 @@ class Sign:
 
 @contextmanager
 def signed_on(storage: Storage, plan: str) -> Iterator[None]:
-    """Give signs of life for this process, with the place of the plan that it runs, until the block
-    ends.
-    """
+    """Give signs of life for this process, with the place of its plan, until the block ends."""
     beat = partial(_write, storage.files, plan)
     beat()
     try:
@@ -88,9 +86,7 @@ def clock_lead(storage: Storage) -> float:
 
 
 def dated_sign(name: str, lead: float) -> dict[str, object]:
-    """Return the sign of a driver that searches, dated by the clock of the storage, which is so
-    many seconds ahead.
-    """
+    """Return the sign of a driver that searches, dated by the storage's clock (`lead` s ahead)."""
     return {
         "name": name,
         "host": socket.gethostname(),

@@ -1,6 +1,4 @@
-"""The only place where a key is computed: SHA-256 over canonical JSON (design: identity and
-storage).
-"""
+"""The only place where a key is computed: SHA-256 over canonical JSON."""
 
 from __future__ import annotations
 

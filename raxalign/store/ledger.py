@@ -1,6 +1,4 @@
-"""The ledger: one entry per evaluation, the truth about what is done. It also keeps why trials
-failed.
-"""
+"""The ledger: one entry per evaluation, the truth about what is done; and why trials failed."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ class Ledger:
         return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
 
     def markers(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the evaluations by the paths that their records have, or would have, below the
-        root.
-        """
+        """Return the evaluations by the paths below the root that their records have."""
         return {f"{_path(key)}/{EVALUATION}": key for key in keys}
 
     def read(self, key: str) -> dict[str, Any]:
@@ -60,9 +56,7 @@ class Ledger:
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the records of those evaluations that exist; damaged ones are set aside with a
-        warning that names them.
-        """
+        """Return the records that exist; damaged ones are set aside with a warning."""
         paths = self.markers(keys)
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
@@ -178,9 +172,7 @@ def _failure(trial: str) -> str:
 
 
 def _refuse_infinite(record: Mapping[str, Any]) -> None:
-    """Raise where a score or a note is not a finite number: a mean over it would be none either,
-    and a table would hide it.
-    """
+    """Raise where a score or a note is not finite: a mean over it would hide that."""
     task = record.get("task", "")
     for score in record.get("scores", ()):
         if not math.isfinite(score["value"]):
@@ -200,9 +192,7 @@ _FORMS = {"params": Mapping, "notes": Mapping, "versions": Mapping, "seconds": i
 
 
 def _refuse_other_form(record: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a whole record that is not one of an evaluation: another program has
-    written it.
-    """
+    """Raise `ValueError` for a whole record that is not one of an evaluation."""
     scores = record.get("scores")
     if not isinstance(scores, list) or not all(map(_is_score, scores)):
         raise ValueError("has no scores, or others than language, metric, split and value")

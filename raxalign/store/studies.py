@@ -53,9 +53,7 @@ def _path(name: str) -> str:
 
 @dataclass(frozen=True)
 class DevPoint:
-    """The searched score at one dev selection: the optimiser step, and the seconds that the
-    training had taken.
-    """
+    """The searched score at one dev selection: the optimiser step, and the training's seconds."""
 
     step: int
     score: float

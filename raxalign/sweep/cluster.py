@@ -24,9 +24,7 @@ from raxalign.sweep.room import DRIVER
 
 
 def scratch_folder(root: str, address: str | None) -> str:
-    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage,
-    which every node sees.
-    """
+    """Return a folder of this machine for Ray alone; on a cluster one in the storage."""
     if address:
         return f"{root}/ray/{maker_name()}"
     for left in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):

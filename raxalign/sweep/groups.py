@@ -48,9 +48,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
 
 
 def _run_groups(job: Job, key: str) -> str | None:
-    """Run one group after the other until the trial is trained, fails, or was lost too often;
-    returns the message of its failure.
-    """
+    """Run groups until the trial is trained, fails, or was lost too often; return why it failed."""
     ledger, plan, outbox = job.storage.ledger, read_plan(job.plan), Outbox(job.scratch, key)
     losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():

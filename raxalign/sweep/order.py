@@ -118,9 +118,7 @@ class Order:
         return list(lost.values())
 
     def set_aside(self, key: str) -> None:
-        """Keep what a group has trained. What is left of the job needs one worker, and is ready
-        once `resume` is called.
-        """
+        """Keep what a group has trained. Its rest needs one worker, and is ready after `resume`."""
         self.held[self.running.pop(key).needs] -= 1
         self._jobs[key] = replace(self._jobs[key], needs=Holds.WORKER)
         self._aside.append(key)

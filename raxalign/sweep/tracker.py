@@ -1,6 +1,4 @@
-"""The driver's one logger: a thread that copies what happens to the tracking store. A store that is
-down stops nothing.
-"""
+"""The driver's one logger: a thread that copies events to the tracking store, which may be down."""
 
 from __future__ import annotations
 

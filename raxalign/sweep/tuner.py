@@ -1,6 +1,4 @@
-"""Running a grid: Ray Tune executes stages and trials, of which it gets only the keys, in the order
-that `Sweep` gives.
-"""
+"""Running a grid: Ray Tune executes stages and trials, by their keys, in the order of `Sweep`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The work of one worker: a shared stage, or a trial, whole in its Tune actor or trained as one of
-a group (`groups`).
-"""
+"""The work of one worker: a shared stage, or a trial, whole or trained as one of a group."""
 
 from __future__ import annotations
 

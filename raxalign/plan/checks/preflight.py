@@ -103,9 +103,7 @@ class _Unit:
 
 
 def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
-    """What is to be read: for each task of the plan all languages together, then methods and word
-    aligners by what they read.
-    """
+    """What is to be read: per task all languages together, then methods and aligners."""
     missing = {
         key: name
         for trial in plan.trials

@@ -41,9 +41,7 @@ _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",
 
 
 def corpus_faults(grid: Grid, stages: Iterable[Stage]) -> Iterator[Fault]:
-    """Yield the languages of which some stages read text that their corpus is known not to have,
-    each where it is named.
-    """
+    """Yield the languages of which stages read text that their corpus is known to lack."""
     read = {(str(s.params["lang"]), s.maker): s for s in stages if s.kind == "bitext"}
     for (lang, _), stage in read.items():
         if why := stage.plugin().lacks(lang, grid.pivot):

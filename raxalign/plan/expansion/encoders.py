@@ -96,9 +96,7 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[F
 
 
 DEEP = 10_000
-"""A number of blocks with which a task can be asked whether it trains the encoder, whatever layers
-it names.
-"""
+"""A number of blocks with which any task can be asked whether it trains the encoder."""
 
 
 def held_faults(grid: Grid) -> Iterator[Fault]:
@@ -141,9 +139,7 @@ def head_of(spec: EncoderSpec, identity: Identity) -> bool:
 
 
 def params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the params without the name of what is loaded: where digests stand for the data, the
-    name is only a place.
-    """
+    """Return the params; where digests stand for the data, without the name of what is loaded."""
     return {
         name: value
         for name, value in params.identity().items()

@@ -161,9 +161,7 @@ def expand(
 
 
 def _with_text(grid: Grid, plan: Plan) -> Plan:
-    """Return a plan whose corpora have all languages that are read, as far as is known; raises
-    `GridError` with the others.
-    """
+    """Return a plan whose corpora have all languages that are read; else raise `GridError`."""
     if faults := list(corpus_faults(grid, plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
@@ -276,9 +274,7 @@ class _Expansion:
             yield self._trial(point, alignment, untouched)
 
     def _is_kept(self, point: Point, method: Method, family: str) -> bool:
-        """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
-        does not suit its method.
-        """
+        """Count a point, and say whether it is a trial: not excluded, and its encoder suits."""
         name, counts = point.method, self.counts
         counts.points[name] += 1
         why = ""

@@ -168,9 +168,7 @@ class TaskStages:
         return base and read == (pivot,) and task.ignores_unseen()
 
     def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
-        """Return the languages, aligned or not, in which a task is evaluated: with sets those of
-        all of them, in one order.
-        """
+        """Return the languages in which a task is evaluated: with sets those of all of them."""
         chosen = self.grid.languages if self.grid.sets else alignment.languages
         return (*_narrowed(spec, chosen), *spec.unseen)
 
@@ -430,9 +428,7 @@ class TrialInputs:
         return inputs
 
     def _shared_fits(self, shared: SharedStages) -> dict[str, str]:
-        """Add the fits of those languages that are in several sets, where a method fits each by
-        itself; return their keys.
-        """
+        """Add the fits of languages that several sets have, where a method fits each by itself."""
         several = len(self.languages) > 1 and self.method.fits_alone
         return {
             f"{FIT}{lang}": replace(self, languages=(lang,)).stage(shared).key

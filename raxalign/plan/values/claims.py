@@ -1,6 +1,4 @@
-"""What became of a grid's claims: each tested on the grid's results, and whether it was written
-down before there were any.
-"""
+"""What became of a grid's claims: tested on its results, and whether written down before them."""
 
 from __future__ import annotations
 
@@ -96,9 +94,7 @@ def judged_claims(
 
 
 def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedClaim]:
-    """Return what the results of an opened grid say about its claims; of several grids that are
-    joined, each about its own.
-    """
+    """Return what results say about a grid's claims; of joined grids, each about its own."""
     if opened.parts:
         return [found for part in opened.parts for found in judged_in(part, equivalence)]
     plan, ledger = opened.plan, opened.storage.ledger

@@ -82,9 +82,7 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """The difference to the baseline, tested or not. It is None without a baseline, and for
-        means over other languages.
-        """
+        """The difference to the baseline; None without one, and for means over other languages."""
         if self.comparison is not None:
             return self.comparison.difference
         against = self.baseline_value
@@ -379,9 +377,7 @@ def _p(entry: Compared) -> float:
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
-    """Return the baseline of each cell that has one, by the cell's id; among those of several grids
-    that of its own.
-    """
+    """Return the baseline of each cell that has one, by the cell's id, within its own grid."""
     candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
     grids = {trial.method: trial.grid for trial in plan.trials if trial.grid}
     found = {}

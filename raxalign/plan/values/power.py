@@ -162,9 +162,7 @@ def _spread(
 def power_lines(
     found: Sequence[PlannedComparison], given: Assumed, effect: float | None
 ) -> Iterator[str]:
-    """Yield what each comparison can see, and what an `effect` in points takes; without one, the
-    first comparisons alone.
-    """
+    """Yield what each comparison can see, and what an `effect` in points takes, where given."""
     if not found:
         yield "no comparison with a baseline is planned of a metric that is a share"
         return

@@ -85,9 +85,7 @@ class Journal:
 
     @property
     def rests(self) -> bool:
-        """Whether a turn should wait, since it costs requests to an object store and the last one
-        was a moment ago.
-        """
+        """Whether a turn should wait: it costs requests, and the last one was a moment ago."""
         return self.storage.is_remote and time.monotonic() - self._left < PAUSE
 
     @property

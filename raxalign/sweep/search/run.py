@@ -147,9 +147,7 @@ class StudyRun:
         return dict(self._optuna.user_attrs)
 
     def begin(self, points: Sequence[Mapping[str, Value]], known: Known) -> None:
-        """Take points that were measured before as the first ones of a study that has not begun: at
-        most half of its trials.
-        """
+        """Take points that were measured before as the first, at most half of a study's trials."""
         there = [trial.params for trial in self.trials()]
         most = None if self.study.most is None else self.study.most // 2
         pairs = zip(points, known(points), strict=True)
