@@ -7,12 +7,11 @@ the `Cache` or, where the process was killed, with the next look.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from raxalign.store._faults import told
@@ -20,6 +19,7 @@ from raxalign.store._filesystem import Problem
 from raxalign.store._posix import make_folders
 from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.key import digest
+from raxalign.store.lock import turn
 
 DEFAULT_GIB = 50.0
 LIMIT = "RAXALIGN_CACHE_GIB"
@@ -52,7 +52,7 @@ class Cache:
         place = self._place(path, marker)
         with told(str(self.folder), "write"):
             if place not in self._used:
-                with self._alone():
+                with turn(self.folder / ".lock"):
                     make_folders(self._users.parent)
                     with self._users.open("a") as file:
                         file.write(f"{place.relative_to(self.folder)}\n")
@@ -106,7 +106,7 @@ class Cache:
         over, freed = sum(sizes.values()) - limit_bytes(), 0
         doomed: list[Path] = []
         if over > 0:
-            with self._alone():
+            with turn(self.folder / ".lock"):  # no process uses another copy meanwhile
                 used = self._in_use()
                 for _, place in copies:
                     if freed < over and place not in used:
@@ -160,14 +160,6 @@ class Cache:
             with suppress(FileNotFoundError):
                 used.update(self.folder / line for line in file.read_text().splitlines())
         return used
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes of this machine from using or evicting a copy meanwhile."""
-        make_folders(self.folder)
-        with (self.folder / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
 
 def limit_bytes() -> float:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store.alive import discard
 
 Problem = Callable[[Path], str | None]
@@ -112,9 +113,21 @@ class Files(ABC):
         `problem(folder)` says; a bad local copy is replaced first.
         """
 
-    @abstractmethod
-    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
-        """Return the sizes in bytes of those of the files that exist now."""
+    def sizes(self, path: str, version: str) -> dict[str, int] | None:  # noqa: ARG002
+        """Return the sizes in bytes of the files that exist now; None where `fetch` sees them."""
+        return None
+
+    def damaged(
+        self, path: str, marker: str, name: str, problem: str, seen: bytes, *, then: str = ""
+    ) -> DamagedArtifact:
+        """Set a damaged folder aside as `set_aside` does; return the error that says so."""
+        try:
+            aside = self.set_aside(path, marker, name, seen)
+            what = f"It was set aside as {aside}{then}."
+            what = what if aside else "Another process has set it aside."
+        except StorageError as error:
+            what = f"It could not be set aside: {error}."
+        return DamagedArtifact(f"{self.place(path)}: {problem}. {what}")
 
     @abstractmethod
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:

@@ -240,10 +240,9 @@ class ObjectFiles(Files):
                 self._cache.keep(staged, path, published.data, problem)
         return cached, found
 
-    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
+    def sizes(self, path: str, version: str) -> dict[str, int]:
         """Return the sizes, by one listing."""
-        sizes = self.names(f"{path}/{version[:_FOLDER_NAME]}")
-        return {name: sizes[name] for name in files if name in sizes}
+        return self.names(f"{path}/{version[:_FOLDER_NAME]}")
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move the marker; the files stay and are written over when the folder is made again.

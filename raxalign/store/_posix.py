@@ -157,9 +157,8 @@ class PosixFiles(Files):
                         raise
                     if self.exists(f"{path}/{marker}"):
                         return False
-                    self.set_aside(
-                        path, marker, path.replace("/", "-"), None
-                    )  # a folder that we did not publish
+                    # a folder that we did not publish
+                    self.set_aside(path, marker, path.replace("/", "-"), None)
                     continue
                 _sync(target.parent)
                 return True
@@ -169,14 +168,6 @@ class PosixFiles(Files):
         """Return the published folder itself."""
         folder = self._root / path
         return folder, problem(folder)
-
-    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
-        """Return the sizes, by one stat per file."""
-        found = {}
-        for name in files:
-            with suppress(OSError):
-                found[name] = (self._root / path / name).stat().st_size
-        return found
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move the folder by one rename."""

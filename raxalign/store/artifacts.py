@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
-from raxalign.store.key import Json
+from raxalign.store.key import Json, checked
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
 
 
@@ -31,7 +30,6 @@ def as_umask_says(folder: Path) -> None:
                     path.chmod(mode | wanted)
 
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _verified = Verified()
 
 
@@ -200,8 +198,8 @@ class ArtifactStore:
         return self._storage.fetch(_path(manifest.kind, manifest.key), published, problem)
 
     def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
-        sizes = self._storage.sizes(path, manifest.content, list(manifest.files))
-        for name, entry in manifest.files.items():
+        sizes = self._storage.sizes(path, manifest.content)
+        for name, entry in manifest.files.items() if sizes is not None else ():
             if name not in sizes:
                 return f"{name} is missing"
             if sizes[name] != entry.size:
@@ -209,17 +207,10 @@ class ArtifactStore:
         return self._fetch(manifest, seen, anew=True)[1]
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
-        place = self.folder(kind, key)
-        try:
-            aside = self._storage.set_aside(_path(kind, key), MANIFEST, f"{kind}-{key}", seen)
-            what = f"It was set aside as {aside}." if aside else "Another process has set it aside."
-        except StorageError as error:
-            what = f"It could not be set aside: {error}."
-        return DamagedArtifact(f"{place}: {problem}. {what}")
+        path = _path(kind, key)
+        return self._storage.damaged(path, MANIFEST, f"{kind}-{key}", problem, seen)
 
 
 def _path(kind: str, key: str) -> str:
-    for name in (kind, key):
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot name an artifact")
+    kind, key = checked(kind, "an artifact"), checked(key, "an artifact")
     return f"artifacts/{kind}/{key[:2]}/{key}"

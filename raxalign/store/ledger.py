@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,13 +14,12 @@ from raxalign.lazy import pa
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
-from raxalign.store.key import digest
+from raxalign.store.key import checked, digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import parse, seal, unseal
 
 EVALUATION = "evaluation.json"
 PREDICTIONS = "predictions.arrow"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Ledger:
@@ -150,25 +148,16 @@ class Ledger:
             raise self._set_aside(key, f"{EVALUATION} {error}", data) from error
 
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
-        try:
-            aside = self._storage.set_aside(_path(key), EVALUATION, f"ledger-{key}", seen)
-            what = f"It was set aside as {aside} and counts as not done."
-            what = what if aside else "Another process has set it aside."
-        except StorageError as error:
-            what = f"It could not be set aside: {error}."
-        return DamagedArtifact(f"{self._storage.place(_path(key))}: {problem}. {what}")
+        name, then = f"ledger-{key}", " and counts as not done"
+        return self._storage.damaged(_path(key), EVALUATION, name, problem, seen, then=then)
 
 
 def _path(key: str) -> str:
-    if not _NAME.fullmatch(key):
-        raise ValueError(f"{key!r} cannot name an evaluation")
-    return f"ledger/{key}"
+    return f"ledger/{checked(key, 'an evaluation')}"
 
 
 def _failure(trial: str) -> str:
-    if not _NAME.fullmatch(trial):
-        raise ValueError(f"{trial!r} cannot name a trial")
-    return f"failures/{trial}.json"
+    return f"failures/{checked(trial, 'a trial')}.json"
 
 
 def _refuse_infinite(record: Mapping[str, Any]) -> None:
