@@ -8,12 +8,12 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._specs import Grid, MethodSpec
 from raxalign.config._validate import validate
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.claims import FORMS, Claim, claim_of
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.search import Search
+from raxalign.config.specs import Grid, MethodSpec
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)

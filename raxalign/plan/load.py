@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.config.axes import LANGUAGE, Axis
-from raxalign.config.grid import Grid, load
+from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import RunConfig, effective
+from raxalign.config.specs import Grid
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand

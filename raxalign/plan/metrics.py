@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from raxalign.catalog import catalog, in_words, name_of
-from raxalign.config.grid import MetricSpec
+from raxalign.config.specs import MetricSpec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
 from raxalign.metrics.base import Metric

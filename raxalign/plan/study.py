@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import Grid, MethodSpec
 from raxalign.config.search import Pruner
 from raxalign.config.search_spaces import Space, Value
+from raxalign.config.specs import Grid, MethodSpec
 from raxalign.plan.trial import Trial
 from raxalign.store.key import digest
 

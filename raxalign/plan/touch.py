@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from raxalign.config.grid import Grid
+from raxalign.config.specs import Grid
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, RaxalignError
 from raxalign.methods.base import Acts, Method

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
 from raxalign.config.params import Parts
 from raxalign.config.run import BasePrecision, Precision
+from raxalign.config.specs import CorpusSpec, EncoderSpec, Grid
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity

@@ -17,8 +17,8 @@ from itertools import product
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
-from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
 from raxalign.config.params import BaseParams
+from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.checks.joint import joint_faults

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from raxalign.catalog import catalog, returned
-from raxalign.config.grid import Grid, TaskSpec
+from raxalign.config.specs import Grid, TaskSpec
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
 from raxalign.plan.expansion.data import (
