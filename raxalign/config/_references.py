@@ -125,9 +125,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
 
 
 def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
-    """Read the section, and check it against the methods, of which one has to have a space, and the
-    tasks, one of which the metric names.
-    """
+    """Read the section, and check it against the methods' spaces and the tasks' metrics."""
     written = dict(node.entries(faults))
     split, pruner = written.get("split"), written.get("pruner")
     if split is not None and split.value != "dev":

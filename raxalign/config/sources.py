@@ -38,9 +38,7 @@ class PathMarker:
         return core_schema.with_info_after_validator_function(in_folder, handler(source))
 
     def resolve(self, path: str, folder: Path) -> str:
-        """Return a path made absolute; templates and URLs are kept. Raises `ValueError` with what
-        is wrong and what would be right.
-        """
+        """Return a path made absolute, templates and URLs as they are. Raises `ValueError`."""
         left = path
         if not left.strip():
             raise ValueError("an empty path", "name a file, or leave it out")

@@ -113,9 +113,7 @@ class Plan:
         return plugin
 
     def main_metric(self, task: str) -> str | None:
-        """Return the metric that a task calls its main one, by its options where a trial has it, or
-        by its plug-in; None where it is not here.
-        """
+        """Return the metric that a task calls its main one, by its options, or by its plug-in."""
         return getattr(self._made.get(task) or self.task(task), "main_metric", None)
 
     def guessing(self, task: str) -> float | None:
@@ -138,9 +136,7 @@ class Plan:
         return self._measured[task, metric]
 
     def count_of(self, task: str, metric: str) -> str:
-        """Return the metric that counts the pairs behind another one, ``<metric>_pairs``; nothing
-        where no count of that name is declared.
-        """
+        """Return the metric that counts the pairs behind another one, where it is declared."""
         name = f"{metric}_pairs"
         return name if self.measured(task, name).role == "count" else ""
 

@@ -95,9 +95,7 @@ class Files(ABC):
 
     @abstractmethod
     def staging(self, path: str) -> AbstractContextManager[Path]:
-        """Return a local folder of this process in which to make what will be published at `path`;
-        it is gone at the end of the block.
-        """
+        """Return a local folder for what will be published at `path`, which goes with the block."""
 
     @abstractmethod
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:

@@ -48,9 +48,7 @@ class Ledger:
         return {f"{_path(key)}/{EVALUATION}": key for key in keys}
 
     def read(self, key: str) -> dict[str, Any]:
-        """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
-        (and the entry is set aside) if it is damaged.
-        """
+        """Return the record of an evaluation; StorageError without, DamagedArtifact if damaged."""
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -85,9 +83,7 @@ class Ledger:
             self._storage.publish(staged, path, EVALUATION, _version(entry))
 
     def predictions(self, key: str) -> pa.Table | None:
-        """Return the per-example predictions of an evaluation, None where it has none;
-        DamagedArtifact (set aside) if they are damaged.
-        """
+        """Return the predictions of an evaluation that has any. Raises `DamagedArtifact`."""
         _, entry, seen = self._read(key)
         if entry is None:
             return None

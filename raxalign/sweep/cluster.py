@@ -56,9 +56,7 @@ _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and betwee
 
 
 def connect(address: str | None, job: Job) -> None:
-    """Join the cluster at an address, or start one on this machine (with room for trial drivers).
-    Workers begin with their share of threads.
-    """
+    """Join the cluster at an address, or start one on this machine with room for drivers."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"

@@ -126,9 +126,7 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
 
 
 def collect_plan(plan: Plan, storage: Storage) -> None:
-    """Collect what an object store has of a plan. A storage that refuses stops nothing: commands on
-    another machine then read more objects.
-    """
+    """Collect what an object store has of a plan. A storage that refuses stops nothing."""
     there = [stage for stage in plan.stages.values() if not stage.inline]
     artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
     evaluations = (stage.key for stage in there if stage.kind == "evaluation")

@@ -30,9 +30,7 @@ from raxalign.sweep.room import demand
 from raxalign.sweep.work import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 
 PATIENCE = 6 * 3600
-"""Seconds that workers wait for the first one, which may wait for another grid that trains the
-same. Ray notices a dead one at once.
-"""
+"""Seconds that workers wait for the first one, which may wait for another grid."""
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:

@@ -1,6 +1,4 @@
-"""What travels to workers: where the plan and the storage are, and what a worker may use. Small,
-plain, and the same for all trials.
-"""
+"""What travels to workers: where the plan and the storage are, and what a worker may use."""
 
 from __future__ import annotations
 

@@ -164,9 +164,7 @@ class Order:
 
     @property
     def empty(self) -> bool:
-        """Whether no job is left that could be taken now or later. What runs may be put back or
-        set aside, and is then taken again.
-        """
+        """Whether nothing is left to take. What runs may be put back or set aside, and is left."""
         return not (self._missing or self._aside or self.running)
 
     def _make_ready(self, job: SweepJob) -> None:

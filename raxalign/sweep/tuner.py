@@ -46,9 +46,7 @@ COMING = 1800.0  # seconds for a node that a cluster may start, where none that 
 
 
 def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Summary:
-    """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
-    cluster can never give what a trial asks for.
-    """
+    """Run what the ledger lacks of a plan. Raises `ResourceError` where the cluster is small."""
     return run_sweep(Whole(plan), job, hear, name=plan.name, address=address)
 
 

@@ -137,9 +137,7 @@ def _languages(params: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _shown(found: Iterable[FileRead]) -> tuple[tuple[str, ...], int]:
-    """The faults to show, in the order of the files, and the number of the others; what is found
-    twice (through two tasks) counts once.
-    """
+    """The faults to show, each once, in the order of the files, and the number of the others."""
     by_file: dict[Path, dict[str, None]] = {}
     more = 0
     for entry in found:

@@ -347,9 +347,7 @@ def prepared_rows(
 
 
 def row_count(stage: Stage) -> float:
-    """Return about how many training rows of a task the stage of their pieces holds, by the size of
-    their file; infinity where that is not known.
-    """
+    """Return about how many training rows the pieces are of, by their file, or infinity."""
     task: Any = stage.params["task"]
     made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
     files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]

@@ -100,9 +100,7 @@ DEEP = 10_000
 
 
 def held_faults(grid: Grid) -> Iterator[Fault]:
-    """Yield the methods and tasks of a grid that train all weights of an encoder, where
-    `run.base_precision` holds these in bfloat16.
-    """
+    """Yield what trains all weights of encoders that `run.base_precision` holds in bfloat16."""
     families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
     if grid.run.base_precision == "fp32" or "transformer" not in families:
         return

@@ -39,9 +39,7 @@ from raxalign.store.key import digest
 
 @dataclass
 class _Counts:
-    """Counts points by the name of their method: all of them, those that `exclude` names, and those
-    that are dropped, each for a reason.
-    """
+    """Counts points by the name of their method: all, the excluded and, by reason, the dropped."""
 
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
@@ -212,9 +210,7 @@ class _Expansion:
         groups: _Groups,
         suggested: Callable[[Study], Iterable[Suggestion]],
     ) -> None:
-        """Add the studies of a method whose params are searched, and the trials that they have
-        suggested: languages x sentences.
-        """
+        """Add the studies of a method whose params are searched, and the trials they suggested."""
         assert spec.searched is not None
         for languages, sentences in product(groups, self.grid.sentences):
             at = [(languages, sentences, self.grid.seeds[0])]
@@ -230,9 +226,7 @@ class _Expansion:
     def _add_suggested(
         self, encoder: EncoderSpec, spec: MethodSpec, study: Study, suggestion: Suggestion
     ) -> None:
-        """Add the trials of a suggestion. One that confirms takes the place of the suggested one
-        where the seed cannot change a result.
-        """
+        """Add the trials of a suggestion. One that confirms takes the place of the other."""
         assert spec.searched is not None
         params, confirmed = spec.searched.point(suggestion.values), suggestion.confirmed
         origin = Searched(study.name, suggestion.number, confirmed)

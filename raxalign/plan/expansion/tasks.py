@@ -131,9 +131,7 @@ class TaskStages:
     def _evaluation(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage
     ) -> tuple[Stage, str]:
-        """Add the evaluation of one task, in the languages of `alignment`; return it, and why
-        outdated readouts are kept (empty where none are).
-        """
+        """Add the evaluation of one task; return it, and why outdated readouts are kept, if any."""
         why, pivot = "", self.grid.pivot
         own = self._evaluated(spec, alignment)
         unseen = [lang for lang in own if lang not in alignment.languages]

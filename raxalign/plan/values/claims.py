@@ -106,9 +106,7 @@ def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedCl
 
 
 def lock_claims(opened: Opened) -> None:
-    """Write every claim that the lock does not have yet into it: the time, the digest of the plan,
-    and whether the grid has results already.
-    """
+    """Lock every new claim with the time, the digest of the plan, and whether it has results."""
     lock = Lock.load(opened.grid.path)
     new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
     if not new:

@@ -185,9 +185,7 @@ def comparisons(
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
-    """Return the values of single languages that are less than half of those of the baseline. No
-    predictions are read: nothing is tested.
-    """
+    """Return the values of single languages below half of the baseline's. Nothing is tested."""
     tables = set(tables_of((name for cell in cells for name in cell.values), plan.measured))
     by_cell = {id(cell): cell for cell in cells}
     found = (

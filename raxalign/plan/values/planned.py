@@ -63,17 +63,13 @@ class PlannedSides:
 
     @property
     def assumed(self) -> float | None:
-        """In points, the smallest difference that is found in four of five grids under
-        `ASSUMPTIONS`; None where nothing is tested.
-        """
+        """In points, what four of five grids find under `ASSUMPTIONS`; None where untested."""
         known = _LESS[len(self.runs)]
         return known[min(min(self.runs, default=2) - 2, len(known) - 1)] if self.tested else None
 
 
 def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
-    """Yield the comparisons of a plan, of the main metric of each task where it is a share, with
-    the method that leaves the encoder as it is.
-    """
+    """Yield the comparisons of a plan with its baseline, of main metrics that are shares."""
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in plan.trials:
         groups[trial.cell].append(trial)

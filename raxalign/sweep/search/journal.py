@@ -26,9 +26,7 @@ _PLACE = f"{FOLDER}/{JOURNAL}"
 
 
 class _InTurn:
-    """No lock: studies are read and written within a turn alone. Optuna's own locks are waited for
-    30 seconds where a process died that held one.
-    """
+    """No lock: a turn keeps others out. Optuna's would wait 30 seconds for a dead process."""
 
     def acquire(self) -> bool:
         """Do nothing."""
