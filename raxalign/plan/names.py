@@ -114,13 +114,10 @@ def method_options(plan: Plan) -> dict[str, list[Options]]:
 def task_options(plan: Plan) -> dict[str, Options]:
     """Return the options of each task, by the name that the grid gives it."""
     found: dict[str, Options] = {}
-    for trial in plan.trials:
-        for task, key in trial.evaluations.items():
-            if task not in found and key in plan.stages:
-                stage = plan.stages[key]
-                params = stage.params["task"]
-                assert isinstance(params, Mapping)
-                found[task] = filled("tasks", stage.maker, params)
+    for task, stage in plan.evaluated.items():
+        params = stage.params["task"]
+        assert isinstance(params, Mapping)
+        found[task] = filled("tasks", stage.maker, params)
     return found
 
 

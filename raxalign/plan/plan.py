@@ -79,25 +79,20 @@ class Plan:
         return tuple(dict.fromkeys([*spoken, self.pivot]))
 
     @cached_property
-    def _made(self) -> dict[str, Task]:
-        """The tasks of the trials, with their options; those whose plug-in is not here are not."""
-        found: dict[str, Task] = {}
-        for trial in self.trials:
-            for task, key in trial.evaluations.items():
-                here = key in self.stages and self.stages[key].maker in catalog("tasks")
-                if task not in found and here:
-                    found[task] = self.stages[key].plugin()
-        return found
-
-    @cached_property
-    def _kinds(self) -> dict[str, str]:
-        """The kinds of tasks by the names that the grid gives them."""
-        found: dict[str, str] = {}
+    def evaluated(self) -> dict[str, Stage]:
+        """The first evaluation of each task, by the name that the grid gives it."""
+        found: dict[str, Stage] = {}
         for trial in self.trials:
             for task, key in trial.evaluations.items():
                 if task not in found and key in self.stages:
-                    found[task] = self.stages[key].maker
+                    found[task] = self.stages[key]
         return found
+
+    @cached_property
+    def _made(self) -> dict[str, Task]:
+        """The tasks of the trials, with their options; those whose plug-in is not here are not."""
+        known = catalog("tasks")
+        return {n: stage.plugin() for n, stage in self.evaluated.items() if stage.maker in known}
 
     @cached_property
     def _measured(self) -> dict[tuple[str, str], Measured]:
@@ -106,10 +101,10 @@ class Plan:
 
     def task(self, name: str) -> type[Task] | None:
         """Return the plug-in of a task, by the grid's name or its kind; None where none is here."""
-        kind, known = self._kinds.get(name, name), catalog("tasks")
-        if kind not in known:
+        kind = self.evaluated[name].maker if name in self.evaluated else name
+        if kind not in catalog("tasks"):
             return None
-        plugin: type[Task] = known[kind]
+        plugin: type[Task] = catalog("tasks")[kind]
         return plugin
 
     def main_metric(self, task: str) -> str | None:

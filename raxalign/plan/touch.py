@@ -63,7 +63,9 @@ class Meeting:
             if acts.readouts and reads.layers:
                 low, high = min(reads.layers), max(reads.layers)
                 remedy = str(low) if low == high else f"{low}-{high}"
-            found[task] = Untouched(_acts_told(acts), _reads_told(reads), remedy)
+            past = "what leaves the encoder, past all readouts"
+            told = _in_words(reads.layers) if reads.layers else past
+            found[task] = Untouched(_acts_told(acts), told, remedy)
         return found
 
     def _layers(
@@ -110,17 +112,14 @@ def _apart(
 ) -> list[str]:
     """Return the params that distinguish the untouched trials of a method from its other ones."""
     first, *others = [trial.params for trial in untouched]
+    values = {axis: first.get(axis) for axis in axes}
     return [
-        f"{axis}={_short(first.get(axis))}"
-        for axis in axes
+        f"{axis}={value:g}" if isinstance(value, float) else f"{axis}={value}"
+        for axis, value in values.items()
         if touched
-        and all(params.get(axis) == first.get(axis) for params in others)
-        and all(params.get(axis) != first.get(axis) for params in touched)
+        and all(params.get(axis) == value for params in others)
+        and all(params.get(axis) != value for params in touched)
     ]
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meet(acts: Acts, reads: Reads) -> bool:
@@ -135,10 +134,6 @@ def _acts_told(acts: Acts) -> str:
         return f"fitted at {_in_words(acts.readouts)}"
     begins = acts.stream_from
     return "without effect" if begins is None else f"at work from layer {begins} on"
-
-
-def _reads_told(reads: Reads) -> str:
-    return _in_words(reads.layers) if reads.layers else "what leaves the encoder, past all readouts"
 
 
 def _in_words(layers: frozenset[int]) -> str:

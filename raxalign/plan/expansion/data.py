@@ -11,7 +11,7 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.params import Parts
-from raxalign.config.run import BasePrecision, Precision
+from raxalign.config.run import RunConfig
 from raxalign.config.specs import CorpusSpec, EncoderSpec, Grid
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
@@ -276,6 +276,7 @@ class SharedStages:
             kind = catalog("encoders")[spec.kind](spec.params)
             digests, locations = self.identity.of(kind.sources())
             made = kind.needs_text
+            run = computed_by(self.grid, kind.family) if made else RunConfig()
             every, largest = (*self.grid.languages, self.grid.pivot), max(self.grid.sentences)
             stage = Stage(
                 "encoder",
@@ -287,8 +288,8 @@ class SharedStages:
                 locations,
                 inline=not made,
                 options=spec.params.model_dump_json(by_alias=True),
-                precision=precision_of(self.grid, kind.family) if made else "fp32",
-                compiled=made and compiles(self.grid, kind.family),
+                precision=run.precision,
+                compiled=run.compile,
                 shares=1 if made else 0,
             )
             self.memo[name] = self.add(stage)
@@ -367,18 +368,8 @@ def _sentences(stage: Stage) -> str:
     return stage.inputs["training"] if whole else stage.key
 
 
-def precision_of(grid: Grid, family: str) -> Precision:
-    """Return the precision of what is computed with encoders of a family. Static vectors are read,
-    not computed, so that no option changes what is made of them.
+def computed_by(grid: Grid, family: str) -> RunConfig:
+    """Return how what is made with encoders of a family is computed. Static vectors are read, not
+    computed, so that no option changes what is made of them.
     """
-    return grid.run.precision if family == "transformer" else "fp32"
-
-
-def base_precision_of(grid: Grid, family: str) -> BasePrecision:
-    """Return how encoders of a family are held where nothing trains them."""
-    return grid.run.base_precision if family == "transformer" else "fp32"
-
-
-def compiles(grid: Grid, family: str) -> bool:
-    """Return whether encoders of a family run compiled, which is for transformers alone."""
-    return grid.run.compile and family == "transformer"
+    return grid.run if family == "transformer" else RunConfig()

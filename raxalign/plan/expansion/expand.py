@@ -190,10 +190,8 @@ class _Expansion:
     def of(cls, grid: Grid, identity: Identity) -> _Expansion:
         shared = SharedStages(grid, identity)
         tasks = TaskStages(grid, shared)
-        depths = {
-            encoder.label: plugin_of(encoder).depth(identity.locked) for encoder in grid.encoders
-        }
-        heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
+        depths = {spec.label: plugin_of(spec).depth(identity.locked) for spec in grid.encoders}
+        heads = {spec.label: head_of(spec, identity) for spec in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
     def add(self, encoder: EncoderSpec, spec: MethodSpec, groups: _Groups) -> None:
@@ -302,9 +300,7 @@ class _Expansion:
             seed=point.seed if has_chance else None,
             aligned=aligned.key,
             evaluations=evaluations,
-            untouched={
-                name: replace(untouched[name], instead=key) for name, key in instead.items()
-            },
+            untouched={n: replace(untouched[n], instead=key) for n, key in instead.items()},
             outdated=outdated,
             joint=alignment.joint_tasks(),
         )
@@ -344,9 +340,7 @@ class _Expansion:
             warnings=tuple(self.tasks.warnings),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
-            metrics=tuple(
-                Added.of(task.name, spec) for task in grid.tasks for spec in task.metrics
-            ),
+            metrics=tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
             studies=tuple(self.studies.values()),
             asked=tuple(self.asked),

@@ -16,10 +16,8 @@ from raxalign.plan.expansion.data import (
     SEEN_DICTIONARY,
     SEEN_SWAPPED,
     SharedStages,
-    base_precision_of,
-    compiles,
+    computed_by,
     has_dev,
-    precision_of,
     prepared_pieces,
     prepared_rows,
 )
@@ -219,21 +217,16 @@ class TaskStages:
             and read == (pivot,)
             and (not effect.inside or bool(effect.inside_layers))
         )
-        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
+        made = self._training(spec, task, alignment, read, aligned)
+        params = dict(made.params)
         if effect.pivot:
             params["toward"] = list(alignment.languages)
         if effect.inside and untouched:
             params["frozen"] = effect.inside_layers
-        made = self._stage("tuned", spec.kind, task, read, aligned)
-        return self.shared.add(
-            replace(
-                made,
-                params={**made.params, **params},
-                inputs={"encoder": alignment.start.key} if untouched else {"aligned": aligned.key},
-                shares=self.grid.run.workers,  # a task always trains with dropout
-                prepared=self._prepared(spec, task, alignment, read),
-            )
-        )
+        inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
+        # a task always trains with dropout
+        made = replace(made, params=params, inputs=inputs, shares=self.grid.run.workers)
+        return self.shared.add(made)
 
     def joint(self, alignment: TrialInputs) -> Stage | None:
         """Return the training of a task that the method's is one with; None where there is none.
@@ -245,13 +238,16 @@ class TaskStages:
         spec, task = next((spec, task) for spec, task in self._tasks if spec.name == joint.task)
         chosen = _narrowed(spec, alignment.languages) or alignment.languages
         read = task.training_languages(chosen, self.grid.pivot)
-        made = self._stage("tuned", spec.kind, task, read, alignment.start)
-        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
-        return replace(
-            made,
-            params={**made.params, **params},
-            prepared=self._prepared(spec, task, alignment, read),
-        )
+        return self._training(spec, task, alignment, read, alignment.start)
+
+    def _training(
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, read: tuple[str, ...], on: Stage
+    ) -> Stage:
+        """Return the training of a task, which reads some languages, on a stage, without inputs."""
+        made = self._stage("tuned", spec.kind, task, read, on)
+        own: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
+        prepared = self._prepared(spec, task, alignment, read)
+        return replace(made, params={**made.params, **own}, prepared=prepared)
 
     def _prepared(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, languages: tuple[str, ...]
@@ -295,9 +291,7 @@ class TaskStages:
         options = method.params.model_dump_json(by_alias=True)
 
         def again(stage: Stage) -> Stage:
-            fits = {
-                name: again(self.shared.stages[key]).key for name, key in stage.prepared.items()
-            }
+            fits = {n: again(self.shared.stages[key]).key for n, key in stage.prepared.items()}
             inputs = {**stage.inputs, "encoder": trained.key}
             own = {**params, "languages": stage.params["languages"]}
             made = replace(stage, params=own, inputs=inputs, options=options, prepared=fits)
@@ -313,8 +307,7 @@ class TaskStages:
 
     def _trained_on(self, lang: str) -> _Files:
         """Return the dictionaries of one language that the methods of the grid train on."""
-        digests: dict[str, str] = {}
-        locations: dict[str, str] = {}
+        digests, locations = dict[str, str](), dict[str, str]()
         for spec in self.grid.methods:
             for params in spec.points:
                 method: Method = catalog("methods")[spec.kind](params)
@@ -367,12 +360,9 @@ class TrialInputs:
     def stage(self, shared: SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
         grid, inputs = shared.grid, self._inputs(shared)
-        digests: dict[str, str] = {}
-        locations: dict[str, str] = {}
-        for lang in self.languages:
-            found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
-            digests |= {f"{name}/{lang}": value for name, value in found.items()}
-            locations |= {f"{name}/{lang}": value for name, value in places.items()}
+        run = computed_by(grid, self.family)
+        sources = {lang: self.method.sources(lang, grid.pivot) for lang in self.languages}
+        outside, _ = shared.identity.of_languages(sources)
         prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
             prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
@@ -385,13 +375,12 @@ class TrialInputs:
                 self.method.VERSION,
                 self._params_in_key(grid.pivot),
                 inputs,
-                digests,
-                locations,
+                *outside,
                 options=self.method.params.model_dump_json(by_alias=True),
                 prepared=prepared,
-                precision=precision_of(grid, self.family),
-                base_precision=base_precision_of(grid, self.family),
-                compiled=compiles(grid, self.family),
+                precision=run.precision,
+                base_precision=run.base_precision,
+                compiled=run.compile,
                 shares=grid.run.workers if draws else 0,
                 task=self.task,
             )

@@ -89,7 +89,8 @@ def judged_claims(
         verdicts = [_verdict(claim, test, equivalence) for test in own]
         order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
         verdict: Verdict = next((one for one in order if one in verdicts), "not run")
-        found.append(JudgedClaim(claim, verdict, own, _written(claim, lock), equivalence))
+        written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
+        found.append(JudgedClaim(claim, verdict, own, written, equivalence))
     return found
 
 
@@ -124,10 +125,6 @@ def _name(claim: Claim) -> str:
     return f"claim: {claim.text}"
 
 
-def _written(claim: Claim, lock: Mapping[str, str]) -> str:
-    return lock.get(_name(claim), UNLOCKED).partition(";")[0]
-
-
 def _tests(
     claim: Claim, cells: Sequence[Cell], plan: Plan, ledger: Ledger | None
 ) -> Iterator[ClaimTest]:
@@ -142,16 +139,12 @@ def _tests(
     table = (claim.task, metric, "test" if "test" in splits else "dev")
     both = list({id(cell): cell for cell in (*firsts, *seconds)}.values())
     for entry in comparisons(both, plan, ledger, baseline=claim.second, tables=[table]):
-        wanted = mean_name(entry.cell, *table) if claim.lang is None else None
-        if (
-            wanted is not None
-            and entry.baseline is not None
-            and entry.baseline.set != entry.cell.set
-        ):
+        base, wanted = entry.baseline, None if claim.lang else mean_name(entry.cell, *table)
+        if wanted is not None and base is not None and base.set != entry.cell.set:
             wanted = (table[0], ALL_TARGETS, *table[1:])  # the mean over the same languages
         lang = entry.name[1].removesuffix(f"-{plan.pivot}")
         asked = entry.name == wanted if claim.lang is None else claim.lang in (entry.name[1], lang)
-        if asked and entry.baseline is not None and any(entry.cell is one for one in firsts):
+        if asked and base is not None and any(entry.cell is one for one in firsts):
             test = entry.over_languages if claim.over_languages else entry.comparison
             low, high, p = (test.low, test.high, test.p) if test else (None, None, None)
             yield ClaimTest(entry, low, high, p)

@@ -10,14 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from raxalign.analysis.cells import (
-    MEANS,
-    Cell,
-    Name,
-    Value,
-    languages_of,
-    tables_of,
-)
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
 from raxalign.analysis.language_sample import LanguageSample
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, Comparison, Interval, compare, holm, lies_within
@@ -26,6 +19,7 @@ from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, parted, undeclared
 from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
 from raxalign.store.ledger import Ledger
 
@@ -260,8 +254,7 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
-        trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
-        outdated = (trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials)
+        trial = self._trial(cell)
         found = Compared(
             cell,
             name,
@@ -269,21 +262,18 @@ class _Task:
             baseline=base,
             verdict="cannot tell" if base is not None else None,
             untested=NO_PREDICTIONS,
-            outdated=next(outdated, ""),
+            outdated=trial.outdated_in(*name[:2], self.plan.pivot) if trial is not None else "",
+            stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
             measured=self.plan.measured(name[0], name[2]),
         )
-        trial = next(
-            (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key), None
-        )
-        if trial is not None and self.plan.stays(trial, name[0], name[2], None):
-            found = replace(found, stays=True)
         own = runs.get(name)
         if own is None:
             return found
         found = self._with_interval(found, own)
         if base is None:
             return found
-        if _alike(cell, base, name) and self._leaves(cell, name) and self._leaves(base, name):
+        alike = cell.by_seed.get(name) == base.by_seed.get(name) and cell.by_seed.get(name)
+        if alike and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
         other = self.kept[id(base)].get(name)
         if other is None:
@@ -291,12 +281,13 @@ class _Task:
         found = self._tested(found, base, own, other)
         return self._over_languages(found, runs, self.kept[id(base)])
 
+    def _trial(self, cell: Cell) -> Trial | None:
+        """The first trial of a cell that is in the plan."""
+        return next(filter(None, map(self.plan.by_key.get, cell.trials)), None)
+
     def _leaves(self, cell: Cell, name: Name) -> bool:
         """Whether the method of a cell changes nothing of a language, or of those of a mean."""
-        trial = next(
-            (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key), None
-        )
-        unseen = name[1] in cell.unseen or name[1] == "avg_unseen"
+        trial, unseen = self._trial(cell), name[1] in cell.unseen or name[1] == "avg_unseen"
         return trial is not None and self.plan.leaves(trial, unseen=unseen)
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
@@ -338,11 +329,6 @@ class _Task:
         parts = [(task, lang, metric, split) for lang in langs]
         own, other = [runs[part] for part in parts], [others[part] for part in parts]
         return replace(found, over_languages=over_languages(other, own, paired=test.paired))
-
-
-def _alike(cell: Cell, base: Cell, name: Name) -> bool:
-    """Whether two cells have the very same values, run by run."""
-    return bool(cell.by_seed.get(name)) and cell.by_seed.get(name) == base.by_seed.get(name)
 
 
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:

@@ -101,13 +101,11 @@ class Keeping:
             self._pending.discard(entry)
             self._waiting.subtract(self._of[entry])
         beaten = self._judge(trial, records)
-        for key in sorted(self._weights(trial) | beaten):
-            if (why := self.reason(key)) is not None:
-                yield key, why
+        yield from self.free(self._weights(trial) | beaten)
 
-    def free(self) -> Iterator[tuple[str, str]]:
-        """Yield all weights that may go now, each with the reason."""
-        for key in sorted(self.weights):
+    def free(self, among: AbstractSet[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the weights (`among` some) that may go now, each with the reason."""
+        for key in sorted(self.weights if among is None else among):
             if (why := self.reason(key)) is not None:
                 yield key, why
 
