@@ -100,8 +100,8 @@ def alternatives(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-class _Int(int):
-    """A whole number that is a text as it was written, where a text is required: ``layers: 9``."""
+class _Written:
+    """A number that is a text as it was written, where a text is required: ``layers: 9``."""
 
     text: str
 
@@ -109,13 +109,10 @@ class _Int(int):
         return self.text
 
 
-class _Float(float):
-    """Likewise a real number."""
+class _Int(_Written, int): ...
 
-    text: str
 
-    def __str__(self) -> str:
-        return self.text
+class _Float(_Written, float): ...
 
 
 def _as_written(node: Node) -> Any:

@@ -99,11 +99,9 @@ def _composed(path: Path | str, text: str, faults: Faults) -> Node:
 def _read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
-    except FileNotFoundError as error:
-        fault = Fault(None, "grid", "there is no such file", "name a YAML file")
-        raise GridError(path, [fault]) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else reason
         raise GridError(path, [Fault(None, "grid", reason, "name a YAML file")]) from error
     try:
         return data.decode("utf-8-sig")

@@ -10,12 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.plan.estimates.cost import roughly
-from raxalign.plan.estimates.forecast import (
-    WORKERS_SECONDS,
-    family,
-    forecast,
-    worker_speed,
-)
+from raxalign.plan.estimates.forecast import WORKERS_SECONDS, family, forecast, worker_speed
 from raxalign.plan.plan import Plan
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import SweepJob

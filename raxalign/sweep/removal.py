@@ -54,11 +54,7 @@ class Keeper:
                 except StorageError as error:
                     self._error = error
             case Over():
-                try:
-                    message = self.finish()
-                except StorageError as error:
-                    message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
-                if message:
+                if message := self.finish():
                     to_stderr(f"note: {message}")
 
     def finish(self) -> str | None:
@@ -68,10 +64,13 @@ class Keeper:
         if self._keep == "all":
             return None
         self._keeping = None
-        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        for key, why in self._known().free():
-            if key in stored:
-                self._drop(key, why)
+        try:
+            stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+            for key, why in self._known().free():
+                if key in stored:
+                    self._drop(key, why)
+        except StorageError as error:
+            self._error = error
         if self._error is not None:
             return f"run.keep: {self._keep}: some weights could not be removed: {self._error}"
         if not self.dropped:

@@ -24,7 +24,7 @@ from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record, saved_words
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import DevScores, judge
+from raxalign.plan.values.results import dev_scores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
 from raxalign.store.storage import Storage
@@ -200,7 +200,7 @@ class SearchSource:
             seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
             return PointOutcome(None, seconds, curve=curve)
         try:
-            scores = judge(study.objectives, trial, DevScores(plan, ledger))
+            scores = judge(study.objectives, trial, dev_scores(plan, ledger, trial))
             return PointOutcome(scores, seconds, curve=curve)
         except RaxalignError as error:
             return PointOutcome(None, seconds, str(error))
