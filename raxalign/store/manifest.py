@@ -85,8 +85,7 @@ class Manifest:
         cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float
     ) -> Manifest:
         """Look at a folder that was filled in some `seconds`, with the `notes` of its maker. Raises
-        `ValueError` where it holds what an artifact may not hold: a link or another thing that is
-        not a file, or a manifest.
+        `ValueError` where it holds a link, another thing that is not a file, or a manifest.
         """
         files = {
             path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path))

@@ -1,6 +1,5 @@
 """Searches in a storage: one record per study, from which everything but the search itself reads
-what was suggested so far; and the dev curves of its trials, by which they are compared while they
-run.
+what was suggested so far and its trials' dev curves, by which they are compared.
 """
 
 from __future__ import annotations

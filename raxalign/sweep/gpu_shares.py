@@ -25,8 +25,7 @@ gradients and two moments (16), a frozen copy (4), and copies in bfloat16 (4).
 """
 PER_HELD_PARAMETER = 3
 """The same where the encoder is held in bfloat16 (`run.base_precision`): weights (2), those that
-adapters are merged into (4 in their place), and adapters with gradients and two moments (16 each),
-which are few.
+adapters are merged into (4 in their place), and adapters with gradients and two moments (16 each).
 """
 BESIDES = 3 * 2**30
 """Bytes besides: what a batch leaves for the backward pass, and what CUDA itself holds."""
@@ -78,8 +77,7 @@ def share_of_a_card(wanted: float | None, card: int) -> float:
 def wanted_bytes(plan: Plan, storage: Storage, parts: int = 1) -> float | None:
     """Return the memory of a card that the largest training of a plan takes: by what trainings of
     the same method or task took in this storage, else by its encoder's parameters. None where
-    neither is known for one of them. Where workers divide the weights into several `parts`, the
-    parameters alone count.
+    neither is known for one of them. Of several `parts` of the weights, parameters alone count.
     """
     if parts > 1:
         return _estimated(plan, parts)

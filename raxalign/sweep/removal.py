@@ -33,9 +33,8 @@ class Keeper:
         self._keeping: Keeping | None = None
 
     def hear(self, event: Event) -> None:
-        """Report at the start the weights that were not kept and that an evaluation needs. Hold on
-        to those that a trial may read, and remove those that it was the last to need, and what it
-        has beaten.
+        """Report at the start the weights that an evaluation needs and that were not kept. Hold on
+        to those that a trial may read; remove those that it was the last to need or has beaten.
         """
         match event:
             case Planned(first=True):

@@ -223,8 +223,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
-        trial's next worker finds the reason in its configuration and only reports it, and Tune
-        replaces none after that.
+        trial's next worker finds the reason in its configuration and only reports it.
         """
         key, cause = key_of(trial.config), cause_of(trial)
         if key not in self._losses:

@@ -361,8 +361,7 @@ def row_count(stage: Stage) -> float:
 
 def _sentences(stage: Stage) -> str:
     """The key of the stage whose sentences are read: word pairs of a whole training set have those
-    of the bitext, in the same order, so that both have one stage of pieces, which need not wait for
-    the word aligner.
+    of the bitext, in the same order, so that both have one stage of pieces without the aligner.
     """
     whole = stage.kind == "pairs" and stage.params["part"] == "training"
     return stage.inputs["training"] if whole else stage.key

@@ -29,8 +29,7 @@ _LESS = {
     2: (12.79, 3.87, 3.04, 2.74, 2.57, 2.47, 2.4, 2.35, 2.31),
 }
 """In points, by the number of trained sides: the smallest difference that four of five comparisons
-find with 2, 3, 4, ... runs of each under `ASSUMPTIONS`, which are the defaults of
-`analysis.power.Assumed`.
+find with 2, 3, 4, ... runs of each under `ASSUMPTIONS` (`analysis.power.Assumed`).
 """
 MOST_LINES = 12
 
