@@ -24,37 +24,26 @@ from raxalign.tasks.base import Reads, Task
 
 @dataclass(frozen=True)
 class Plan:
-    """All trials, stages and evaluations of a grid.
-
-    `points` counts the grid before equal ones are merged; `stages` maps a key to a stage, inputs
-    before what reads them, evaluations included; `merged` describes in words what was merged and
-    what was dropped; `unresolved` names the remote data that has no digest yet (their stages' keys
-    are provisional), `missing` local files that are not there, likewise; `axes` gives for each
-    method the params that vary in the grid; `unknown_depths` are the encoders of which it is not
-    known yet how many layers they have, so that some untouched evaluations may still count as
-    wanted. `plugins` are the files outside the package that its stages are made by. `metrics` are
-    what the grid adds to its tasks: they enter no key, and are computed when results are read.
-    `studies` are the searches of the grid, and `asked` says which trials they have suggested.
-    `apart` describes in words what differs between the grids that a plan joins, which is for
-    showing results alone and is never stored.
+    """All trials, stages and evaluations of a grid. While an encoder has an unknown depth, some
+    untouched evaluations may still count as wanted.
     """
 
     name: str
     pivot: str
-    points: int
+    points: int  # of the grid, before equal ones are merged
     trials: tuple[Trial, ...]
-    stages: Mapping[str, Stage]
-    axes: Mapping[str, tuple[str, ...]]
-    merged: tuple[str, ...] = ()
-    unresolved: tuple[str, ...] = ()
+    stages: Mapping[str, Stage]  # by key, evaluations too, inputs before what reads them
+    axes: Mapping[str, tuple[str, ...]]  # method -> the params that vary in the grid
+    merged: tuple[str, ...] = ()  # in words what was merged and what was dropped
+    unresolved: tuple[str, ...] = ()  # remote data without a digest yet: its keys are provisional
     warnings: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    unknown_depths: tuple[str, ...] = ()
-    plugins: tuple[PluginFile, ...] = ()
-    metrics: tuple[Added, ...] = ()
-    studies: tuple[Study, ...] = ()
-    asked: tuple[Asked, ...] = ()
-    apart: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # local files that are not there, likewise
+    unknown_depths: tuple[str, ...] = ()  # encoders whose number of layers is not known yet
+    plugins: tuple[PluginFile, ...] = ()  # files outside the package that make its stages
+    metrics: tuple[Added, ...] = ()  # that the grid adds: in no key, computed from predictions
+    studies: tuple[Study, ...] = ()  # the searches of the grid
+    asked: tuple[Asked, ...] = ()  # which trials they have suggested
+    apart: tuple[str, ...] = ()  # in words, what differs between joined grids; is never stored
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:

@@ -89,18 +89,9 @@ class Searched:
 @dataclass(frozen=True)
 class Trial:
     """One point: encoder x method and its params x languages x sentences x seed. In a grid with
-    sets of languages the name of the set is among the params.
-
-    `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the
-    aligned encoder's stage and `evaluations` those of the trial's entries in the ledger, task name
-    -> key. `untouched` are the tasks that read nothing of what the method changes, task name ->
-    why: they are not run, and are not results of the trial. Tasks are not part of the identity: a
-    task added to a grid adds results to the trials that are there. `searched` is the study that
-    suggested the trial (None: the grid names it); it is not part of the identity either.
-    `outdated` are the tasks whose training changes the encoder while readouts are kept as they were
-    fitted before it, task name -> why they are kept. `joint` are the tasks that are trained in the
-    method's own training, task name -> the schedule. `grid` is the one that the method is named by
-    in a plan that joins several; the key does not know it.
+    sets of languages the name of the set is among the params. Neither tasks nor a study that
+    suggests it are part of its identity: a task added to a grid adds results to trials that are
+    there. `untouched` tasks are not run, and are not results.
     """
 
     method: str
@@ -108,15 +99,18 @@ class Trial:
     params: Mapping[str, Json]
     encoder: str
     languages: tuple[str, ...]
-    sentences: int | None
-    seed: int | None
-    aligned: str
-    evaluations: Mapping[str, str]
+    sentences: int | None  # None where it cannot change a result
+    seed: int | None  # likewise
+    aligned: str  # the key of the aligned encoder's stage
+    evaluations: Mapping[str, str]  # task -> key of its entry in the ledger
+    # task -> why it reads nothing of what the method changes
     untouched: Mapping[str, Untouched] = field(default_factory=dict)
-    searched: Searched | None = None
+    searched: Searched | None = None  # None: the grid names it
+    # task whose training changes the encoder -> why readouts from before it are kept
     outdated: Mapping[str, str] = field(default_factory=dict)
+    # task that is trained in the method's own training -> the schedule
     joint: Mapping[str, str] = field(default_factory=dict)
-    grid: str = ""
+    grid: str = ""  # that the method is named by in a plan of several; the key does not know it
 
     @property
     def point(self) -> Point:

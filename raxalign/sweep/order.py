@@ -22,23 +22,14 @@ class Holds(Enum):
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A shared stage or a trial.
-
-    Attributes:
-        key: The key of the stage or of the trial.
-        is_trial: Whether it is a trial.
-        inputs: The keys of the jobs that must end before it.
-        cost: An estimate of its length in seconds.
-        needs: What it holds while it runs.
-        parts: The keys of the stages and evaluations that are made within it.
-    """
+    """A shared stage or a trial, under its key."""
 
     key: str
     is_trial: bool
-    inputs: frozenset[str] = frozenset()
-    cost: float = 1.0
-    needs: Holds = Holds.WORKER
-    parts: tuple[str, ...] = ()
+    inputs: frozenset[str] = frozenset()  # the keys of the jobs that must end before it
+    cost: float = 1.0  # its length in seconds, estimated
+    needs: Holds = Holds.WORKER  # while it runs
+    parts: tuple[str, ...] = ()  # the keys of the stages and evaluations that are made within it
 
 
 @dataclass

@@ -20,21 +20,14 @@ _MANY = 300  # jobs: with more of them left, chains hardly matter and are not fo
 
 @dataclass(frozen=True)
 class Expected:
-    """A job as it is expected.
-
-    Attributes:
-        key: The key of the stage or the trial.
-        group: What jobs have in common whose times err alike.
-        seconds: The time that the plan's cost gives it.
-        inputs: The keys of the jobs that must end before it.
-        family: What groups have in common that says something of each other: a slow machine is
-            slow for all models, while the time of a word aligner says nothing of a training.
+    """A job as it is expected. Groups of a `family` say something of each other: a slow machine is
+    slow for all models, while the time of a word aligner says nothing of a training.
     """
 
-    key: str
-    group: str
-    seconds: float
-    inputs: frozenset[str] = frozenset()
+    key: str  # of the stage or the trial
+    group: str  # what jobs have in common whose times err alike
+    seconds: float  # by the plan's cost
+    inputs: frozenset[str] = frozenset()  # the keys of the jobs that must end before it
     family: str = ""
 
 

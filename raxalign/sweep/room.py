@@ -61,18 +61,12 @@ class Room:
 
 @dataclass(frozen=True)
 class Nodes:
-    """What a cluster has.
-
-    Attributes:
-        alive: What each node has that is alive.
-        most: What each node besides the head has when the cluster is as large as it may grow;
-            empty where that is not known.
-        may_grow: Whether nodes may come of which nothing is known: Ray does not report whether an
-            autoscaler runs, and what it may start.
+    """What a cluster has. It `may_grow` by nodes of which nothing is known: Ray does not report
+    whether an autoscaler runs, and what it may start.
     """
 
     alive: tuple[Node, ...]
-    most: tuple[Node, ...] = ()
+    most: tuple[Node, ...] = ()  # besides the head, when it is as large as it may grow, if known
     may_grow: bool = False
 
     @property

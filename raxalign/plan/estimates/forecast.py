@@ -50,19 +50,12 @@ _COPIES = 3  # a checkpoint holds the weights and two moments of each
 
 @dataclass(frozen=True)
 class Forecast:
-    """The time of some stages and evaluations.
+    """The time of some stages and evaluations."""
 
-    Attributes:
-        seconds: Key -> seconds, of those whose time can be estimated.
-        kinds: Kind of stage -> seconds of all of its kind.
-        unknown: Kind of stage -> how many have no estimate.
-        measured: How many are of a kind and maker that has run in the storage.
-    """
-
-    seconds: Mapping[str, float]
-    kinds: Mapping[str, float]
-    unknown: Mapping[str, int]
-    measured: int
+    seconds: Mapping[str, float]  # by key, of those whose time can be estimated
+    kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
+    unknown: Mapping[str, int]  # kind of stage -> how many have no estimate
+    measured: int  # how many are of a kind and maker that has run in the storage
 
     @property
     def total(self) -> float:
@@ -96,21 +89,13 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes of a grid's artifacts. The ledger, with predictions, is not counted.
+    """Bytes of a grid's artifacts. The ledger, with predictions, is not counted."""
 
-    Attributes:
-        kinds: Kind of stage -> bytes of all its stages, none of them dropped.
-        after: Value of `run.keep` -> bytes when the grid is done.
-        peak: Value of `run.keep` -> most bytes while it runs, with checkpoints.
-        unknown: Kind of stage -> how many of its stages have a size that is not known.
-        measured: How many sizes come from what was made.
-    """
-
-    kinds: Mapping[str, int]
-    after: Mapping[str, int]
-    peak: Mapping[str, int]
-    unknown: Mapping[str, int]
-    measured: int
+    kinds: Mapping[str, int]  # kind of stage -> bytes of all its stages, none of them dropped
+    after: Mapping[str, int]  # value of `run.keep` -> bytes when the grid is done
+    peak: Mapping[str, int]  # value of `run.keep` -> most bytes while it runs, with checkpoints
+    unknown: Mapping[str, int]  # kind of stage -> how many of its stages have no known size
+    measured: int  # how many sizes come from what was made
 
     def told(self, keep: Keep) -> str:
         """Return the line of `plan`."""

@@ -325,31 +325,18 @@ def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TrialInputs:
-    """Everything that the stages of a trial depend on.
+    """Everything that the stages of a trial depend on."""
 
-    Attributes:
-        kind: The kind of the method.
-        method: The method with its params.
-        params: Its canonical params (`Method.canonical`).
-        start: The stage of the encoder that is aligned.
-        family: The family of that encoder.
-        languages: The languages of the trial, without the pivot.
-        sentences: The number of training sentence pairs per language.
-        seed: The seed of the method and of the tasks' trainings.
-        head: Whether the encoder has a masked-LM head.
-        task: The training of a task that the method's is one with (None: none is).
-    """
-
-    kind: str
+    kind: str  # of the method
     method: Method
-    params: Mapping[str, Any]
-    start: Stage
-    family: str
-    languages: tuple[str, ...]
-    sentences: int
-    seed: int
-    head: bool = True
-    task: Stage | None = None
+    params: Mapping[str, Any]  # those of the method, canonical
+    start: Stage  # the encoder that is aligned
+    family: str  # of that encoder
+    languages: tuple[str, ...]  # without the pivot
+    sentences: int  # the number of training pairs per language
+    seed: int  # of the method and of the tasks' trainings
+    head: bool = True  # whether the encoder has a masked-LM head
+    task: Stage | None = None  # the training of a task that the method's is one with
 
     def joint_tasks(self) -> dict[str, str]:
         """Return the task that is trained with the method, if one is: its name -> the schedule."""

@@ -41,15 +41,9 @@ _NEUTRAL = undeclared("")
 class Compared:
     """A value of a table, compared with a baseline where there is one.
 
-    `p_adjusted` is the p-value after Holm's correction over all comparisons of the value's table
-    (task, metric and split), and `verdict` what follows from it: `not after correction` where that
-    of the comparison by itself is below the level of significance, and the adjusted one is not;
-    `no difference` where the interval lies within plus and minus `margin`, the smallest difference
-    that the user cares about. `over_languages` is the difference of a mean over languages for
-    languages like these. `untested` says why there is no interval or no test. `at_chance` is
-    whether the interval of a classifier holds `guessing`, what guessing gets. `outdated` says why
-    the value is under readouts that the task's training has outdated. `stays` is whether the method
-    leaves the metric as it is, whatever it finds. `measured` is what is declared of the metric.
+    The verdict follows from `p_adjusted`: `not after correction` where the p-value of the
+    comparison by itself is below the level of significance, and the adjusted one is not; `no
+    difference` where the interval lies within plus and minus `margin`.
     """
 
     cell: Cell
@@ -58,16 +52,16 @@ class Compared:
     interval: Interval | None = None
     baseline: Cell | None = None
     comparison: Comparison | None = None
-    p_adjusted: float | None = None
+    p_adjusted: float | None = None  # by Holm, over the table's comparisons (task, metric, split)
     verdict: Verdict | None = None
-    margin: float | None = None
-    over_languages: LanguageSample | None = None
-    untested: str = ""
-    at_chance: bool = False
-    guessing: float | None = None
-    outdated: str = ""
-    stays: bool = False
-    measured: Measured = _NEUTRAL
+    margin: float | None = None  # the smallest difference that the user cares about
+    over_languages: LanguageSample | None = None  # a mean's difference for languages like these
+    untested: str = ""  # why there is no interval or no test
+    at_chance: bool = False  # whether the interval of a classifier holds `guessing`
+    guessing: float | None = None  # what guessing gets
+    outdated: str = ""  # why the value is under readouts that the task's training has outdated
+    stays: bool = False  # whether the method leaves the metric as it is, whatever it finds
+    measured: Measured = _NEUTRAL  # what is declared of the metric
 
     @property
     def baseline_value(self) -> Value | None:

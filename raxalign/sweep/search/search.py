@@ -76,23 +76,14 @@ _CONFIRMS = "confirms/"
 class SearchSource:
     """The studies of a grid. A point is asked of the study that has the fewest, so that all of them
     advance at the same pace; once a study is over, its best points are confirmed.
-
-    Attributes:
-        opened: The grid, with what its searches have suggested so far.
-        journal: The studies on disk.
-        owner: This driver.
-        studies: The studies that are run, of those that the grid has.
-        deadline: When nothing more is suggested (`time.monotonic`; None: never).
-        at_once: The largest number of trials that this driver runs at a time (None: as many as
-            there are workers).
     """
 
-    opened: Opened
-    journal: Journal
-    owner: Owner
-    studies: Sequence[Study]
-    deadline: float | None = None
-    at_once: int | None = None
+    opened: Opened  # with what its searches have suggested so far
+    journal: Journal  # the studies on disk
+    owner: Owner  # this driver
+    studies: Sequence[Study]  # that are run, of those that the grid has
+    deadline: float | None = None  # of `time.monotonic`, after which nothing more is suggested
+    at_once: int | None = None  # the most trials of this driver at a time (None: of its workers)
     exhausted: bool = field(default=False, init=False)
     _runs: dict[str, StudyRun] = field(default_factory=dict, init=False)
     _mine: dict[str, list[tuple[str, int]]] = field(default_factory=dict, init=False)
