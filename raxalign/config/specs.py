@@ -130,21 +130,17 @@ class MetricSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's
-    (None: all), and `unseen` are languages besides these, which no method aligns. `metrics` are
-    computed from its predictions and are part of no key.
-
-    `lines` are those of the grid file: of the task (under the empty name) and of each option
-    (``data.train``).
+    """A task of a grid file. `lines` are those of the task (under the empty name) and of each
+    option (``data.train``).
     """
 
-    name: str
+    name: str  # that metrics carry
     kind: str
     params: BaseParams
-    languages: tuple[str, ...] | None = None
+    languages: tuple[str, ...] | None = None  # of the grid's (None: all)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
-    metrics: tuple[MetricSpec, ...] = ()
-    unseen: tuple[str, ...] = ()
+    metrics: tuple[MetricSpec, ...] = ()  # computed from its predictions, part of no key
+    unseen: tuple[str, ...] = ()  # languages besides these, which no method aligns
 
     def line_of(self, message: str) -> int | None:
         """Return the line of the option with which a message begins (as ``data.train holds ...``),

@@ -20,14 +20,12 @@ State = Literal["running", "done", "failed", "impossible", "pruned"]
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where a pruned trial stands: the `step` of the `steps` of its training, its last score on
-    development sets, and the seconds that the rest would have taken at its own pace.
-    """
+    """Where a pruned trial stands: the `step` of the `steps` of its training."""
 
     step: int
     steps: int
-    score: float
-    saved: float
+    score: float  # the last one on development sets
+    saved: float  # the seconds that the rest would have taken at its own pace
 
     @property
     def words(self) -> str:
@@ -59,14 +57,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """A study as it is: what was tried, the numbers of the `best` points (several where there are
-    two objectives), whether it is finished, and the share of each objective's variance that each
-    param explains (from 0 to 1).
+    """A study as it is. `importance` is the share of each objective's variance that each param
+    explains (from 0 to 1).
     """
 
     study: str
     tried: tuple[Tried, ...] = ()
-    best: tuple[int, ...] = ()
+    best: tuple[int, ...] = ()  # numbers of points, several where there are two objectives
     finished: bool = False
     importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 

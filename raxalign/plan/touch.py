@@ -24,13 +24,11 @@ _Layers = TypeVar("_Layers")
 
 @dataclass
 class Meeting:
-    """Compares methods with the tasks of a grid. `faults` gathers methods and tasks that name
-    layers that an encoder does not have.
-    """
+    """Compares methods with the tasks of a grid."""
 
     grid: Grid
     tasks: Mapping[str, Task]
-    faults: dict[Fault, None] = field(default_factory=dict)
+    faults: dict[Fault, None] = field(default_factory=dict)  # layers that encoders do not have
     _reads: dict[tuple[str, int, str], Reads | None] = field(default_factory=dict)
 
     def untouched(

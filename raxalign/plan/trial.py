@@ -59,15 +59,12 @@ def _listed(wanted: Any) -> list[Any] | tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Untouched:
-    """Why an evaluation is not run: `acts` is where the method acts, `reads` what the task reads,
-    `instead` is the key of the evaluation of the encoder itself, which it would repeat; `remedy` is
-    the value of `layers` at which the two meet (empty: there is none).
-    """
+    """Why an evaluation is not run: where the method acts, and what the task reads."""
 
     acts: str
     reads: str
-    remedy: str = ""
-    instead: str = ""
+    remedy: str = ""  # the value of `layers` at which the two meet, where there is one
+    instead: str = ""  # the key of the evaluation of the encoder itself, which it would repeat
 
     def told(self, methods: Sequence[str], tasks: Sequence[str]) -> str:
         """Describe in words that the two do not meet."""

@@ -26,17 +26,14 @@ SILENCE = 300.0  # seconds after which a search's driver on another machine coun
 
 @dataclass(frozen=True)
 class Sign:
-    """The sign of a driver: its own `name`, its `host` and `pid`, the place of its `plan` in the
-    storage, and whether it lives.
-
-    A process of this machine is asked for. One of another machine counts as dead after a day
-    without a new sign, and where its sign is dated more than a day ahead.
+    """The sign of a driver. A process of this machine is asked for. One of another machine counts
+    as dead after a day without a new sign, and where its sign is dated more than a day ahead.
     """
 
     name: str
     host: str
     pid: int
-    plan: str
+    plan: str  # its place in the storage
     lives: bool
 
     @property

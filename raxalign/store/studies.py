@@ -61,13 +61,11 @@ class DevPoint:
 
 @dataclass(frozen=True)
 class DevCurve:
-    """The points of one trial in the order of their steps, the `steps` of its whole training, and
-    whether it was `pruned` at the last point.
-    """
+    """The points of one trial in the order of their steps."""
 
     points: tuple[DevPoint, ...]
-    steps: int
-    pruned: bool = False
+    steps: int  # of its whole training
+    pruned: bool = False  # at the last point
 
     @property
     def scores(self) -> list[float]:

@@ -38,15 +38,13 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a grid ended: the plan of what was run, trials done now and before, failures (trial key
-    -> message), and messages for the user.
-    """
+    """How a grid ended."""
 
-    plan: Plan
-    done: int
-    cached: int
-    failed: Mapping[str, str]
-    messages: Sequence[str] = ()
+    plan: Plan  # of what was run
+    done: int  # trials done now
+    cached: int  # trials done before
+    failed: Mapping[str, str]  # trial key -> message
+    messages: Sequence[str] = ()  # for the user
 
 
 def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:

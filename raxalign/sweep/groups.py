@@ -83,14 +83,12 @@ def clear_room(job: Job, key: str) -> None:
 
 @dataclass(frozen=True)
 class _Loss:
-    """What ended a group: an error, whether a worker of it died, and whether another process has
-    taken over what it made, which is not a fault of the trial.
-    """
+    """What ended a group."""
 
     cause: str
-    died: bool
+    died: bool  # whether a worker of it died
     trace: str
-    overtaken: bool = False
+    overtaken: bool = False  # by another process, which is not a fault of the trial
 
 
 def _fit_group(job: Job, key: str, number: int) -> _Loss | None:

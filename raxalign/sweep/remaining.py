@@ -33,11 +33,11 @@ class Expected:
 
 @dataclass
 class _Sums:
-    """How long the ended jobs of a group or family took and should have, and others should take."""
+    """The seconds and the number of the jobs of a group or family that ended."""
 
     took: float = 0.0
     expected: float = 0.0
-    left: float = 0.0
+    left: float = 0.0  # expected of those that have not ended
     ended: int = 0
 
 

@@ -24,7 +24,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class FilesRead:
-    """The number of files, of their rows, and their faults and remarks as lines to print."""
+    """The number of files, of their rows, and faults and remarks as lines to print."""
 
     files: int
     rows: int

@@ -75,11 +75,11 @@ def has_dev(grid: Grid, lang: str) -> bool:
 
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once. `stages` are those made, inputs first."""
+    """Makes the shared stages of a grid, each once."""
 
     grid: Grid
     identity: Identity
-    stages: dict[str, Stage] = field(default_factory=dict)
+    stages: dict[str, Stage] = field(default_factory=dict)  # those made, inputs first
     memo: dict[tuple[Any, ...], Stage] = field(default_factory=dict)
 
     def add(self, stage: Stage) -> Stage:

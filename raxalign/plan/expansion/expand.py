@@ -171,16 +171,14 @@ _Groups = tuple[tuple[str, ...], ...]
 
 @dataclass
 class _Expansion:
-    """What is gathered while a grid is expanded. `depths` are numbers of blocks by encoder, `heads`
-    whether it has a masked-LM head.
-    """
+    """What is gathered while a grid is expanded."""
 
     grid: Grid
     shared: SharedStages
     tasks: TaskStages
     meeting: Meeting
-    depths: Mapping[str, int | None]
-    heads: Mapping[str, bool]
+    depths: Mapping[str, int | None]  # encoder -> its number of blocks
+    heads: Mapping[str, bool]  # encoder -> whether it has a masked-LM head
     trials: dict[str, Trial] = field(default_factory=dict)
     counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)

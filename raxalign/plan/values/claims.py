@@ -26,27 +26,23 @@ UNLOCKED = "not locked: `raxalign grid` does it"
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim's test on one encoder and number of sentences: the difference with its interval, the
-    p-value of its sign (corrected over all claims), and the comparison behind it.
-    """
+    """A claim's test on one encoder and number of sentences: the difference with its interval."""
 
-    entry: Compared
+    entry: Compared  # the comparison behind it
     low: float | None
     high: float | None
-    p: float | None
+    p: float | None  # of its sign, corrected over all claims
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its tests, what follows, and when it was written down; `equivalence` is the
-    smallest difference that matters, in points or in the metric's unit (None: not given).
-    """
+    """A claim with its tests, what follows, and when it was written down."""
 
     claim: Claim
     verdict: Verdict
     tests: tuple[ClaimTest, ...]
     written: str
-    equivalence: float | None = None
+    equivalence: float | None = None  # the smallest difference that matters, in points or units
 
     @property
     def says(self) -> str:

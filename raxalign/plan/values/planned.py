@@ -37,16 +37,14 @@ MOST_LINES = 12
 @dataclass(frozen=True)
 class PlannedSides:
     """The mean over languages of one cell and task, and its baseline, as a plan will compare them.
-
-    `chance` says of each side whether its runs are chance (of one side alone where both share their
-    training, seed by seed), and `runs` has the number of runs of those that are.
+    There is one side where both share their training, seed by seed.
     """
 
     task: str
     metric: str
     trials: tuple[Trial, ...]
-    chance: tuple[bool, ...]
-    runs: tuple[int, ...]
+    chance: tuple[bool, ...]  # of each side, whether its runs are chance
+    runs: tuple[int, ...]  # the number of runs of those sides
     name: str
 
     @property

@@ -35,16 +35,12 @@ MEASURED, ONE_RUN, ASSUMED = "measured", "examples measured, runs assumed", "ass
 
 @dataclass(frozen=True)
 class PlannedComparison:
-    """What one comparison of a plan can see.
-
-    `spread` is at the planned number of runs, `source` says where it comes from, and `seconds` are
-    those of one more run of the cell in all languages (0: not known).
-    """
+    """What one comparison of a plan can see."""
 
     sides: PlannedSides
-    spread: Spread
-    source: str
-    seconds: float
+    spread: Spread  # at the planned number of runs
+    source: str  # of the spread
+    seconds: float  # of one more run of the cell in all languages (0: not known)
 
     @property
     def smallest(self) -> float | None:

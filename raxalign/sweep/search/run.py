@@ -78,14 +78,12 @@ class Owner:
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """How a point ended: its scores on development sets, or why there are none; and its dev curve,
-    where its training was watched. One that was pruned has no scores and no reason.
-    """
+    """How a point ended. One that was pruned has no scores and no reason."""
 
-    scores: tuple[float, ...] | None
+    scores: tuple[float, ...] | None  # on development sets
     seconds: float | None = None
-    reason: str = ""
-    curve: DevCurve | None = None
+    reason: str = ""  # why there are no scores
+    curve: DevCurve | None = None  # where its training was watched
 
 
 Known = Callable[[Sequence[Mapping[str, Value]]], list[PointOutcome | None]]
