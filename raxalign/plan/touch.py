@@ -34,14 +34,8 @@ class Meeting:
     def untouched(
         self, name: str, method: Method, encoder: str, family: str, depth: int | None
     ) -> dict[str, Untouched]:
-        """Return task -> why a method leaves it untouched.
-
-        Args:
-            name: The name of the method in the grid.
-            method: The method.
-            encoder: The label of the encoder.
-            family: The family of the encoder, which tasks accept or not.
-            depth: The number of its blocks; None where it is not known yet.
+        """Return task -> why a method, called `name` in the grid, leaves it untouched. Of the
+        encoder there are the label, the family and the number of blocks (None: not known yet).
         """
         found: dict[str, Untouched] = {}
         if depth is None:

@@ -35,13 +35,9 @@ _STEP = 10_000  # Ray counts in ten-thousandths of a card
 
 
 def settle(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
-    """Return the job with the share of a card that each worker gets, and the nodes by then.
-
-    Args:
-        job: The job, which may leave that open. Where its plan is not known yet, as that of a
-            search, each worker gets a card of its own.
-        nodes: The cluster. Its named machines are waited for, since one of them may have a card.
-        hear: Receives a note on the choice.
+    """Return the job with the share of a card that each worker gets, and the nodes by then. Where
+    its plan is not known yet, as that of a search, each worker gets a card of its own. Named
+    machines are waited for, since one of them may have a card.
     """
     if not job.auto_gpus:
         return job, nodes

@@ -87,18 +87,11 @@ def open_workshop(
     rank: int = 0,
     world_size: int = 1,
 ) -> Workshop:
-    """Open the workshop of this process.
+    """Open the workshop of this process, which loads torch where it `trains`. `report` receives
+    points of curves: values by name, and their step.
 
-    Args:
-        job: What workers need to know.
-        report: Receives points of curves: values by name, and their step.
-        trains: Whether torch is needed.
-        rank: The number of this worker.
-        world_size: The number of workers.
-
-    Raises:
-        StorageError: This machine does not have the driver's storage: it may have joined the
-            cluster after the others were asked.
+    Raises `StorageError` where this machine does not have the driver's storage: it may have joined
+    the cluster after the others were asked.
     """
     if job.sign and not sees(job.sign):
         raise StorageError(

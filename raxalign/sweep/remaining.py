@@ -64,13 +64,8 @@ class Remaining:
             self._since[key] = now
 
     def ended(self, key: str, now: float, seconds: float | None = None) -> None:
-        """Note that a job has ended.
-
-        Args:
-            key: The job.
-            now: The time in seconds.
-            seconds: How long it took (None: since it began); a job that failed is not learned
-                from where it has not begun.
+        """Note that a job has ended that took some seconds (None: since it began). One that failed
+        before it began teaches nothing.
         """
         entry, since = self._jobs.pop(key, None), self._since.pop(key, None)
         if entry is None:
@@ -150,13 +145,8 @@ class Remaining:
 def expected_jobs(
     plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float], job: Job
 ) -> list[Expected]:
-    """Return the jobs with their times: those of a trial are the times of all that it makes.
-
-    Args:
-        plan: The plan.
-        jobs: The jobs, inputs first.
-        took: What some stages and evaluations took, by key.
-        job: What a worker holds.
+    """Return the jobs, inputs first, with their times: those of a trial are the times of all that
+    it makes. `took` has the seconds of some stages and evaluations, by key.
     """
     parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)

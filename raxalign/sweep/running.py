@@ -106,14 +106,7 @@ def trains(plan: Plan, key: str) -> bool:
 
 
 def jobs_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[SweepJob]:
-    """Return missing stages and pending trials as jobs, inputs first, without their costs.
-
-    Args:
-        plan: The plan.
-        stages: The keys of the missing shared stages, inputs first.
-        trials: The pending trials.
-        job: What a worker holds, and how many work on a training trial.
-    """
+    """Return missing shared `stages` and pending `trials` as jobs, inputs first, without costs."""
     shared, found = set(stages), list[SweepJob]()
     for key in stages:
         inputs = shared.intersection(plan.closure([key])) - {key}
@@ -141,14 +134,9 @@ class Summary:
 
 
 class Sweep:
-    """The jobs of a sweep and its events, which come from one thread.
-
-    Args:
-        source: Where its trials come from.
-        job: What workers need to know. The first plan is at `job.plan`, where that is known.
-        hear: Receives what happens.
-        room: Returns what the cluster has room for at the moment.
-        free: Returns what the cluster has free at the moment.
+    """The jobs of a sweep and its events, which come from one thread. The first plan is at
+    `job.plan`, where that is known. `room` and `free` return what the cluster has room for and has
+    free at the moment.
     """
 
     def __init__(

@@ -53,18 +53,10 @@ def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Su
 def run_sweep(
     source: Source, job: Job, hear: Hear, *, name: str, address: str | None = None
 ) -> Summary:
-    """Run what the ledger lacks of the trials of a source, until it is exhausted.
-
-    Args:
-        source: Where the trials come from.
-        job: What workers need to know. A source that gives more than one plan has them written
-            here: `job.plan` is then empty.
-        hear: Receives what happens.
-        name: The name of the grid.
-        address: The cluster to join; None starts Ray on this machine.
-
-    Raises:
-        ResourceError: The cluster can never give what a trial asks for.
+    """Run what the ledger lacks of the trials of a source, until it is exhausted. Where it gives
+    more than one plan, `job.plan` is empty, and they are written here. Without an address Ray is
+    started on this machine. Raises `ResourceError` where the cluster can never give what a trial
+    asks for.
     """
     job = replace(job, scratch=scratch_folder(job.storage.root, address))
     connect(address, job)

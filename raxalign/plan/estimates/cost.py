@@ -30,13 +30,9 @@ def seconds_by_key(
     records: Mapping[str, Tombstone] | None = None,
 ) -> dict[str, float]:
     """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
-    of stages that were not kept. Stages that are made within others have none of their own.
-
-    Args:
-        plan: The plan.
-        storage: The storage.
-        stored: What `stored_keys` returns, where it is known.
-        records: What is left of the stages that were not kept, by key, where it is known.
+    of stages that were not kept. Stages that are made within others have none of their own. Where
+    they are known, `stored` is what `stored_keys` returns, and `records` what is left of the stages
+    that were not kept, by key.
     """
     stored = stored_keys(plan, storage) if stored is None else stored
     there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]

@@ -125,13 +125,8 @@ def worker_speed(threads: int, *, gpu: bool) -> float:
 def forecast(
     plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: float = CORE
 ) -> Forecast:
-    """Estimate the time of stages and evaluations.
-
-    Args:
-        plan: The plan.
-        took: Key -> seconds of what has run.
-        left: The keys of what is to run.
-        speed: The operations per second of a worker.
+    """Estimate the time of the stages and evaluations that are `left`, by the seconds that others
+    `took`, both by key, and the operations per second of a worker (`speed`).
     """
     work, seconds, measured = Work(plan, speed), dict[str, float](), 0
     kinds, unknown = defaultdict[str, float](float), Counter[str]()
@@ -147,12 +142,8 @@ def forecast(
 
 
 def estimate_disk(plan: Plan, measured: Mapping[str, int], at_once: int | None = None) -> Disk:
-    """Estimate the bytes of a plan's artifacts.
-
-    Args:
-        plan: The plan.
-        measured: Key -> bytes of what was made, also of what was dropped since.
-        at_once: How many trials run at once (None: one).
+    """Estimate the bytes of a plan's artifacts by those that were `measured`, by key, also of what
+    was dropped since. So many trials run `at_once` (None: one).
     """
     weights = weights_of(plan)
     work, kinds, unknown, sizes = Work(plan), Counter[str](), Counter[str](), dict[str, int]()

@@ -235,15 +235,9 @@ class SharedStages:
         places: Mapping[str, str],
     ) -> Stage:
         """Add the word types linked in training: in the run over test, dev and training, in the
-        grid's training sets, and in its dictionaries.
-
-        Args:
-            lang: The language.
-            unseen_in: The number of training sentences of the run. Where it is given, the grid's
-                training sets do not count (`expand` refuses larger ones).
-            dictionaries: The digests of the dictionaries, by names that begin with
-                `SEEN_DICTIONARY` or `SEEN_SWAPPED`.
-            places: Their paths, by the same names.
+        grid's training sets, and in its dictionaries, of which there are digests and paths by names
+        that begin with `SEEN_DICTIONARY` or `SEEN_SWAPPED`. Where the number of training sentences
+        of the run is given (`unseen_in`), the grid's training sets do not count.
         """
         name, sizes = ("seen", lang, unseen_in), sorted(self.grid.sentences)
         if name not in self.memo:

@@ -63,16 +63,9 @@ def judged_claims(
     """Judge the claims of a grid; Holm's correction is over the tests of all of them.
 
     A claim is held where each of its tests says so, and refuted where one says the opposite. With
-    `equivalence` there is no difference above it where each test holds or has its interval within
-    it.
-
-    Args:
-        claims: the claims.
-        cells: all cells of the grid.
-        plan: its plan.
-        ledger: where the predictions are.
-        lock: the entries of the grid's lock.
-        equivalence: the smallest difference that matters, in points or in the metric's unit.
+    `equivalence`, the smallest difference that matters (in points or in the metric's unit), there
+    is none above it where each test holds or has its interval within it. `cells` are all of the
+    grid, `ledger` has the predictions, and `lock` are the entries of the grid's lock.
     """
     tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
     every = [test for several in tests for test in several]

@@ -39,15 +39,11 @@ from raxalign.sweep.tuner import run_sweep
 def known_points(
     trials: Iterable[Mapping[str, Any]], study: Study, kind: str
 ) -> list[dict[str, Value]]:
-    """Return the different points in the spaces of a study that planned trials have.
+    """Return the different points in the spaces of a study that `planned_trials` have with its
+    kind of method.
 
     Whether they are trials of the study, and have results, is for their keys to say: another value
     of a param that is not searched makes another key.
-
-    Args:
-        trials: The trials (`planned_trials`).
-        study: The study.
-        kind: The kind of its method.
     """
     found: dict[str, dict[str, Value]] = {}
     for trial in trials:
@@ -261,16 +257,9 @@ class SearchSource:
 def search(
     opened: Opened, studies: Sequence[Study], job: Job, hear: Hear
 ) -> tuple[Opened, Summary]:
-    """Run studies until their budgets are spent, then confirm their best points with fresh seeds.
-
-    Args:
-        opened: The grid.
-        studies: Those of its studies that are run.
-        job: What workers need to know; its plan is replaced.
-        hear: Receives what happens.
-
-    Returns:
-        The grid with everything that the studies suggested, and how its trials ended.
+    """Run studies of a grid until their budgets are spent, then confirm their best points with
+    fresh seeds. The plan of `job` is replaced. Return the grid with everything that the studies
+    suggested, and how its trials ended.
     """
     seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
     source = SearchSource(
