@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from raxalign.store._faults import told
-from raxalign.store._filesystem import Problem
-from raxalign.store._posix import make_folders
+from raxalign.store._filesystem import Problem, make_folders
 from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.key import digest
 from raxalign.store.lock import turn

@@ -7,14 +7,17 @@ writing the marker last.
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from raxalign.errors import DamagedArtifact, StorageError
-from raxalign.store.alive import discard
+from raxalign.store._faults import told
+from raxalign.store.alive import discard, sign_of_life, temporary_name
 
 Problem = Callable[[Path], str | None]
 
@@ -35,6 +38,8 @@ class Files(ABC):
     """
 
     root: str
+    local: Path
+    """The folder of this machine in which folders are made: the root itself, or a cache."""
 
     def place(self, path: str) -> str:
         """Return the absolute path or URL, for people."""
@@ -93,9 +98,18 @@ class Files(ABC):
     def delete(self, path: str) -> None:
         """Delete a file; nothing where there is none."""
 
-    @abstractmethod
-    def staging(self, path: str) -> AbstractContextManager[Path]:
+    @contextmanager
+    def staging(self, path: str) -> Iterator[Path]:
         """Return a local folder for what will be published at `path`, which goes with the block."""
+        target = self.local / path
+        folder = target.with_name(temporary_name(target.name))
+        with told(str(target), "make a folder"):
+            make_folders(folder)
+        try:
+            with sign_of_life(folder):
+                yield folder
+        finally:
+            discard(folder)
 
     @abstractmethod
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
@@ -160,3 +174,28 @@ class Files(ABC):
     @abstractmethod
     def check_writable(self) -> None:
         """Write, read and remove a small file; raises `StorageError` with what prevents it."""
+
+
+def make_folders(folder: Path) -> None:
+    """``mkdir -p`` that survives a power cut."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_folders(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir()
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Fsync a file or a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some shared file systems cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)

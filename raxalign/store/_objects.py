@@ -21,7 +21,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,8 +30,7 @@ from raxalign.store._cache import Cache, local_cache
 from raxalign.store._connection import Connection, is_blip
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Problem, Published
-from raxalign.store._posix import make_folders
-from raxalign.store.alive import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
+from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.sealed import parse
 
 T = TypeVar("T")
@@ -52,7 +51,8 @@ class ObjectFiles(Files):
         self.root = root.rstrip("/")
         self._connection = Connection(self.root)
         self._files, self._base = self._connection.files, self._connection.base
-        self._cache = Cache(local_cache(self.root))
+        self.local = local_cache(self.root)
+        self._cache = Cache(self.local)
 
     def exists(self, path: str) -> bool:
         """Return whether the path exists."""
@@ -189,19 +189,6 @@ class ObjectFiles(Files):
         with suppress(FileNotFoundError):
             self._ask(path, "delete", lambda: self._files.rm_file(self._full(path)))
 
-    @contextmanager
-    def staging(self, path: str) -> Iterator[Path]:
-        """In the local cache, next to the place of the copy."""
-        target = self._cache.folder / path
-        folder = target.with_name(temporary_name(target.name))
-        with told(str(folder), "make a folder"):
-            make_folders(folder)
-        try:
-            with sign_of_life(folder):
-                yield folder
-        finally:
-            discard(folder)
-
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
         """Upload the files, then create the marker, which the second of two processes cannot."""
         if self.exists(f"{path}/{marker}"):
@@ -267,7 +254,7 @@ class ObjectFiles(Files):
         """The marker, then everything else, then the copy."""
         self.delete(f"{path}/{marker}")
         self.delete_all(path)
-        discard(self._cache.folder / path)
+        discard(self.local / path)
 
     def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
         """Yield one flat listing: level by level would be a request per folder."""
@@ -278,7 +265,7 @@ class ObjectFiles(Files):
 
     def abandoned(self) -> list[Path]:
         """Look at the local cache; uploads without a marker are written over or removed."""
-        return [path for path in self._cache.folder.rglob(f"{PREFIX}*") if is_abandoned(path)]
+        return [path for path in self.local.rglob(f"{PREFIX}*") if is_abandoned(path)]
 
     def check_writable(self) -> None:
         """At once or not at all: who starts a grid should not wait for a wrong endpoint."""
