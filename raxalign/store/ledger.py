@@ -95,7 +95,8 @@ class Ledger:
         if problem is not None:
             raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
         with told(str(folder), "read"):
-            return _from_ipc((folder / PREDICTIONS).read_bytes())
+            data = pa.py_buffer((folder / PREDICTIONS).read_bytes())
+            return pa.ipc.open_file(data).read_all()
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of an earlier reason."""
@@ -216,7 +217,3 @@ def _to_ipc(table: pa.Table) -> bytes:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def _from_ipc(data: bytes) -> pa.Table:
-    return pa.ipc.open_file(pa.py_buffer(data)).read_all()

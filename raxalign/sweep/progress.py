@@ -13,6 +13,7 @@ from rich.text import Text
 
 from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
+from raxalign.plan.estimates.forecast import WORKERS_SECONDS
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -22,7 +23,7 @@ from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import events
 from raxalign.sweep.mailbox import Advance
-from raxalign.sweep.remaining import Remaining, first_estimate
+from raxalign.sweep.remaining import Remaining
 from raxalign.train.runtime import TOKENS
 
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
@@ -111,7 +112,8 @@ class Progress:
         self._left.add(event.jobs)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left))
+            end = roughly(left + WORKERS_SECONDS)  # once its workers have started
+            self._say(f"about {end} from now, by the size of the work")
         if event.first and self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._render,

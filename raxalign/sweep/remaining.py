@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from raxalign.plan.estimates.cost import roughly
-from raxalign.plan.estimates.forecast import WORKERS_SECONDS, family, forecast, worker_speed
+from raxalign.plan.estimates.forecast import family, forecast, worker_speed
 from raxalign.plan.plan import Plan
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import SweepJob
@@ -169,8 +168,3 @@ def expected_jobs(
         )
         for entry in jobs
     ]
-
-
-def first_estimate(seconds: float) -> str:
-    """Return in words when a sweep ends whose jobs take so many seconds from its workers' start."""
-    return f"about {roughly(seconds + WORKERS_SECONDS)} from now, by the size of the work"

@@ -302,13 +302,16 @@ def prepared_pieces(
         kind, _, lang = name.partition("/")
         corpus = kind == "text" and grid.text is not None
         if kind in _COLUMNS and (EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
+            read = shared.stages[key]
+            if read.kind == "pairs" and read.params["part"] == "training":
+                key = read.inputs["training"]  # the same sentences, there before the word aligner
             langs = dict(zip(_COLUMNS[kind], (lang, grid.pivot), strict=False))
             stage = Stage(
                 "pieces",
                 "tokenizer",
                 PIECES_VERSION,
                 {"columns": langs},
-                {"encoder": encoder.key, "data": _sentences(shared.stages[key])},
+                {"encoder": encoder.key, "data": key},
             )
             found[name] = shared.add(stage).key
     return found
@@ -351,14 +354,6 @@ def row_count(stage: Stage) -> float:
     except OSError:  # a missing file is reported when its digest is asked for
         held = 0.0
     return float(min(made, held, task.get("max_train") or math.inf))
-
-
-def _sentences(stage: Stage) -> str:
-    """The key of the stage whose sentences are read: word pairs of a whole training set have those
-    of the bitext, in the same order, so that both have one stage of pieces without the aligner.
-    """
-    whole = stage.kind == "pairs" and stage.params["part"] == "training"
-    return stage.inputs["training"] if whole else stage.key
 
 
 def computed_by(grid: Grid, family: str) -> RunConfig:

@@ -123,19 +123,12 @@ def expand(
     allow_missing: bool = False,
     suggested: Callable[[Study], Iterable[Suggestion]] = lambda _: (),
 ) -> Plan:
-    """Return the plan of a grid.
+    """Return the plan of a grid. `identity` looks up digests; by default it reads the files, and
+    remote data stays unresolved. `suggested` looks up what a search has suggested so far.
 
-    Args:
-        grid: The grid.
-        identity: Looks up digests; by default it reads the files, and remote data stays unresolved.
-        allow_missing: Whether local files that are missing are listed in `Plan.missing`, for a plan
-            that is only looked at, instead of being refused.
-        suggested: Looks up what a search of the grid has suggested so far.
-
-    Raises:
-        DataError: Local files are missing; all are named.
-        GridError: The grid names layers that an encoder does not have, or shows another fault as a
-            whole.
+    Raises `DataError` that names all local files that are missing (with `allow_missing` they are
+    listed in `Plan.missing`, for a plan that is only looked at), and `GridError` with the faults
+    that the grid shows as a whole.
     """
     identity = identity or Identity()
     if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
@@ -155,11 +148,7 @@ def expand(
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
-    return _with_text(grid, expansion.plan())
-
-
-def _with_text(grid: Grid, plan: Plan) -> Plan:
-    """Return a plan whose corpora have all languages that are read; else raise `GridError`."""
+    plan = expansion.plan()
     if faults := list(corpus_faults(grid, plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
