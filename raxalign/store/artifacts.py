@@ -1,4 +1,4 @@
-"""Artifacts: a directory per key, made aside, published last, unused when bytes were changed."""
+"""Artifacts: a directory per key, made aside, published last, never used when damaged."""
 
 from __future__ import annotations
 
