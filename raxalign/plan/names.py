@@ -100,15 +100,15 @@ _SINGLE = (bool, int, float, str)
 
 def method_options(plan: Plan) -> dict[str, list[Options]]:
     """Return the options of each method, one entry per point of the grid."""
-    found: dict[str, dict[str, Options]] = {}
+    found: dict[str, list[Options]] = {}
     for trial in plan.trials:
-        points = found.setdefault(trial.method, {})
-        points.setdefault(trial.cell, filled("methods", trial.kind, trial.params))
-    points_of = {method: list(points.values()) for method, points in found.items()}
-    return {
-        method: [point for place, point in enumerate(points) if point not in points[:place]]
-        for method, points in points_of.items()
-    }
+        points, own = (
+            found.setdefault(trial.method, []),
+            filled("methods", trial.kind, trial.params),
+        )
+        if own not in points:
+            points.append(own)
+    return found
 
 
 def task_options(plan: Plan) -> dict[str, Options]:
