@@ -100,9 +100,9 @@ def _encoder(node: Node, faults: Faults) -> dict[str, Node]:
     known, entries = catalog("encoders"), dict[str, Node]()
     if isinstance(node.value, str) and node.value.strip():
         named = node.value.strip()
-        by_name = next(kind for kind, plugin in known.items() if plugin.by_name)
         if named in known and not known[named].by_name:
             return {"kind": replace(node, value=named)}
+        by_name = next(kind for kind, plugin in known.items() if plugin.by_name)  # loads all
         entries = {"kind": replace(node, value=by_name), "name": replace(node, value=named)}
     elif not isinstance(node.value, dict):
         remedy = "write a hub name, a folder, or {kind: scratch, ...}"
