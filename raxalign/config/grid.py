@@ -28,7 +28,6 @@ from raxalign.config._plugins import (
 from raxalign.config._points import MOST_POINTS
 from raxalign.config._references import read_claims, read_exclude, read_search
 from raxalign.config._validate import validate
-from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.sources import absolute
 from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, TaskSpec
@@ -152,7 +151,7 @@ def _read(
         corpus=settings,
         text=read_text(top.get("text"), faults),
         pairs=read_pairs(top.get("pairs", Node(None, root.line, "pairs")), faults),
-        published=read_published(top["published"], faults) if "published" in top else (),
+        published=_published(top["published"], faults) if "published" in top else (),
         plugins=plugins,
         run=run,
         lines={key: node.line for key, node in top.items()},
@@ -162,6 +161,12 @@ def _read(
     search = read_search(top["search"], grid, faults) if "search" in top else None
     claims = read_claims(top["claims"], grid, faults) if "claims" in top else ()
     return None if faults else replace(grid, exclude=exclude, search=search, claims=claims)
+
+
+def _published(node: Node, faults: Faults) -> tuple[str, ...]:
+    from raxalign.config.published import read_published  # few grids have the section
+
+    return read_published(node, faults)
 
 
 def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
