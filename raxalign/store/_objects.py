@@ -300,8 +300,9 @@ class ObjectFiles(Files):
 
     def _list(self, top: str) -> dict[str, dict[str, Any]]:
         """Return what is known of each object below a folder, by its path from there."""
-        start = f"{self._full(top).strip('/')}/"
-        found = self._ask(top, "list", lambda: self._files.find(self._full(top), detail=True))
+        folder = self._full(top).rstrip("/")
+        start = f"{folder.lstrip('/')}/"
+        found = self._ask(top, "list", lambda: self._connection.find(folder))
         names = {name.lstrip("/"): info for name, info in found.items()}
         return {
             name.removeprefix(start): info for name, info in names.items() if name.startswith(start)

@@ -38,8 +38,7 @@ class Room:
 
     def fits(self, needs: Holds, held: Mapping[Holds, int]) -> bool:
         """Check whether a job fits beside those that run. One fits always where nothing runs: it
-        waits for nodes that are lost or not there yet. `held` counts those that run by what they
-        hold.
+        waits for nodes that are lost or not there yet. `held` counts those by what they hold.
         """
         if not any(held.values()):
             return True

@@ -135,8 +135,8 @@ class Summary:
 
 class Sweep:
     """The jobs of a sweep and its events, which come from one thread. The first plan is at
-    `job.plan`, where that is known. `room` and `free` return what the cluster has room for and has
-    free at the moment.
+    `job.plan`, where that is known. `room` and `free` return what the cluster has room for and
+    free.
     """
 
     def __init__(

@@ -12,15 +12,7 @@ from raxalign.catalog import catalog, returned
 from raxalign.config.specs import Grid, TaskSpec
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
-from raxalign.plan.expansion.data import (
-    SEEN_DICTIONARY,
-    SEEN_SWAPPED,
-    SharedStages,
-    computed_by,
-    has_dev,
-    prepared_pieces,
-    prepared_rows,
-)
+from raxalign.plan.expansion import data
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import FIT, Stage
 from raxalign.tasks.base import Task, TaskNeeds
@@ -34,7 +26,7 @@ class TaskStages:
     """Makes the evaluation of each task of the grid for one aligned encoder."""
 
     grid: Grid
-    shared: SharedStages
+    shared: data.SharedStages
     warnings: list[str] = field(default_factory=list)
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
     _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
@@ -76,7 +68,7 @@ class TaskStages:
                 told = f"the set {lacking[0]} leaves {rest} unaligned, and {why}"
             yield Fault(spec.line_of("languages"), f"{key}.languages", told, remedy)
         needs = task.needs()
-        without = [lang for lang in asked if needs.dev and not has_dev(self.grid, lang)]
+        without = [lang for lang in asked if needs.dev and not data.has_dev(self.grid, lang)]
         if without:
             yield Fault(
                 spec.line_of(needs.dev),
@@ -256,7 +248,7 @@ class TaskStages:
             return {}
         known = (spec.name, alignment.start.key, languages)
         if known not in self._rows:  # every point of the grid is looked at: once is enough
-            rows = prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
+            rows = data.prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
             self._rows[known] = rows
         return self._rows[known]
 
@@ -311,7 +303,7 @@ class TaskStages:
             for params in spec.points:
                 method: Method = catalog("methods")[spec.kind](params)
                 for dictionary in method.dictionaries(lang, self.grid.pivot):
-                    order = SEEN_SWAPPED if dictionary.swap else SEEN_DICTIONARY
+                    order = data.SEEN_SWAPPED if dictionary.swap else data.SEEN_DICTIONARY
                     found, places = self.shared.identity.of({order: dictionary.source})
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
@@ -343,15 +335,15 @@ class TrialInputs:
         joint = self.method.joint() if self.task is not None else None
         return {} if joint is None else {joint.task: joint.schedule}
 
-    def stage(self, shared: SharedStages) -> Stage:
+    def stage(self, shared: data.SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
         grid, inputs = shared.grid, self._inputs(shared)
-        run = computed_by(grid, self.family)
+        run = data.computed_by(grid, self.family)
         sources = {lang: self.method.sources(lang, grid.pivot) for lang in self.languages}
         outside, _ = shared.identity.of_languages(sources)
         prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
-            prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
+            prepared = data.prepared_pieces(shared, self.start, inputs, self.sentences)
         prepared = {**prepared, **(self.task.prepared if self.task else {})}
         draws = self.method.has_dropout() or self.task is not None
         return shared.add(
@@ -382,7 +374,7 @@ class TrialInputs:
         params = {"method": method, "languages": list(self.languages), "pivot": pivot}
         return params | ({"seed": self.seed} if self.method.has_chance() or self.task else {})
 
-    def _inputs(self, shared: SharedStages) -> dict[str, str]:
+    def _inputs(self, shared: data.SharedStages) -> dict[str, str]:
         """Add the stages that `align` reads; return their keys by the names of the inputs."""
         needs, inputs = self.method.needs(), {"encoder": self.start.key}
         among = self.languages if shared.grid.sets else ()
@@ -400,7 +392,7 @@ class TrialInputs:
             }
         return inputs
 
-    def _shared_fits(self, shared: SharedStages) -> dict[str, str]:
+    def _shared_fits(self, shared: data.SharedStages) -> dict[str, str]:
         """Add the fits of languages that several sets have, where a method fits each by itself."""
         several = len(self.languages) > 1 and self.method.fits_alone
         return {
@@ -409,7 +401,7 @@ class TrialInputs:
             if sum(lang in own for own in shared.grid.sets.values()) > 1
         }
 
-    def reads_training(self, shared: SharedStages) -> bool:
+    def reads_training(self, shared: data.SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""
         needs = self.method.needs()
         return needs.links or needs.bitext or (needs.text and shared.grid.text is None)

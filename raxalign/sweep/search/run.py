@@ -38,8 +38,7 @@ _FEW = 4  # points below which importances are not estimated
 @dataclass
 class Owner:
     """This driver. On its own machine a driver is recognised by its process; on others by a file
-    next to the journal in the storage, which it renews every minute: silence of five minutes is
-    death.
+    next to the journal in the storage, renewed every minute: silence of five minutes is death.
     """
 
     storage: Storage
