@@ -86,11 +86,8 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             counts = [max(seeds, 2)] * len(spread.trained)
             smallest.append(design(at(filled(spread, given), counts)).smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
-        told = (
-            f"can see {scale * max(smallest):.2g}"
-            if smallest
-            else "a first run will show what it can see"
-        )
+        told = "a first run will show what it can see"
+        told = f"can see {scale * max(smallest):.2g}" if smallest else told
         yield f"claim: {found.claim.text} ({told}; {found.written})"
 
 
