@@ -14,7 +14,7 @@ from raxalign.analysis.cells import MEANS, Cell, Name, cells
 from raxalign.analysis.power import design, runs_for
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.analysis.significance import LEVEL, ContrastTest, contrast, holm, lies_within
-from raxalign.config.grid import EncoderSpec
+from raxalign.config.specs import EncoderSpec
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
 from raxalign.plan.stage import Stage

@@ -20,8 +20,8 @@ import pytest
 
 from raxalign import api, cli
 from raxalign.cli import _options
-from raxalign.config import _specs
 from raxalign.config import run as run_config
+from raxalign.config import specs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
@@ -424,7 +424,7 @@ def test_the_words_of_options_are_those_of_grid_files() -> None:
     for flag, known in (
         (_options.Keep, run_config.Keep),
         (_options.Precision, run_config.Precision),
-        (_options.Symmetrization, _specs.Symmetrization),
+        (_options.Symmetrization, specs.Symmetrization),
     ):
         assert get_args(flag) == get_args(known)
 

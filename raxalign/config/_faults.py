@@ -16,9 +16,8 @@ _MANY = 24
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of
-    nodes; `line` (1-based) is that of its key; `key` is the dotted path to it; `text` is a scalar
-    as it was written.
+    """A value of the file: None, bool, int, float, str, a list of nodes or a dict of nodes; `line`
+    (1-based) is that of its key; `key` the dotted path to it; `text` a scalar as it is written.
     """
 
     value: Any
@@ -50,9 +49,7 @@ class Node:
         return repr(shortened(self.value)) if isinstance(self.value, str) else self.text
 
     def entries(self, faults: Faults, remedy: str = "write {name: value, ...}") -> dict[str, Node]:
-        """Return the entries of a mapping; an empty value has none, and anything else is a fault
-        with this remedy.
-        """
+        """Return the entries of a mapping, none of an empty value; all else is a fault."""
         if isinstance(self.value, dict):
             return self.value
         if self.value is not None:

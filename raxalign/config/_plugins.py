@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast
@@ -11,7 +10,10 @@ from typing import cast
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._points import read_points
-from raxalign.config._specs import (
+from raxalign.config._validate import key_names, validate
+from raxalign.config.params import BaseParams, Parts, models_in
+from raxalign.config.sources import EncoderMarker
+from raxalign.config.specs import (
     CorpusSettings,
     CorpusSpec,
     EncoderSpec,
@@ -21,9 +23,6 @@ from raxalign.config._specs import (
     PairsSpec,
     TaskSpec,
 )
-from raxalign.config._validate import key_names, validate
-from raxalign.config.params import BaseParams, Parts, models_in
-from raxalign.config.sources import EncoderMarker
 from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
 from raxalign.printing import with_article
 
@@ -68,8 +67,7 @@ def read_plugin(
     also: Iterable[str] = ("kind",),
 ) -> tuple[str, BaseParams] | None:
     """Read a plug-in of a folder of the catalogue: its kind as plans have it, and its options; None
-    after a fault. `kind` names it, `node` is the mapping that it is in, and `also` names the
-    `entries` that are not options.
+    after a fault. `node` is the mapping that it is in, `also` the `entries` that are not options.
     """
     params = plugin_params(folder, kind, faults)
     if params is None:
@@ -98,15 +96,13 @@ def read_encoders(node: Node, faults: Faults) -> tuple[EncoderSpec, ...]:
 
 
 def _encoder(node: Node, faults: Faults) -> dict[str, Node]:
-    """Return the entries of an encoder, `kind` among them; a text is a kind, or else a name. None
-    are left after a fault.
-    """
+    """Return the entries of an encoder with its `kind`; a text is a kind, or else a name."""
     known, entries = catalog("encoders"), dict[str, Node]()
     if isinstance(node.value, str) and node.value.strip():
         named = node.value.strip()
-        by_name = next(kind for kind, plugin in known.items() if plugin.by_name)
         if named in known and not known[named].by_name:
             return {"kind": replace(node, value=named)}
+        by_name = next(kind for kind, plugin in known.items() if plugin.by_name)  # loads all
         entries = {"kind": replace(node, value=by_name), "name": replace(node, value=named)}
     elif not isinstance(node.value, dict):
         remedy = "write a hub name, a folder, or {kind: scratch, ...}"
@@ -125,22 +121,17 @@ def _encoder(node: Node, faults: Faults) -> dict[str, Node]:
 
 def _distinct(specs: list[EncoderSpec]) -> tuple[EncoderSpec, ...]:
     """Add to labels that several encoders have the options in which these differ."""
-    counts = Counter(spec.label for spec in specs)
-    dumps = [spec.params.model_dump(by_alias=True) for spec in specs]
     labelled = []
-    for spec, own in zip(specs, dumps, strict=True):
-        others = [
-            dump
-            for other, dump in zip(specs, dumps, strict=True)
-            if other.label == spec.label and other is not spec
-        ]
+    for spec in specs:
+        alike = [other for other in specs if other.label == spec.label and other is not spec]
+        others = [other.params.model_dump(by_alias=True) for other in alike]
         differing = (
             f"{name}={value}"
-            for name, value in own.items()
+            for name, value in spec.params.model_dump(by_alias=True).items()
             if any(other.get(name, value) != value for other in others)
         )
         label = f"{spec.label} {' '.join(differing) or spec.kind}"
-        labelled.append(replace(spec, label=label) if counts[spec.label] > 1 else spec)
+        labelled.append(replace(spec, label=label) if others else spec)
     return tuple(labelled)
 
 
@@ -304,9 +295,7 @@ def _corpus(
     *,
     files: bool = False,
 ) -> CorpusSpec | None:
-    """Read a corpus from its `source` and options. `files` is whether training, dev and test must
-    be separate files.
-    """
+    """Read a corpus from its `source` and options; `files`: its parts must be separate files."""
     source = entries.get("source")
     if source is None:
         faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
@@ -324,26 +313,16 @@ def _check_parts(
     """Add faults for parts without ``split: files``, and for ``split: files`` without parts."""
     has_parts = isinstance(getattr(params, "path", None), Parts)
     if has_parts and not files:
-        faults.add(
-            node,
-            "training, dev and test are separate files",
-            "that requires `split: files` under `corpus`; `text` takes one path",
-        )
+        remedy = "that requires `split: files` under `corpus`; `text` takes one path"
+        faults.add(node, "training, dev and test are separate files", remedy)
     elif files and not has_parts:
-        fields = {name: corpus.Params.model_fields for name, corpus in catalog("corpora").items()}
-        able = [
-            name
-            for name, own in fields.items()
-            if "path" in own and Parts in models_in(own["path"].annotation)
-        ]
-        remedy = (
-            "write {train: ..., dev: ..., test: ...}"
-            if source in able
-            else f"{source} has no such files; {' and '.join(able)} may have"
-        )
-        faults.add(
-            node, "`split: files` requires a path for each of training, dev and test", remedy
-        )
+        paths = {n: c.Params.model_fields.get("path") for n, c in catalog("corpora").items()}
+        able = [n for n, path in paths.items() if path and Parts in models_in(path.annotation)]
+        remedy = "write {train: ..., dev: ..., test: ...}"
+        if source not in able:
+            remedy = f"{source} has no such files; {' and '.join(able)} may have"
+        told = "`split: files` requires a path for each of training, dev and test"
+        faults.add(node, told, remedy)
 
 
 def read_text(node: Node | None, faults: Faults) -> CorpusSpec | None:

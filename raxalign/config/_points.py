@@ -29,9 +29,7 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class SearchedMethod:
-    """A method whose params are searched: its options as they were written, and their spaces. Its
-    paths are relative to `folder`.
-    """
+    """A method whose params are searched: its options as written, and their spaces."""
 
     params: type[BaseParams]
     node: Node

@@ -8,12 +8,12 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._specs import Grid, MethodSpec
 from raxalign.config._validate import validate
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.claims import FORMS, Claim, claim_of
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.search import Search
+from raxalign.config.specs import Grid, MethodSpec
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)
@@ -86,9 +86,7 @@ def _entry(
 
 
 def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
-    """Return the values that each option takes in the points of a method. A path is shown as the
-    name of its file, as in plans.
-    """
+    """Return the values of each option in a method's points; of a path its file's name."""
     values: dict[str, list[Any]] = {}
     for point in spec.points:
         paths = path_fields(type(point))
@@ -127,9 +125,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
 
 
 def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
-    """Read the section, and check it against the methods, of which one has to have a space, and the
-    tasks, one of which the metric names.
-    """
+    """Read the section, and check it against the methods' spaces and the tasks' metrics."""
     written = dict(node.entries(faults))
     split, pruner = written.get("split"), written.get("pruner")
     if split is not None and split.value != "dev":

@@ -76,9 +76,7 @@ def key_names(model: type[BaseModel]) -> dict[str, str]:
 
 
 def model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """Return the model that an error's location leads to: parts are YAML names, positions, and the
-    names of a union's models.
-    """
+    """Return the model that an error's location leads to (YAML names, positions, models)."""
     candidates: list[type[BaseModel]] = [model]
     for part in loc:
         named = [entry for entry in candidates if entry.__name__ == part]
@@ -102,8 +100,8 @@ def alternatives(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-class _Int(int):
-    """A whole number that is a text as it was written, where a text is required: ``layers: 9``."""
+class _Written:
+    """A number that is a text as it was written, where a text is required: ``layers: 9``."""
 
     text: str
 
@@ -111,13 +109,10 @@ class _Int(int):
         return self.text
 
 
-class _Float(float):
-    """Likewise a real number."""
+class _Int(_Written, int): ...
 
-    text: str
 
-    def __str__(self) -> str:
-        return self.text
+class _Float(_Written, float): ...
 
 
 def _as_written(node: Node) -> Any:

@@ -26,20 +26,16 @@ FORMS = "write `A > B in TASK [METRIC] [for LANGUAGE] [over languages]`, or `abs
 class Claim:
     """One sentence: that the value of `first` is larger than that of `second`, or, with a `margin`,
     that they differ by less.
-
-    `metric` and `lang` are None where the main metric and the mean over languages are meant. With
-    `over_languages` the claim is about languages like these, of which those of the grid are a
-    sample.
     """
 
     text: str
     first: str
     second: str
     task: str
-    metric: str | None = None
-    lang: str | None = None
+    metric: str | None = None  # None: the main one
+    lang: str | None = None  # None: the mean over languages
     margin: float | None = None
-    over_languages: bool = False
+    over_languages: bool = False  # for languages like these, of which the grid's are a sample
 
 
 def claim_of(text: str) -> Claim | None:

@@ -27,39 +27,14 @@ from raxalign.config._plugins import (
 )
 from raxalign.config._points import MOST_POINTS
 from raxalign.config._references import read_claims, read_exclude, read_search
-from raxalign.config._specs import (
-    CorpusSettings,
-    CorpusSpec,
-    EncoderSpec,
-    Grid,
-    MethodSpec,
-    MetricSpec,
-    PairsSpec,
-    Split,
-    TaskSpec,
-)
 from raxalign.config._validate import validate
-from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.sources import absolute
+from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, TaskSpec
 from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import parse, read, written
 from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
-
-__all__ = [
-    "CorpusSettings",
-    "CorpusSpec",
-    "EncoderSpec",
-    "Grid",
-    "MethodSpec",
-    "MetricSpec",
-    "PairsSpec",
-    "Split",
-    "TaskSpec",
-    "load",
-    "written",
-]
 
 REQUIRED = {
     "name": "the experiment's name in MLflow",
@@ -176,7 +151,7 @@ def _read(
         corpus=settings,
         text=read_text(top.get("text"), faults),
         pairs=read_pairs(top.get("pairs", Node(None, root.line, "pairs")), faults),
-        published=read_published(top["published"], faults) if "published" in top else (),
+        published=_published(top["published"], faults) if "published" in top else (),
         plugins=plugins,
         run=run,
         lines={key: node.line for key, node in top.items()},
@@ -188,32 +163,29 @@ def _read(
     return None if faults else replace(grid, exclude=exclude, search=search, claims=claims)
 
 
+def _published(node: Node, faults: Faults) -> tuple[str, ...]:
+    from raxalign.config.published import read_published  # few grids have the section
+
+    return read_published(node, faults)
+
+
 def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
     """Read what the points of a grid are the product of, and its tasks, by the names in `Grid`. A
     section that is missing or has faults is empty for those that refer to it.
     """
     before, search = len(faults), "search" in top
     pivot = (check_language(top["pivot"], faults) or "") if "pivot" in top else "en"
-    grouped = Grouped(False, ())
-    if "languages" in top:
-        grouped = read_languages(top["languages"], pivot, faults)
-    if len(faults) > before:  # what refers to them is not checked
-        grouped = Grouped(False, ())
+    grouped = read_languages(top["languages"], pivot, faults) if "languages" in top else Grouped()
+    grouped = Grouped() if len(faults) > before else grouped  # what refers to them is not checked
     languages = grouped.languages
     tasks = read_tasks(top["tasks"], languages, pivot, faults) if "tasks" in top else ()
-    numbers = {
-        name: read_numbers(top[name], faults, least=least) if name in top else ()
-        for name, least in (("sentences", 1), ("seeds", 0))
-    }
     return {
+        **grouped._asdict(),
         "pivot": pivot,
-        "together": grouped.together,
-        "languages": languages,
-        "sets": grouped.sets,
         "outside": corpus_languages(tasks),
         "encoders": read_encoders(top["encoder"], faults) if "encoder" in top else (),
-        "sentences": numbers["sentences"],
-        "seeds": numbers["seeds"] or (0,),
+        "sentences": read_numbers(top.get("sentences"), faults, least=1),
+        "seeds": read_numbers(top.get("seeds"), faults, least=0) or (0,),
         "methods": read_methods(top["methods"], faults, search=search) if "methods" in top else (),
         "tasks": tasks,
     }
@@ -251,8 +223,8 @@ def check_language(node: Node, faults: Faults) -> str | None:
 class Grouped(NamedTuple):
     """The languages of a grid: whether all are aligned together, all of them, and sets by name."""
 
-    together: bool
-    languages: tuple[str, ...]
+    together: bool = False
+    languages: tuple[str, ...] = ()
     sets: Mapping[str, tuple[str, ...]] = {}
 
 
@@ -265,10 +237,9 @@ def read_languages(node: Node, pivot: str, faults: Faults) -> Grouped:
         "write {together: [...]} for one model of all, {each: [...]} for one trial per language,"
         " or {sets: {name: [...], ...}} for one model per set"
     )
-    none = Grouped(False, ())
     if not isinstance(node.value, dict):
         faults.add(node, f"{node.shown()} does not say how the languages are grouped", remedy)
-        return none
+        return Grouped()
     for name, entry in node.value.items():
         if name not in _GROUPS:
             faults.add(entry, "unknown key", suggestion(name, _GROUPS))
@@ -277,7 +248,7 @@ def read_languages(node: Node, pivot: str, faults: Faults) -> Grouped:
         both = "both" if len(groups) == 2 else "all of"
         told = f"{both} {' and '.join(f'`{name}`' for name in groups)}"
         faults.add(node, told if groups else "none of `together`, `each` and `sets`", remedy)
-        return none
+        return Grouped()
     group = node.value[groups[0]]
     if groups[0] == "sets":
         return _sets(group, pivot, faults)
@@ -308,13 +279,11 @@ def _codes(group: Node, pivot: str, faults: Faults) -> tuple[str, ...]:
 
 
 def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
-    """Read sets of languages by their names; the grid's languages are those of any set, in the
-    order in which they come first.
-    """
+    """Read sets of languages by name; the grid's languages are their union, first ones first."""
     if not isinstance(node.value, dict) or not node.value:
         told = f"{node.shown()} is not a mapping of sets" if node.value else "no set is named"
         faults.add(node, told, "for example {germanic: [de, nl], diverse: [de, tr, zh]}")
-        return Grouped(False, ())
+        return Grouped()
     sets: dict[str, tuple[str, ...]] = {}
     union: list[str] = []
     for name, entry in node.value.items():
@@ -340,21 +309,18 @@ def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
 
 def corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
     """Return the languages that no method aligns of tasks that read the grid's corpus."""
-    reading = [
-        spec
-        for spec in tasks
-        if spec.unseen and catalog("tasks")[spec.kind](spec.params).reads_corpus()
-    ]
+    unseen = [spec for spec in tasks if spec.unseen]
+    reading = [s for s in unseen if catalog("tasks")[s.kind](s.params).reads_corpus()]
     return tuple(dict.fromkeys(lang for spec in reading for lang in spec.unseen))
 
 
 _MANY = 20  # numbers that a remedy lists
 
 
-def read_numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
+def read_numbers(node: Node | None, faults: Faults, *, least: int) -> tuple[int, ...]:
     """Read one whole number or a list of different ones, none below `least`."""
     numbers: list[int] = []
-    for item in node.items():
+    for item in node.items() if node is not None else ():
         number = item.value
         if isinstance(number, float) and number.is_integer():
             number = int(number)

@@ -47,6 +47,7 @@ class BaseParams(BaseModel):
         allow_inf_nan=True,
         str_strip_whitespace=True,
         coerce_numbers_to_str=True,
+        defer_build=True,  # a command checks few of the options that it imports
     )
 
     def identity(self) -> dict[str, Any]:

@@ -205,9 +205,7 @@ def short_name(name: str) -> str:
 
 
 def read(name: str) -> Publication:
-    """Read a publication: a name in `names()`, or the path of a file of the user's own. Raises
-    `GridError` with every fault and its line.
-    """
+    """Read a publication (a name in `names()`, or a path). Raises `GridError` with every fault."""
     path = file_of(name)
     try:
         stat = path.stat()
@@ -240,17 +238,17 @@ def _check(publication: Publication, root: Node, faults: Faults) -> None:
                 values = node.value["rows"].value[row].value["values"]
                 counts = f"{len(entry.values)} values for {len(table.columns)} columns"
                 faults.add(values, counts, "write null where the paper leaves a cell empty")
+        parts = ((part, name) for part in ("means", "where") for name in getattr(table, part))
+        named: list[tuple[str, str | None, Node]] = [
+            ("column", name, node.value[part].value[name]) for part, name in parts
+        ]
         for place, note in enumerate(table.notes):
             at = node.value["notes"].value[place]
-            if note.row is not None and note.row not in table.rows:
-                faults.add(at, f"no row {note.row!r}", suggestion(note.row, table.rows))
-            if note.column is not None and note.column not in table.columns:
-                faults.add(at, f"no column {note.column!r}", suggestion(note.column, table.columns))
-        for part in ("means", "where"):
-            for column in getattr(table, part):
-                if column not in table.columns:
-                    at = node.value[part].value[column]
-                    faults.add(at, f"no column {column!r}", suggestion(column, table.columns))
+            named += [("row", note.row, at), ("column", note.column, at)]
+        for what, name, at in named:
+            known = table.rows if what == "row" else table.columns
+            if name is not None and name not in known:
+                faults.add(at, f"no {what} {name!r}", suggestion(name, known))
 
 
 @cache

@@ -116,11 +116,14 @@ def effective(
         )
     if keep is not None and keep not in get_args(Keep):
         raise RaxalignError(f"--keep {keep}: write {', '.join(get_args(Keep))}")
+    tracking = environ.get("MLFLOW_TRACKING_URI")
+    if tracking and (problem := _unknown_tracking(tracking)):
+        raise RaxalignError(f"MLFLOW_TRACKING_URI: {problem}")
     changes = {
         "storage": storage_root(
             storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE, Path.cwd()
         ),
-        "tracking_uri": _tracking(environ.get("MLFLOW_TRACKING_URI")) or run.tracking_uri,
+        "tracking_uri": tracking or run.tracking_uri,
         "address": address or run.address,
         "workers": run.workers if workers is None else workers,
         "keep": run.keep if keep is None else keep,
@@ -129,17 +132,8 @@ def effective(
     return run.model_copy(update=changes)
 
 
-def _tracking(uri: str | None) -> str | None:
-    """Check `MLFLOW_TRACKING_URI`."""
-    if uri and (problem := _unknown_tracking(uri)):
-        raise RaxalignError(f"MLFLOW_TRACKING_URI: {problem}")
-    return uri
-
-
 def _unknown_tracking(uri: str) -> str:
-    """Return what is wrong with the scheme of a tracking URI; nothing where MLflow, or a library
-    that is installed for it, knows the scheme.
-    """
+    """Return what is wrong with the scheme of a tracking URI; nothing where MLflow knows it."""
     scheme = uri.partition(":")[0].partition("+")[0]
     if "://" not in uri or scheme in _TRACKING:
         return ""

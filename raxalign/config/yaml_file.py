@@ -99,11 +99,9 @@ def _composed(path: Path | str, text: str, faults: Faults) -> Node:
 def _read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
-    except FileNotFoundError as error:
-        fault = Fault(None, "grid", "there is no such file", "name a YAML file")
-        raise GridError(path, [fault]) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else reason
         raise GridError(path, [Fault(None, "grid", reason, "name a YAML file")]) from error
     try:
         return data.decode("utf-8-sig")
@@ -227,9 +225,7 @@ def _number(text: str, tag: str) -> int | float | str:
 
 
 def line_of(text: str, *path: str) -> int | None:
-    """Return the line (1-based) of a key of a grid file's text, given by the keys that lead to it;
-    None where the text does not have it.
-    """
+    """Return the line (1-based) of a key of a grid file's text, by the keys that lead to it."""
     node = parse("grid", text, Faults())
     for name in path:
         if not isinstance(node.value, dict) or name not in node.value:

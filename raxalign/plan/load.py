@@ -1,6 +1,4 @@
-"""Opening a grid file for any command: read it, find its storage, expand it; and choosing a part of
-its plan.
-"""
+"""Opening a grid file for any command: read it, find its storage, expand it; and its parts."""
 
 from __future__ import annotations
 
@@ -15,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.config.axes import LANGUAGE, Axis
-from raxalign.config.grid import Grid, load
+from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import RunConfig, effective
+from raxalign.config.specs import Grid
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
@@ -28,41 +27,6 @@ from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One of `count` parts of a plan, numbered from 1, for processes that share a storage."""
-
-    number: int
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Read ``i/n``. Raises `RaxalignError` where it is not one of n parts."""
-        found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text.strip())
-        if found is None:
-            raise RaxalignError(f"--shard {text!r}: write i/n, for example 2/8")
-        shard = cls(int(found[1]), int(found[2]))
-        if not 1 <= shard.number <= shard.count:
-            raise RaxalignError(
-                f"--shard {text!r}: there is no such part; shards are numbered from 1 to n"
-            )
-        return shard
-
-    def __str__(self) -> str:
-        """Write what `parse` reads."""
-        return f"{self.number}/{self.count}"
-
-    def of(self, plan: Plan) -> Plan:
-        """Return this part of a plan: the trials sorted by their keys are dealt out in turn. The
-        parts are disjoint, make the whole together, and differ by at most one trial in size; a part
-        of more parts than trials may be empty.
-        """
-        mine = sorted(plan.by_key)[self.number - 1 :: self.count]
-        chosen = set(mine)
-        return plan.only(trial for trial in plan.trials if trial.key in chosen)
-
 
 _KIND = "kind"  # of a trial's method
 
@@ -246,9 +210,7 @@ def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
 
 
 def _lock_configs(grid: Grid, lock: Lock) -> None:
-    """Write the numbers of layers, and which encoders have a masked-LM head, into the lock that
-    nothing on this machine shows.
-    """
+    """Lock layers and masked-LM heads of encoders that nothing on this machine shows."""
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
         if None in (kind.depth(lock.get), kind.has_head(lock.get)):
@@ -328,7 +290,6 @@ def select(
     plan: Plan, *, only: str | None = None, shard: str | None = None, limit: int | None = None
 ) -> Plan:
     """Return a part of a plan without searches, as `choose` does."""
-    part = Shard.parse(shard) if shard is not None else None
     params = {name for trial in plan.trials for name in trial.params}
     known = sorted(({*Axis, LANGUAGE, _KIND} - {Axis.LANGUAGES}) | params)
     trials = list(plan.trials)
@@ -341,9 +302,25 @@ def select(
         trials = [trial for trial in trials if value in _matching(trial, name)]
     if not trials:
         raise RaxalignError("no trial is selected")
-    chosen = plan.only(iter(trials))
-    chosen = chosen if part is None else part.of(chosen)
-    return chosen if limit is None else plan.only(iter(chosen.trials[:limit]))
+    chosen = {trial.key for trial in trials}
+    if shard is not None:
+        chosen = set(sorted(chosen)[_part_of(shard)])
+    mine = [trial for trial in trials if trial.key in chosen]
+    return plan.only(iter(mine if limit is None else mine[:limit]))
+
+
+def _part_of(shard: str) -> slice:
+    """Read ``i/n``: the parts of sorted keys that are dealt out in turn are disjoint, make the
+    whole together, and differ by at most one in size. Raises `RaxalignError` for another text.
+    """
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", shard.strip())
+    if found is None:
+        raise RaxalignError(f"--shard {shard!r}: write i/n, for example 2/8")
+    number, count = int(found[1]), int(found[2])
+    if not 1 <= number <= count:
+        told = "there is no such part; shards are numbered from 1 to n"
+        raise RaxalignError(f"--shard {shard!r}: {told}")
+    return slice(number - 1, None, count)
 
 
 def _conditions(

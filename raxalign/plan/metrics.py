@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from raxalign.catalog import catalog, in_words, name_of
-from raxalign.config.grid import MetricSpec
+from raxalign.config.specs import MetricSpec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
 from raxalign.metrics.base import Metric
@@ -125,9 +125,7 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
 
 
 def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str]]:
-    """Yields what can be seen to be wrong with the metrics of a task before anything runs, as (name
-    of the metric, message).
-    """
+    """Yields (name of a metric, message) for what is wrong before anything runs."""
     for spec in metrics:
         lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
         if spec.name == task.main_metric:

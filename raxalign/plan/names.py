@@ -22,9 +22,7 @@ def varying(plan: Plan, method: str, params: Mapping[str, Any]) -> dict[str, Any
 
 
 def cell_name(cell: Cell, plan: Plan) -> str:
-    """Return a cell's method with its varying params, as `results` prints it: ``rotation
-    center=true``.
-    """
+    """Return a cell's method with its varying params: ``rotation center=true``."""
     params = varying(plan, cell.method, cell.params)
     axes = (f"{axis}={plain(value)}" for axis, value in params.items())
     return " ".join([cell.method, *axes, *marks_of(cell, plan)])
@@ -62,9 +60,7 @@ def marks_of(cell: Cell, plan: Plan) -> list[str]:
 
 
 def trial_name(trial: Trial, plan: Plan) -> str:
-    """Return a trial's method with its varying params, its languages and its seed: ``rotation
-    center=True de+fr seed 0``.
-    """
+    """Return a trial's method, varying params, languages, seed: ``rotation k=3 de+fr seed 0``."""
     params = varying(plan, trial.method, trial.params)
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     axes = [f"{axis}={value}" for axis, value in params.items()]
@@ -104,27 +100,24 @@ _SINGLE = (bool, int, float, str)
 
 def method_options(plan: Plan) -> dict[str, list[Options]]:
     """Return the options of each method, one entry per point of the grid."""
-    found: dict[str, dict[str, Options]] = {}
+    found: dict[str, list[Options]] = {}
     for trial in plan.trials:
-        points = found.setdefault(trial.method, {})
-        points.setdefault(trial.cell, filled("methods", trial.kind, trial.params))
-    points_of = {method: list(points.values()) for method, points in found.items()}
-    return {
-        method: [point for place, point in enumerate(points) if point not in points[:place]]
-        for method, points in points_of.items()
-    }
+        points, own = (
+            found.setdefault(trial.method, []),
+            filled("methods", trial.kind, trial.params),
+        )
+        if own not in points:
+            points.append(own)
+    return found
 
 
 def task_options(plan: Plan) -> dict[str, Options]:
     """Return the options of each task, by the name that the grid gives it."""
     found: dict[str, Options] = {}
-    for trial in plan.trials:
-        for task, key in trial.evaluations.items():
-            if task not in found and key in plan.stages:
-                stage = plan.stages[key]
-                params = stage.params["task"]
-                assert isinstance(params, Mapping)
-                found[task] = filled("tasks", stage.maker, params)
+    for task, stage in plan.evaluated.items():
+        params = stage.params["task"]
+        assert isinstance(params, Mapping)
+        found[task] = filled("tasks", stage.maker, params)
     return found
 
 

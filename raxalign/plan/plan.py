@@ -24,37 +24,26 @@ from raxalign.tasks.base import Reads, Task
 
 @dataclass(frozen=True)
 class Plan:
-    """All trials, stages and evaluations of a grid.
-
-    `points` counts the grid before equal ones are merged; `stages` maps a key to a stage, inputs
-    before what reads them, evaluations included; `merged` describes in words what was merged and
-    what was dropped; `unresolved` names the remote data that has no digest yet (their stages' keys
-    are provisional), `missing` local files that are not there, likewise; `axes` gives for each
-    method the params that vary in the grid; `unknown_depths` are the encoders of which it is not
-    known yet how many layers they have, so that some untouched evaluations may still count as
-    wanted. `plugins` are the files outside the package that its stages are made by. `metrics` are
-    what the grid adds to its tasks: they enter no key, and are computed when results are read.
-    `studies` are the searches of the grid, and `asked` says which trials they have suggested.
-    `apart` describes in words what differs between the grids that a plan joins, which is for
-    showing results alone and is never stored.
+    """All trials, stages and evaluations of a grid. While an encoder has an unknown depth, some
+    untouched evaluations may still count as wanted.
     """
 
     name: str
     pivot: str
-    points: int
+    points: int  # of the grid, before equal ones are merged
     trials: tuple[Trial, ...]
-    stages: Mapping[str, Stage]
-    axes: Mapping[str, tuple[str, ...]]
-    merged: tuple[str, ...] = ()
-    unresolved: tuple[str, ...] = ()
+    stages: Mapping[str, Stage]  # by key, evaluations too, inputs before what reads them
+    axes: Mapping[str, tuple[str, ...]]  # method -> the params that vary in the grid
+    merged: tuple[str, ...] = ()  # in words what was merged and what was dropped
+    unresolved: tuple[str, ...] = ()  # remote data without a digest yet: its keys are provisional
     warnings: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    unknown_depths: tuple[str, ...] = ()
-    plugins: tuple[PluginFile, ...] = ()
-    metrics: tuple[Added, ...] = ()
-    studies: tuple[Study, ...] = ()
-    asked: tuple[Asked, ...] = ()
-    apart: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # local files that are not there, likewise
+    unknown_depths: tuple[str, ...] = ()  # encoders whose number of layers is not known yet
+    plugins: tuple[PluginFile, ...] = ()  # files outside the package that make its stages
+    metrics: tuple[Added, ...] = ()  # that the grid adds: in no key, computed from predictions
+    studies: tuple[Study, ...] = ()  # the searches of the grid
+    asked: tuple[Asked, ...] = ()  # which trials they have suggested
+    apart: tuple[str, ...] = ()  # in words, what differs between joined grids; is never stored
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
@@ -79,25 +68,20 @@ class Plan:
         return tuple(dict.fromkeys([*spoken, self.pivot]))
 
     @cached_property
-    def _made(self) -> dict[str, Task]:
-        """The tasks of the trials, with their options; those whose plug-in is not here are not."""
-        found: dict[str, Task] = {}
-        for trial in self.trials:
-            for task, key in trial.evaluations.items():
-                here = key in self.stages and self.stages[key].maker in catalog("tasks")
-                if task not in found and here:
-                    found[task] = self.stages[key].plugin()
-        return found
-
-    @cached_property
-    def _kinds(self) -> dict[str, str]:
-        """The kinds of tasks by the names that the grid gives them."""
-        found: dict[str, str] = {}
+    def evaluated(self) -> dict[str, Stage]:
+        """The first evaluation of each task, by the name that the grid gives it."""
+        found: dict[str, Stage] = {}
         for trial in self.trials:
             for task, key in trial.evaluations.items():
                 if task not in found and key in self.stages:
-                    found[task] = self.stages[key].maker
+                    found[task] = self.stages[key]
         return found
+
+    @cached_property
+    def _made(self) -> dict[str, Task]:
+        """The tasks of the trials, with their options; those whose plug-in is not here are not."""
+        known = catalog("tasks")
+        return {n: stage.plugin() for n, stage in self.evaluated.items() if stage.maker in known}
 
     @cached_property
     def _measured(self) -> dict[tuple[str, str], Measured]:
@@ -105,19 +89,15 @@ class Plan:
         return {}
 
     def task(self, name: str) -> type[Task] | None:
-        """Return the plug-in of a task, by the name that the grid gives it or by its kind; None
-        where it is not here.
-        """
-        kind, known = self._kinds.get(name, name), catalog("tasks")
-        if kind not in known:
+        """Return the plug-in of a task, by the grid's name or its kind; None where none is here."""
+        kind = self.evaluated[name].maker if name in self.evaluated else name
+        if kind not in catalog("tasks"):
             return None
-        plugin: type[Task] = known[kind]
+        plugin: type[Task] = catalog("tasks")[kind]
         return plugin
 
     def main_metric(self, task: str) -> str | None:
-        """Return the metric that a task calls its main one, by its options where a trial has it, or
-        by its plug-in; None where it is not here.
-        """
+        """Return the metric that a task calls its main one, by its options, or by its plug-in."""
         return getattr(self._made.get(task) or self.task(task), "main_metric", None)
 
     def guessing(self, task: str) -> float | None:
@@ -140,16 +120,12 @@ class Plan:
         return self._measured[task, metric]
 
     def count_of(self, task: str, metric: str) -> str:
-        """Return the metric that counts the pairs behind another one, ``<metric>_pairs``; nothing
-        where no count of that name is declared.
-        """
+        """Return the metric that counts the pairs behind another one, where it is declared."""
         name = f"{metric}_pairs"
         return name if self.measured(task, name).role == "count" else ""
 
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
-        """Return the metrics that the grid adds to a task, or that of a name; none where it adds
-        none.
-        """
+        """Return the metrics that the grid adds to a task, or the one of a name."""
         return tuple(
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )
@@ -217,9 +193,8 @@ class Plan:
         )
 
     def leaves(self, trial: Trial, *, unseen: bool) -> bool:
-        """Check whether a trial's method changes nothing of the representations of a language: it
-        changes nothing at all, or the language is `unseen` and the method has readouts of other
-        languages alone.
+        """Check whether a trial's method changes nothing of a language: it changes nothing at all,
+        or the language is `unseen` and the method has readouts of others alone.
         """
         stages = [self.stages[key] for key in self.aligned(trial)]
         if not stages or any(stage.catalogue is None for stage in stages):
@@ -232,8 +207,7 @@ class Plan:
     def stays(self, trial: Trial, task: str, metric: str, at: tuple[int, int] | None) -> bool:
         """Check whether a metric of representations is that of the encoder itself whatever the
         method finds: readouts move each language as a whole in a way that the metric does not see,
-        or nothing is changed `at` a layer of an encoder (the layer, its number of blocks), where
-        that is known.
+        or nothing is changed `at` a layer of an encoder (the layer, its number of blocks).
         """
         stage = self.stages.get(trial.evaluations.get(task, ""))
         made = self.stages.get(stage.inputs["aligned"]) if stage is not None else None
@@ -263,9 +237,7 @@ class Plan:
         return counts
 
     def only(self, trials: Iterator[Trial]) -> Plan:
-        """Return the same plan with some of its trials. Keys, and what counts as seen, stay those
-        of the whole grid.
-        """
+        """Return the same plan with some of its trials. Keys stay those of the whole grid."""
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
         stages = {key: self.stages[key] for key in keys}

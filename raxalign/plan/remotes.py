@@ -14,7 +14,7 @@ from raxalign.plan.estimates.cost import volume
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
+    from raxalign.config.specs import Grid
     from raxalign.corpora.readers.remote import Remote
 
 

@@ -22,9 +22,7 @@ _CATALOGUES = {
 }
 """Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
 TASK = "task"
-"""The folder of the model of a task in the artifact of an aligned encoder that was trained with
-it.
-"""
+"""The folder of a task's model in the artifact of an encoder that was trained with it."""
 FIT = "fit/"
 """What the names of prepared stages begin with whose readouts of one language are taken over."""
 
@@ -32,48 +30,29 @@ FIT = "fit/"
 @dataclass(frozen=True)
 class Stage:
     """One cached computation. Everything but `locations`, `inline`, `options` and `prepared` is
-    hashed.
+    hashed; what came later, from `precision` on, where it is not the default.
 
-    Attributes:
-        kind: Which function makes it: ``bitext``, ``text``, ``pairs``, ``seen``, ``encoder``,
-            ``pieces``, ``aligned``, ``tuned`` or ``evaluation``.
-        maker: The plug-in that makes it.
-        version: The version of what is computed; a higher one is another stage.
-        params: The maker's options with defaults filled in and paths left out.
-        inputs: The name of an input (``pairs/de``) -> the key of the stage that is read.
-        digests: The name of outside data (``src``, ``dictionary/de``) -> its digest.
-        locations: The same names -> a path or a remote name.
-        inline: Whether it is never stored (an encoder that is loaded from its own folder).
-        options: All options of the maker as JSON, paths included: what a worker makes the plug-in
-            from. Empty where no plug-in makes the stage.
-        prepared: The name of an input, or ``rows/de`` for a task's training rows -> the key of the
-            stage that holds the pieces; ``fit/de`` -> that of readouts of one language. It is read
-            for speed alone: the result is the same without.
-        precision: How the products of a transformer are computed. It is hashed where it is not
-            float32, so that the results of the other ones are results of their own.
-        base_precision: How the weights of a transformer are held that nothing trains. It is hashed
-            where it is not float32.
-        compiled: Whether the blocks of a transformer are compiled, which changes rounding and the
-            random numbers of dropout. It is hashed where it is true.
-        shares: The parts of a training's global batches that each draw dropout of their own (0:
-            nothing is drawn, and any number of workers may divide a batch among them). It is hashed
-            where it is more than 1.
-        task: The training of a task that an aligned encoder's is one with (None: none is). Its
-            model is in the folder `TASK` of the artifact.
+    `kind` is ``bitext``, ``text``, ``pairs``, ``seen``, ``encoder``, ``pieces``, ``aligned``,
+    ``tuned`` or ``evaluation``. `prepared` are stages of pieces, by the name of an input or
+    ``rows/de`` for training rows, and of readouts (``fit/de``). They are read for speed alone: the
+    result is the same without. `compiled` changes rounding and the random numbers of dropout.
+    `shares` are the parts of a training's global batches that each draw dropout of their own (0:
+    nothing is drawn, and any number of workers may divide a batch). `task` is the training of a
+    task that an aligned encoder's is one with; its model is in the folder `TASK` of the artifact.
     """
 
     kind: str
-    maker: str
-    version: int
-    params: Mapping[str, Json]
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    digests: Mapping[str, str] = field(default_factory=dict)
-    locations: Mapping[str, str] = field(default_factory=dict)
-    inline: bool = False
-    options: str = ""
+    maker: str  # the plug-in
+    version: int  # of what is computed; a higher one is another stage
+    params: Mapping[str, Json]  # the maker's options, defaults filled in, paths left out
+    inputs: Mapping[str, str] = field(default_factory=dict)  # ``pairs/de`` -> key that is read
+    digests: Mapping[str, str] = field(default_factory=dict)  # ``src``, ``dictionary/de`` -> digest
+    locations: Mapping[str, str] = field(default_factory=dict)  # these -> path or remote name
+    inline: bool = False  # never stored: an encoder that is loaded from its own folder
+    options: str = ""  # the maker's as JSON, with paths; a worker makes the plug-in from them
     prepared: Mapping[str, str] = field(default_factory=dict)
-    precision: Precision = "fp32"
-    base_precision: BasePrecision = "fp32"
+    precision: Precision = "fp32"  # how the products of a transformer are computed
+    base_precision: BasePrecision = "fp32"  # how weights are held that nothing trains
     compiled: bool = False
     shares: int = 0
     task: Stage | None = None

@@ -1,6 +1,4 @@
-"""Studies: the searches of a grid, one per encoder, method, languages and number of sentences, and
-the points that they suggest.
-"""
+"""Studies: searches, one per encoder, method, languages and number of sentences; their points."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import Grid, MethodSpec
 from raxalign.config.search import Pruner
 from raxalign.config.search_spaces import Space, Value
+from raxalign.config.specs import Grid, MethodSpec
 from raxalign.plan.trial import Trial
 from raxalign.store.key import digest
 
@@ -34,30 +32,23 @@ class SearchMetric:
 
 @dataclass(frozen=True)
 class Study:
-    """A search of one method's params, for one encoder, languages and number of sentences.
+    """A search of one method's params, for one encoder, languages and number of sentences."""
 
-    `name` is the method, the languages and a digest of everything that decides the results; `seed`
-    is that of its trials, and `sampler_seed` that of the suggestions. `most` is the largest number
-    of its trials and `seconds` the worker time that they may take (None: not limited). The chosen
-    points are run again with `fresh_seeds`. `unwatched` says in a clause why the pruner cannot act;
-    it is empty where it can, or where there is none.
-    """
-
-    name: str
+    name: str  # the method, the languages and a digest of everything that decides the results
     method: str
     encoder: str
     languages: tuple[str, ...]
     sentences: int
-    seed: int
+    seed: int  # of its trials
     spaces: tuple[Space, ...]
     objectives: tuple[SearchMetric, ...]
     sampler: str
-    sampler_seed: int
-    most: int | None
-    seconds: float | None
-    fresh_seeds: tuple[int, ...]
+    sampler_seed: int  # of the suggestions
+    most: int | None  # the largest number of its trials (None: not limited)
+    seconds: float | None  # the worker time that they may take, likewise
+    fresh_seeds: tuple[int, ...]  # with which the chosen points are run again
     pruner: Pruner = field(default_factory=Pruner)
-    unwatched: str = ""
+    unwatched: str = ""  # why the pruner cannot act, in a clause
 
     @property
     def prunes(self) -> bool:

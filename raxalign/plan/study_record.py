@@ -20,14 +20,12 @@ State = Literal["running", "done", "failed", "impossible", "pruned"]
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where a pruned trial stands: the `step` of the `steps` of its training, its last score on
-    development sets, and the seconds that the rest would have taken at its own pace.
-    """
+    """Where a pruned trial stands: the `step` of the `steps` of its training."""
 
     step: int
     steps: int
-    score: float
-    saved: float
+    score: float  # the last one on development sets
+    saved: float  # the seconds that the rest would have taken at its own pace
 
     @property
     def words(self) -> str:
@@ -37,28 +35,18 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Tried:
-    """One point of a study.
-
-    Attributes:
-        number: Its number in the study.
-        values: The values of its spaces.
-        state: Where it is; `impossible` are values that the method does not permit together, or
-            that the grid excludes; `pruned` trials ended early, and are not results.
-        scores: The values of the objectives on development sets, where it is done.
-        seconds: The worker time of its own stages, where it is known.
-        measured: Whether it had been measured before the study suggested anything.
-        reason: Why it failed.
-        stopped: Where it stands, if it was pruned.
+    """One point of a study. It is `impossible` where the method does not permit its values together
+    or the grid excludes it; `pruned` trials ended early, and are not results.
     """
 
-    number: int
-    values: Mapping[str, Value]
+    number: int  # in the study
+    values: Mapping[str, Value]  # of its spaces
     state: State
-    scores: tuple[float, ...] = ()
-    seconds: float | None = None
-    measured: bool = False
-    reason: str = ""
-    stopped: Stopped | None = None
+    scores: tuple[float, ...] = ()  # of the objectives on development sets, where it is done
+    seconds: float | None = None  # the worker time of its own stages, where it is known
+    measured: bool = False  # before the study suggested anything
+    reason: str = ""  # why it failed
+    stopped: Stopped | None = None  # where it stands, if it was pruned
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Tried:
@@ -69,14 +57,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """A study as it is: what was tried, the numbers of the `best` points (several where there are
-    two objectives), whether it is finished, and the share of each objective's variance that each
-    param explains (from 0 to 1).
+    """A study as it is. `importance` is the share of each objective's variance that each param
+    explains (from 0 to 1).
     """
 
     study: str
     tried: tuple[Tried, ...] = ()
-    best: tuple[int, ...] = ()
+    best: tuple[int, ...] = ()  # numbers of points, several where there are two objectives
     finished: bool = False
     importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 

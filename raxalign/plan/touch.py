@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from raxalign.config.grid import Grid
+from raxalign.config.specs import Grid
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, RaxalignError
 from raxalign.methods.base import Acts, Method
@@ -24,26 +24,18 @@ _Layers = TypeVar("_Layers")
 
 @dataclass
 class Meeting:
-    """Compares methods with the tasks of a grid. `faults` gathers methods and tasks that name
-    layers that an encoder does not have.
-    """
+    """Compares methods with the tasks of a grid."""
 
     grid: Grid
     tasks: Mapping[str, Task]
-    faults: dict[Fault, None] = field(default_factory=dict)
+    faults: dict[Fault, None] = field(default_factory=dict)  # layers that encoders do not have
     _reads: dict[tuple[str, int, str], Reads | None] = field(default_factory=dict)
 
     def untouched(
         self, name: str, method: Method, encoder: str, family: str, depth: int | None
     ) -> dict[str, Untouched]:
-        """Return task -> why a method leaves it untouched.
-
-        Args:
-            name: The name of the method in the grid.
-            method: The method.
-            encoder: The label of the encoder.
-            family: The family of the encoder, which tasks accept or not.
-            depth: The number of its blocks; None where it is not known yet.
+        """Return task -> why a method, called `name` in the grid, leaves it untouched. Of the
+        encoder there are the label, the family and the number of blocks (None: not known yet).
         """
         found: dict[str, Untouched] = {}
         if depth is None:
@@ -63,15 +55,15 @@ class Meeting:
             if acts.readouts and reads.layers:
                 low, high = min(reads.layers), max(reads.layers)
                 remedy = str(low) if low == high else f"{low}-{high}"
-            found[task] = Untouched(_acts_told(acts), _reads_told(reads), remedy)
+            past = "what leaves the encoder, past all readouts"
+            told = _in_words(reads.layers) if reads.layers else past
+            found[task] = Untouched(_acts_told(acts), told, remedy)
         return found
 
     def _layers(
         self, path: tuple[str, ...], encoder: str, depth: int, of: Callable[[int], _Layers]
     ) -> _Layers | None:
-        """Return where a plug-in acts or what it reads; None, after a fault, where it names layers
-        that are not there.
-        """
+        """Return where a plug-in acts or what it reads; None, after a fault, for unknown layers."""
         try:
             return of(depth)
         except RaxalignError as error:
@@ -112,17 +104,14 @@ def _apart(
 ) -> list[str]:
     """Return the params that distinguish the untouched trials of a method from its other ones."""
     first, *others = [trial.params for trial in untouched]
+    values = {axis: first.get(axis) for axis in axes}
     return [
-        f"{axis}={_short(first.get(axis))}"
-        for axis in axes
+        f"{axis}={value:g}" if isinstance(value, float) else f"{axis}={value}"
+        for axis, value in values.items()
         if touched
-        and all(params.get(axis) == first.get(axis) for params in others)
-        and all(params.get(axis) != first.get(axis) for params in touched)
+        and all(params.get(axis) == value for params in others)
+        and all(params.get(axis) != value for params in touched)
     ]
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meet(acts: Acts, reads: Reads) -> bool:
@@ -137,10 +126,6 @@ def _acts_told(acts: Acts) -> str:
         return f"fitted at {_in_words(acts.readouts)}"
     begins = acts.stream_from
     return "without effect" if begins is None else f"at work from layer {begins} on"
-
-
-def _reads_told(reads: Reads) -> str:
-    return _in_words(reads.layers) if reads.layers else "what leaves the encoder, past all readouts"
 
 
 def _in_words(layers: frozenset[int]) -> str:

@@ -59,15 +59,12 @@ def _listed(wanted: Any) -> list[Any] | tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Untouched:
-    """Why an evaluation is not run: `acts` is where the method acts, `reads` what the task reads,
-    `instead` is the key of the evaluation of the encoder itself, which it would repeat; `remedy` is
-    the value of `layers` at which the two meet (empty: there is none).
-    """
+    """Why an evaluation is not run: where the method acts, and what the task reads."""
 
     acts: str
     reads: str
-    remedy: str = ""
-    instead: str = ""
+    remedy: str = ""  # the value of `layers` at which the two meet, where there is one
+    instead: str = ""  # the key of the evaluation of the encoder itself, which it would repeat
 
     def told(self, methods: Sequence[str], tasks: Sequence[str]) -> str:
         """Describe in words that the two do not meet."""
@@ -89,18 +86,9 @@ class Searched:
 @dataclass(frozen=True)
 class Trial:
     """One point: encoder x method and its params x languages x sentences x seed. In a grid with
-    sets of languages the name of the set is among the params.
-
-    `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the
-    aligned encoder's stage and `evaluations` those of the trial's entries in the ledger, task name
-    -> key. `untouched` are the tasks that read nothing of what the method changes, task name ->
-    why: they are not run, and are not results of the trial. Tasks are not part of the identity: a
-    task added to a grid adds results to the trials that are there. `searched` is the study that
-    suggested the trial (None: the grid names it); it is not part of the identity either.
-    `outdated` are the tasks whose training changes the encoder while readouts are kept as they were
-    fitted before it, task name -> why they are kept. `joint` are the tasks that are trained in the
-    method's own training, task name -> the schedule. `grid` is the one that the method is named by
-    in a plan that joins several; the key does not know it.
+    sets of languages the name of the set is among the params. Neither tasks nor a study that
+    suggests it are part of its identity: a task added to a grid adds results to trials that are
+    there. `untouched` tasks are not run, and are not results.
     """
 
     method: str
@@ -108,15 +96,18 @@ class Trial:
     params: Mapping[str, Json]
     encoder: str
     languages: tuple[str, ...]
-    sentences: int | None
-    seed: int | None
-    aligned: str
-    evaluations: Mapping[str, str]
+    sentences: int | None  # None where it cannot change a result
+    seed: int | None  # likewise
+    aligned: str  # the key of the aligned encoder's stage
+    evaluations: Mapping[str, str]  # task -> key of its entry in the ledger
+    # task -> why it reads nothing of what the method changes
     untouched: Mapping[str, Untouched] = field(default_factory=dict)
-    searched: Searched | None = None
+    searched: Searched | None = None  # None: the grid names it
+    # task whose training changes the encoder -> why readouts from before it are kept
     outdated: Mapping[str, str] = field(default_factory=dict)
+    # task that is trained in the method's own training -> the schedule
     joint: Mapping[str, str] = field(default_factory=dict)
-    grid: str = ""
+    grid: str = ""  # that the method is named by in a plan of several; the key does not know it
 
     @property
     def point(self) -> Point:
@@ -148,9 +139,7 @@ class Trial:
 
 
 def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
-    """Return a remark per task and reason on the readouts that its training outdates and that are
-    kept, among some (trial, task).
-    """
+    """Return a remark per task and reason on outdated readouts that are kept, of (trial, task)."""
     methods: dict[tuple[str, str], dict[str, None]] = {}
     for trial, task in found:
         if task in trial.outdated:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import EncoderSpec, TaskSpec
 from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
+from raxalign.config.specs import EncoderSpec, TaskSpec
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect

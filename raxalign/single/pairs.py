@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.config.options import read_options
+from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language, same_language, spelled

@@ -7,19 +7,18 @@ the `Cache` or, where the process was killed, with the next look.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from raxalign.store._faults import told
-from raxalign.store._filesystem import Problem
-from raxalign.store._posix import make_folders
+from raxalign.store._filesystem import Problem, make_folders
 from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.key import digest
+from raxalign.store.lock import turn
 
 DEFAULT_GIB = 50.0
 LIMIT = "RAXALIGN_CACHE_GIB"
@@ -52,7 +51,7 @@ class Cache:
         place = self._place(path, marker)
         with told(str(self.folder), "write"):
             if place not in self._used:
-                with self._alone():
+                with turn(self.folder / ".lock"):
                     make_folders(self._users.parent)
                     with self._users.open("a") as file:
                         file.write(f"{place.relative_to(self.folder)}\n")
@@ -62,9 +61,7 @@ class Cache:
         return place
 
     def keep(self, staged: Path, path: str, marker: bytes, problem: Problem) -> None:
-        """Make a staged folder the copy, unless another process has put a whole one there. Older
-        ones are removed where there is too much.
-        """
+        """Make a staged folder the copy, unless a whole one is there; older ones may have to go."""
         cached = self.use(path, marker)
         with told(str(cached), "write"):
             make_folders(cached.parent)
@@ -106,7 +103,7 @@ class Cache:
         over, freed = sum(sizes.values()) - limit_bytes(), 0
         doomed: list[Path] = []
         if over > 0:
-            with self._alone():
+            with turn(self.folder / ".lock"):  # no process uses another copy meanwhile
                 used = self._in_use()
                 for _, place in copies:
                     if freed < over and place not in used:
@@ -161,19 +158,9 @@ class Cache:
                 used.update(self.folder / line for line in file.read_text().splitlines())
         return used
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes of this machine from using or evicting a copy meanwhile."""
-        make_folders(self.folder)
-        with (self.folder / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
 
 def limit_bytes() -> float:
-    """Return how much the copies of a storage may take: `RAXALIGN_CACHE_GIB`, which `run.cache_gib`
-    sets for the workers of a grid.
-    """
+    """Return how many bytes the copies of a storage may take, by `RAXALIGN_CACHE_GIB`."""
     try:
         return float(os.environ.get(LIMIT) or DEFAULT_GIB) * 2**30
     except ValueError:

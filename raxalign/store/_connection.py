@@ -93,6 +93,14 @@ class Connection:
                 # machines that lost a store at the same time do not return at the same time
                 time.sleep(seconds * random.uniform(0.7, 1.0))
 
+    def find(self, folder: str) -> dict[str, dict[str, Any]]:
+        """Return what is known of each object below a folder. S3 is asked by a prefix, since s3fs
+        asks twice more whether an empty folder is an object.
+        """
+        above, _, name = folder.rpartition("/")
+        by_prefix = {"prefix": f"{name}/"} if self.reading and above else {}
+        return dict(self.files.find(above if by_prefix else folder, detail=True, **by_prefix))
+
     def make_parents(self, name: str) -> None:
         """Make the folders above a file where the store has folders. A bucket is never made."""
         if not self.flat:

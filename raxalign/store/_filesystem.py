@@ -7,13 +7,17 @@ writing the marker last.
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from raxalign.store.alive import discard
+from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.store._faults import told
+from raxalign.store.alive import discard, sign_of_life, temporary_name
 
 Problem = Callable[[Path], str | None]
 
@@ -34,6 +38,8 @@ class Files(ABC):
     """
 
     root: str
+    local: Path
+    """The folder of this machine in which folders are made: the root itself, or a cache."""
 
     def place(self, path: str) -> str:
         """Return the absolute path or URL, for people."""
@@ -92,11 +98,18 @@ class Files(ABC):
     def delete(self, path: str) -> None:
         """Delete a file; nothing where there is none."""
 
-    @abstractmethod
-    def staging(self, path: str) -> AbstractContextManager[Path]:
-        """Return a local folder of this process in which to make what will be published at `path`;
-        it is gone at the end of the block.
-        """
+    @contextmanager
+    def staging(self, path: str) -> Iterator[Path]:
+        """Return a local folder for what will be published at `path`, which goes with the block."""
+        target = self.local / path
+        folder = target.with_name(temporary_name(target.name))
+        with told(str(target), "make a folder"):
+            make_folders(folder)
+        try:
+            with sign_of_life(folder):
+                yield folder
+        finally:
+            discard(folder)
 
     @abstractmethod
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
@@ -112,9 +125,21 @@ class Files(ABC):
         `problem(folder)` says; a bad local copy is replaced first.
         """
 
-    @abstractmethod
-    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
-        """Return the sizes in bytes of those of the files that exist now."""
+    def sizes(self, path: str, version: str) -> dict[str, int] | None:  # noqa: ARG002
+        """Return the sizes in bytes of the files that exist now; None where `fetch` sees them."""
+        return None
+
+    def damaged(
+        self, path: str, marker: str, name: str, problem: str, seen: bytes, *, then: str = ""
+    ) -> DamagedArtifact:
+        """Set a damaged folder aside as `set_aside` does; return the error that says so."""
+        try:
+            aside = self.set_aside(path, marker, name, seen)
+            what = f"It was set aside as {aside}{then}."
+            what = what if aside else "Another process has set it aside."
+        except StorageError as error:
+            what = f"It could not be set aside: {error}."
+        return DamagedArtifact(f"{self.place(path)}: {problem}. {what}")
 
     @abstractmethod
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
@@ -148,6 +173,29 @@ class Files(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Write, read and remove a small file; raises `StorageError` with what prevents it. A
-        bucket is never made.
-        """
+        """Write, read and remove a small file; raises `StorageError` with what prevents it."""
+
+
+def make_folders(folder: Path) -> None:
+    """``mkdir -p`` that survives a power cut."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_folders(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir()
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Fsync a file or a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some shared file systems cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)

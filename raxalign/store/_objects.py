@@ -21,7 +21,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,8 +30,7 @@ from raxalign.store._cache import Cache, local_cache
 from raxalign.store._connection import Connection, is_blip
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Problem, Published
-from raxalign.store._posix import make_folders
-from raxalign.store.alive import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
+from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.sealed import parse
 
 T = TypeVar("T")
@@ -52,7 +51,8 @@ class ObjectFiles(Files):
         self.root = root.rstrip("/")
         self._connection = Connection(self.root)
         self._files, self._base = self._connection.files, self._connection.base
-        self._cache = Cache(local_cache(self.root))
+        self.local = local_cache(self.root)
+        self._cache = Cache(self.local)
 
     def exists(self, path: str) -> bool:
         """Return whether the path exists."""
@@ -80,8 +80,7 @@ class ObjectFiles(Files):
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return all at once, where the file system can. Of many objects, those are not read one by
-        one that this machine has read, or that are collected, under the stamp that a listing shows
-        now.
+        one that this machine has read, or that are collected, under the stamp listed now.
         """
         if len(paths) <= FEW:
             return self.read_all(paths)
@@ -162,9 +161,7 @@ class ObjectFiles(Files):
         self._put(path, lambda name: self._files.pipe_file(name, data))
 
     def create(self, path: str, data: bytes) -> bool:
-        """One request on a condition. After a blip the request may be made twice: what is there
-        then may be our own.
-        """
+        """One request on a condition. Made again after a blip, it may find our own object there."""
         try:
             self._put(path, lambda name: self._files.pipe_file(name, data, mode="create"))
         except FileExistsError:
@@ -191,19 +188,6 @@ class ObjectFiles(Files):
         """Delete a file."""
         with suppress(FileNotFoundError):
             self._ask(path, "delete", lambda: self._files.rm_file(self._full(path)))
-
-    @contextmanager
-    def staging(self, path: str) -> Iterator[Path]:
-        """In the local cache, next to the place of the copy."""
-        target = self._cache.folder / path
-        folder = target.with_name(temporary_name(target.name))
-        with told(str(folder), "make a folder"):
-            make_folders(folder)
-        try:
-            with sign_of_life(folder):
-                yield folder
-        finally:
-            discard(folder)
 
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
         """Upload the files, then create the marker, which the second of two processes cannot."""
@@ -242,10 +226,9 @@ class ObjectFiles(Files):
                 self._cache.keep(staged, path, published.data, problem)
         return cached, found
 
-    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
+    def sizes(self, path: str, version: str) -> dict[str, int]:
         """Return the sizes, by one listing."""
-        sizes = self.names(f"{path}/{version[:_FOLDER_NAME]}")
-        return {name: sizes[name] for name in files if name in sizes}
+        return self.names(f"{path}/{version[:_FOLDER_NAME]}")
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move the marker; the files stay and are written over when the folder is made again.
@@ -271,7 +254,7 @@ class ObjectFiles(Files):
         """The marker, then everything else, then the copy."""
         self.delete(f"{path}/{marker}")
         self.delete_all(path)
-        discard(self._cache.folder / path)
+        discard(self.local / path)
 
     def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
         """Yield one flat listing: level by level would be a request per folder."""
@@ -282,7 +265,7 @@ class ObjectFiles(Files):
 
     def abandoned(self) -> list[Path]:
         """Look at the local cache; uploads without a marker are written over or removed."""
-        return [path for path in self._cache.folder.rglob(f"{PREFIX}*") if is_abandoned(path)]
+        return [path for path in self.local.rglob(f"{PREFIX}*") if is_abandoned(path)]
 
     def check_writable(self) -> None:
         """At once or not at all: who starts a grid should not wait for a wrong endpoint."""
@@ -317,8 +300,9 @@ class ObjectFiles(Files):
 
     def _list(self, top: str) -> dict[str, dict[str, Any]]:
         """Return what is known of each object below a folder, by its path from there."""
-        start = f"{self._full(top).strip('/')}/"
-        found = self._ask(top, "list", lambda: self._files.find(self._full(top), detail=True))
+        folder = self._full(top).rstrip("/")
+        start = f"{folder.lstrip('/')}/"
+        found = self._ask(top, "list", lambda: self._connection.find(folder))
         names = {name.lstrip("/"): info for name, info in found.items()}
         return {
             name.removeprefix(start): info for name, info in names.items() if name.startswith(start)

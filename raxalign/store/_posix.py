@@ -1,6 +1,4 @@
-"""A storage on a file system: folders are made in a temporary sibling, synced, and published by one
-rename.
-"""
+"""A storage on a file system: folders are made aside, synced, and published by one rename."""
 
 from __future__ import annotations
 
@@ -14,21 +12,19 @@ from pathlib import Path
 
 from raxalign.errors import StorageError
 from raxalign.store._faults import storage_error, told
-from raxalign.store._filesystem import Files, Problem, Published
-from raxalign.store.alive import PREFIX, abandoned_below, discard, sign_of_life, temporary_name
+from raxalign.store._filesystem import Files, Problem, Published, make_folders, sync
+from raxalign.store.alive import PREFIX, abandoned_below, discard, temporary_name
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class PosixFiles(Files):
-    """A local or shared folder; relative paths are taken from the working directory of the
-    moment.
-    """
+    """A local or shared folder; relative paths are taken from the working directory then."""
 
     def __init__(self, root: str) -> None:
-        self._root = Path(root).expanduser().absolute()
-        self.root = str(self._root)
+        self.local = Path(root).expanduser().absolute()
+        self.root = str(self.local)
 
     def exists(self, path: str) -> bool:
         """Return whether the path exists, by one stat."""
@@ -38,18 +34,18 @@ class PosixFiles(Files):
     def names(self, top: str) -> dict[str, int]:
         """Walk the folder; temporaries are left out."""
         found = {}
-        for parent, folders, names in os.walk(self._root / top):
+        for parent, folders, names in os.walk(self.local / top):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(name for name in names if not name.startswith(PREFIX)):
                 file = Path(parent, name)
                 with suppress(FileNotFoundError):
-                    found[file.relative_to(self._root / top).as_posix()] = file.stat().st_size
+                    found[file.relative_to(self.local / top).as_posix()] = file.stat().st_size
         return found
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
         try:
-            return (self._root / path).read_bytes()
+            return (self.local / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(self.place(path)) from None
         except OSError as error:
@@ -66,13 +62,13 @@ class PosixFiles(Files):
     def modified(self, path: str) -> float:
         """Return its time of modification, by the clock of who serves the file system."""
         with told(self.place(path), "read"):
-            return (self._root / path).stat().st_mtime
+            return (self.local / path).stat().st_mtime
 
     def write(self, path: str, data: bytes) -> None:
         """Write a temporary sibling, then rename it over what may be there."""
         with told(self.place(path), "write"), self._partial(path) as partial:
             _write(partial, data)
-            partial.rename(self._root / path)
+            partial.rename(self.local / path)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a temporary sibling, then link it: of several links with one name one is made. NFS
@@ -81,16 +77,16 @@ class PosixFiles(Files):
         with told(self.place(path), "write"), self._partial(path) as partial:
             _write(partial, data)
             try:
-                os.link(partial, self._root / path)
+                os.link(partial, self.local / path)
             except FileExistsError:
                 with suppress(FileNotFoundError):
-                    return partial.samefile(self._root / path)
+                    return partial.samefile(self.local / path)
                 return False
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
                 with suppress(FileExistsError):
-                    _write(self._root / path, data)
+                    _write(self.local / path, data)
                     return True
                 return False
         return True
@@ -99,13 +95,13 @@ class PosixFiles(Files):
         """Copy to a temporary sibling, then rename it."""
         with told(self.place(path), "write"), self._partial(path) as partial:
             shutil.copyfile(file, partial)
-            _sync(partial)
-            partial.rename(self._root / path)
+            sync(partial)
+            partial.rename(self.local / path)
 
     def download(self, path: str, file: Path) -> None:
         """Copy the file."""
         try:
-            shutil.copyfile(self._root / path, file)
+            shutil.copyfile(self.local / path, file)
         except FileNotFoundError:
             raise FileNotFoundError(self.place(path)) from None
         except OSError as error:
@@ -114,43 +110,29 @@ class PosixFiles(Files):
     def delete_all(self, top: str) -> None:
         """Remove the tree."""
         with told(self.place(top), "delete"), suppress(FileNotFoundError, NotADirectoryError):
-            shutil.rmtree(self._root / top)
+            shutil.rmtree(self.local / top)
 
     @contextmanager
     def _partial(self, path: str) -> Iterator[Path]:
         """A temporary sibling of a file, which is gone at the end; its folder is then synced."""
-        target = self._root / path
+        target = self.local / path
         make_folders(target.parent)
         partial = target.with_name(temporary_name(target.name))
         try:
             yield partial
         finally:
             discard(partial)
-        _sync(target.parent)
+        sync(target.parent)
 
     def delete(self, path: str) -> None:
         """Delete a file."""
         with told(self.place(path), "delete"), suppress(FileNotFoundError, NotADirectoryError):
-            (self._root / path).unlink()
-
-    @contextmanager
-    def staging(self, path: str) -> Iterator[Path]:
-        """A sibling, so that publishing stays within one file system."""
-        target = self._root / path
-        folder = target.with_name(temporary_name(target.name))
-        with told(self.place(path), "make a folder"):
-            make_folders(target.parent)
-            folder.mkdir()
-        try:
-            with sign_of_life(folder):
-                yield folder
-        finally:
-            discard(folder)
+            (self.local / path).unlink()
 
     # a rename needs no version
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:  # noqa: ARG002
         """Sync every file and folder, rename, sync the parent."""
-        target = self._root / path
+        target = self.local / path
         with told(self.place(path), "publish"):
             sync_tree(staged)
             while True:
@@ -161,38 +143,29 @@ class PosixFiles(Files):
                         raise
                     if self.exists(f"{path}/{marker}"):
                         return False
-                    self.set_aside(
-                        path, marker, path.replace("/", "-"), None
-                    )  # a folder that we did not publish
+                    # a folder that we did not publish
+                    self.set_aside(path, marker, path.replace("/", "-"), None)
                     continue
-                _sync(target.parent)
+                sync(target.parent)
                 return True
 
     # nothing is copied
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:  # noqa: ARG002
         """Return the published folder itself."""
-        folder = self._root / path
+        folder = self.local / path
         return folder, problem(folder)
-
-    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
-        """Return the sizes, by one stat per file."""
-        found = {}
-        for name in files:
-            with suppress(OSError):
-                found[name] = (self._root / path / name).stat().st_size
-        return found
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move the folder by one rename."""
-        source, there = self._root / path, None
+        source, there = self.local / path, None
         with suppress(FileNotFoundError):
             there = self.read(f"{path}/{marker}")
         if there != seen:
             return None
         with told(self.place(path), "set aside"):
-            make_folders(self._root / "damaged")
+            make_folders(self.local / "damaged")
             for number in itertools.count(1):
-                target = self._root / "damaged" / f"{name}-{number}"
+                target = self.local / "damaged" / f"{name}-{number}"
                 if target.exists():
                     continue
                 try:
@@ -208,7 +181,7 @@ class PosixFiles(Files):
 
     def remove(self, path: str, marker: str) -> None:  # noqa: ARG002
         """Rename to a temporary, which no reader sees, and remove that."""
-        target = self._root / path
+        target = self.local / path
         doomed = target.with_name(temporary_name(target.name))
         with told(self.place(path), "remove"):
             try:
@@ -224,7 +197,7 @@ class PosixFiles(Files):
                 yield top
             return
         try:
-            with os.scandir(self._root / top) as entries:
+            with os.scandir(self.local / top) as entries:
                 names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -235,7 +208,7 @@ class PosixFiles(Files):
 
     def abandoned(self) -> list[Path]:
         """Look at every temporary name below the root."""
-        return abandoned_below(self._root)
+        return abandoned_below(self.local)
 
     def check_writable(self) -> None:
         """Also creates the root."""
@@ -256,33 +229,9 @@ def _write(file: Path, data: bytes) -> None:
         os.fsync(opened.fileno())
 
 
-def make_folders(folder: Path) -> None:
-    """``mkdir -p`` that survives a power cut."""
-    if folder.is_dir():
-        return
-    if folder.parent != folder:
-        make_folders(folder.parent)
-    with suppress(FileExistsError):
-        folder.mkdir()
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    _sync(folder.parent)
-
-
 def sync_tree(folder: Path) -> None:
     """Fsync every file and folder of a tree."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            _sync(Path(parent, name))
-        _sync(Path(parent))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some shared file systems cannot sync a folder
-            raise
-    finally:
-        os.close(descriptor)
+            sync(Path(parent, name))
+        sync(Path(parent))

@@ -1,6 +1,5 @@
-"""Whether a process lives: a name that no other process has, which its own machine knows, and signs
-of life that it gives for other machines. Temporary files and folders hold the name of the process
-that made them.
+"""Whether a process lives: a name of its own, which its machine knows, and signs of life for
+others. Temporary files and folders hold the name of the process that made them.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ def lives(name: str, age: float, silence: float) -> bool:
 @contextmanager
 def beating(beat: Callable[[], object], *, every: float, name: str) -> Iterator[None]:
     """Give signs of life (`beat`) in a thread of some name, one after some seconds each, until the
-    block ends. One that fails is left out: the storage may be back before others count the process
-    as dead.
+    block ends. One that fails is left out: the storage may be back in time.
     """
     over = threading.Event()
 
@@ -102,9 +100,7 @@ def abandoned_below(root: Path) -> list[Path]:
 
 @contextmanager
 def sign_of_life(folder: Path) -> Iterator[None]:
-    """Touch a folder now and then: a training of days in one machine must not look abandoned to
-    another.
-    """
+    """Touch a folder now and then, or a training of days would look abandoned elsewhere."""
     with beating(lambda: os.utime(folder), every=BEAT_SECONDS, name="raxalign-store"):
         yield
 
@@ -120,9 +116,7 @@ def discard(path: Path) -> None:
 
 @cache
 def _machine() -> str:
-    """What process ids are unique in: a boot of a machine, and in it a namespace (containers share
-    host names).
-    """
+    """What process ids are unique in: a boot of a machine, and a namespace (containers) in it."""
     parts = [socket.gethostname()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -132,9 +126,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in clock ticks (ids are used again); ``0`` where that cannot be known;
-    empty for one that is dead.
-    """
+    """When a process began, in clock ticks; ``0`` where that is unknown, empty if it is dead."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]

@@ -1,11 +1,8 @@
-"""Artifacts: a directory per key, made aside, published last, and never used when a byte of it is
-not as it was made.
-"""
+"""Artifacts: a directory per key, made aside, published last, never used when damaged."""
 
 from __future__ import annotations
 
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +12,7 @@ from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
-from raxalign.store.key import Json
+from raxalign.store.key import Json, checked
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
 
 
@@ -33,7 +30,6 @@ def as_umask_says(folder: Path) -> None:
                     path.chmod(mode | wanted)
 
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _verified = Verified()
 
 
@@ -59,9 +55,7 @@ class ArtifactStore:
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
 
     def markers(self, wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-        """Return the artifacts (kind, key) by the paths that their manifests have, or would have,
-        below the root.
-        """
+        """Return the artifacts (kind, key) by the paths below the root that manifests have."""
         return {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
 
     def present(self, wanted: Iterable[tuple[str, str]]) -> set[str]:
@@ -193,9 +187,7 @@ class ArtifactStore:
     def _fetch(
         self, manifest: Manifest, seen: bytes, *, anew: bool = False
     ) -> tuple[Path, str | None]:
-        """Return the local folder of an artifact, and what is wrong with it; bytes are compared at
-        first use, or `anew`.
-        """
+        """Return an artifact's folder and its fault; bytes are compared at first use, or `anew`."""
 
         def problem(folder: Path) -> str | None:
             if anew:
@@ -206,26 +198,20 @@ class ArtifactStore:
         return self._storage.fetch(_path(manifest.kind, manifest.key), published, problem)
 
     def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
-        sizes = self._storage.sizes(path, manifest.content, list(manifest.files))
+        sizes = self._storage.sizes(path, manifest.content)
         for name, entry in manifest.files.items():
-            if name not in sizes:
+            size = entry.size if sizes is None else sizes.get(name)
+            if size is None:
                 return f"{name} is missing"
-            if sizes[name] != entry.size:
-                return f"{name} has {sizes[name]} bytes instead of {entry.size}"
+            if size != entry.size:
+                return f"{name} has {size} bytes instead of {entry.size}"
         return self._fetch(manifest, seen, anew=True)[1]
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
-        place = self.folder(kind, key)
-        try:
-            aside = self._storage.set_aside(_path(kind, key), MANIFEST, f"{kind}-{key}", seen)
-            what = f"It was set aside as {aside}." if aside else "Another process has set it aside."
-        except StorageError as error:
-            what = f"It could not be set aside: {error}."
-        return DamagedArtifact(f"{place}: {problem}. {what}")
+        path = _path(kind, key)
+        return self._storage.damaged(path, MANIFEST, f"{kind}-{key}", problem, seen)
 
 
 def _path(kind: str, key: str) -> str:
-    for name in (kind, key):
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot name an artifact")
+    kind, key = checked(kind, "an artifact"), checked(key, "an artifact")
     return f"artifacts/{kind}/{key[:2]}/{key}"

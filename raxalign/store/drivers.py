@@ -26,17 +26,14 @@ SILENCE = 300.0  # seconds after which a search's driver on another machine coun
 
 @dataclass(frozen=True)
 class Sign:
-    """The sign of a driver: its own `name`, its `host` and `pid`, the place of its `plan` in the
-    storage, and whether it lives.
-
-    A process of this machine is asked for. One of another machine counts as dead after a day
-    without a new sign, and where its sign is dated more than a day ahead.
+    """The sign of a driver. A process of this machine is asked for. One of another machine counts
+    as dead after a day without a new sign, and where its sign is dated more than a day ahead.
     """
 
     name: str
     host: str
     pid: int
-    plan: str
+    plan: str  # its place in the storage
     lives: bool
 
     @property
@@ -47,9 +44,7 @@ class Sign:
 
 @contextmanager
 def signed_on(storage: Storage, plan: str) -> Iterator[None]:
-    """Give signs of life for this process, with the place of the plan that it runs, until the block
-    ends.
-    """
+    """Give signs of life for this process, with the place of its plan, until the block ends."""
     beat = partial(_write, storage.files, plan)
     beat()
     try:
@@ -88,9 +83,7 @@ def clock_lead(storage: Storage) -> float:
 
 
 def dated_sign(name: str, lead: float) -> dict[str, object]:
-    """Return the sign of a driver that searches, dated by the clock of the storage, which is so
-    many seconds ahead.
-    """
+    """Return the sign of a driver that searches, dated by the storage's clock (`lead` s ahead)."""
     return {
         "name": name,
         "host": socket.gethostname(),

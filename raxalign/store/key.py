@@ -1,17 +1,17 @@
-"""The only place where a key is computed: SHA-256 over canonical JSON (design: identity and
-storage).
-"""
+"""The only place where a key is computed: SHA-256 over canonical JSON."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LEAVES = frozenset({str, int, bool, type(None)})
 """The types whose values stay as they are; looked up first, since plans have millions of them."""
 
@@ -30,6 +30,13 @@ def digest(value: Json) -> str:
     """Return the key of a value: 64 hexadecimal digits."""
     # surrogatepass: file names that are not UTF-8 come as lone surrogates
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def checked(name: str, what: str) -> str:
+    """Return the name of something that is stored; raises `ValueError` where it cannot be one."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name {what}")
+    return name
 
 
 def file_digest(path: Path) -> str:

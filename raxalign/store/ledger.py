@@ -1,12 +1,9 @@
-"""The ledger: one entry per evaluation, the truth about what is done. It also keeps why trials
-failed.
-"""
+"""The ledger: one entry per evaluation, the truth about what is done; and why trials failed."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,13 +14,12 @@ from raxalign.lazy import pa
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
-from raxalign.store.key import digest
+from raxalign.store.key import checked, digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import parse, seal, unseal
 
 EVALUATION = "evaluation.json"
 PREDICTIONS = "predictions.arrow"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Ledger:
@@ -48,21 +44,15 @@ class Ledger:
         return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
 
     def markers(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the evaluations by the paths that their records have, or would have, below the
-        root.
-        """
+        """Return the evaluations by the paths below the root that their records have."""
         return {f"{_path(key)}/{EVALUATION}": key for key in keys}
 
     def read(self, key: str) -> dict[str, Any]:
-        """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
-        (and the entry is set aside) if it is damaged.
-        """
+        """Return the record of an evaluation; StorageError without, DamagedArtifact if damaged."""
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the records of those evaluations that exist; damaged ones are set aside with a
-        warning that names them.
-        """
+        """Return the records that exist; damaged ones are set aside with a warning."""
         paths = self.markers(keys)
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
@@ -93,9 +83,7 @@ class Ledger:
             self._storage.publish(staged, path, EVALUATION, _version(entry))
 
     def predictions(self, key: str) -> pa.Table | None:
-        """Return the per-example predictions of an evaluation, None where it has none;
-        DamagedArtifact (set aside) if they are damaged.
-        """
+        """Return the predictions of an evaluation that has any. Raises `DamagedArtifact`."""
         _, entry, seen = self._read(key)
         if entry is None:
             return None
@@ -107,7 +95,8 @@ class Ledger:
         if problem is not None:
             raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
         with told(str(folder), "read"):
-            return _from_ipc((folder / PREDICTIONS).read_bytes())
+            data = pa.py_buffer((folder / PREDICTIONS).read_bytes())
+            return pa.ipc.open_file(data).read_all()
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of an earlier reason."""
@@ -156,31 +145,20 @@ class Ledger:
             raise self._set_aside(key, f"{EVALUATION} {error}", data) from error
 
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
-        try:
-            aside = self._storage.set_aside(_path(key), EVALUATION, f"ledger-{key}", seen)
-            what = f"It was set aside as {aside} and counts as not done."
-            what = what if aside else "Another process has set it aside."
-        except StorageError as error:
-            what = f"It could not be set aside: {error}."
-        return DamagedArtifact(f"{self._storage.place(_path(key))}: {problem}. {what}")
+        name, then = f"ledger-{key}", " and counts as not done"
+        return self._storage.damaged(_path(key), EVALUATION, name, problem, seen, then=then)
 
 
 def _path(key: str) -> str:
-    if not _NAME.fullmatch(key):
-        raise ValueError(f"{key!r} cannot name an evaluation")
-    return f"ledger/{key}"
+    return f"ledger/{checked(key, 'an evaluation')}"
 
 
 def _failure(trial: str) -> str:
-    if not _NAME.fullmatch(trial):
-        raise ValueError(f"{trial!r} cannot name a trial")
-    return f"failures/{trial}.json"
+    return f"failures/{checked(trial, 'a trial')}.json"
 
 
 def _refuse_infinite(record: Mapping[str, Any]) -> None:
-    """Raise where a score or a note is not a finite number: a mean over it would be none either,
-    and a table would hide it.
-    """
+    """Raise where a score or a note is not finite: a mean over it would hide that."""
     task = record.get("task", "")
     for score in record.get("scores", ()):
         if not math.isfinite(score["value"]):
@@ -200,9 +178,7 @@ _FORMS = {"params": Mapping, "notes": Mapping, "versions": Mapping, "seconds": i
 
 
 def _refuse_other_form(record: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a whole record that is not one of an evaluation: another program has
-    written it.
-    """
+    """Raise `ValueError` for a whole record that is not one of an evaluation."""
     scores = record.get("scores")
     if not isinstance(scores, list) or not all(map(_is_score, scores)):
         raise ValueError("has no scores, or others than language, metric, split and value")
@@ -241,7 +217,3 @@ def _to_ipc(table: pa.Table) -> bytes:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def _from_ipc(data: bytes) -> pa.Table:
-    return pa.ipc.open_file(pa.py_buffer(data)).read_all()

@@ -37,9 +37,7 @@ def bytes_of(path: Path) -> int:
 
 
 def left_by_dead(folder: Path, prefix: str) -> list[Path]:
-    """Return the entries ``<prefix><process>-<anything>`` of a local folder whose processes are
-    dead.
-    """
+    """Return the entries ``<prefix><process>-<anything>`` of a local folder of dead processes."""
     return [
         path
         for path in sorted(folder.glob(f"{prefix}*"))

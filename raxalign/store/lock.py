@@ -10,9 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock of this file, and hold it meanwhile; it is freed
-    when the process dies, however it dies.
-    """
+    """Hold the lock of this file once no other process does; it is freed when the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

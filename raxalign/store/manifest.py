@@ -40,20 +40,15 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record of an artifact's files, and the sign that they are all there.
-
-    `files` are relative paths with ``/``; `notes` are what the maker records (counts, digests);
-    `seconds` is how long making took, `created` when it ended (UTC, ISO 8601), `version`
-    raxalign's.
-    """
+    """The record of an artifact's files, and the sign that they are all there."""
 
     kind: str
     key: str
-    files: Mapping[str, FileEntry]
-    notes: Mapping[str, Json]
-    seconds: float
-    created: str
-    version: str
+    files: Mapping[str, FileEntry]  # by relative path with ``/``
+    notes: Mapping[str, Json]  # what the maker records (counts, digests)
+    seconds: float  # how long making took
+    created: str  # when it ended (UTC, ISO 8601)
+    version: str  # raxalign's
 
     @property
     def size(self) -> int:
@@ -85,8 +80,7 @@ class Manifest:
         cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float
     ) -> Manifest:
         """Look at a folder that was filled in some `seconds`, with the `notes` of its maker. Raises
-        `ValueError` where it holds what an artifact may not hold: a link or another thing that is
-        not a file, or a manifest.
+        `ValueError` where it holds a link, another thing that is not a file, or a manifest.
         """
         files = {
             path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path))

@@ -68,8 +68,7 @@ class Storage:
     @cached_property
     def local(self) -> Path:
         """The folder of this machine for downloads, for checkpoints and for what is being made: the
-        storage itself where that is a file system, else a folder in this machine's cache
-        (``RAXALIGN_CACHE``).
+        storage itself where that is a file system, else a folder in this machine's cache.
         """
         root = self.root
         return local_cache(root) if self.is_remote else Path(root.removeprefix("file://"))

@@ -1,6 +1,5 @@
 """Searches in a storage: one record per study, from which everything but the search itself reads
-what was suggested so far; and the dev curves of its trials, by which they are compared while they
-run.
+what was suggested so far and its trials' dev curves, by which they are compared.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ def _path(name: str) -> str:
 
 @dataclass(frozen=True)
 class DevPoint:
-    """The searched score at one dev selection: the optimiser step, and the seconds that the
-    training had taken.
-    """
+    """The searched score at one dev selection: the optimiser step, and the training's seconds."""
 
     step: int
     score: float
@@ -64,13 +61,11 @@ class DevPoint:
 
 @dataclass(frozen=True)
 class DevCurve:
-    """The points of one trial in the order of their steps, the `steps` of its whole training, and
-    whether it was `pruned` at the last point.
-    """
+    """The points of one trial in the order of their steps."""
 
     points: tuple[DevPoint, ...]
-    steps: int
-    pruned: bool = False
+    steps: int  # of its whole training
+    pruned: bool = False  # at the last point
 
     @property
     def scores(self) -> list[float]:

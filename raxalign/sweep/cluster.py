@@ -24,9 +24,7 @@ from raxalign.sweep.room import DRIVER
 
 
 def scratch_folder(root: str, address: str | None) -> str:
-    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage,
-    which every node sees.
-    """
+    """Return a folder of this machine for Ray alone; on a cluster one in the storage."""
     if address:
         return f"{root}/ray/{maker_name()}"
     for left in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
@@ -58,9 +56,7 @@ _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and betwee
 
 
 def connect(address: str | None, job: Job) -> None:
-    """Join the cluster at an address, or start one on this machine (with room for trial drivers).
-    Workers begin with their share of threads.
-    """
+    """Join the cluster at an address, or start one on this machine with room for drivers."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
@@ -158,8 +154,7 @@ def _no_cluster(address: str, error: Exception) -> ResourceError:
 
 def require_token() -> None:
     """Write the token of Ray's clusters into a file that only the user can read: Ray would make one
-    that all can. A cluster that Ray starts here answers to who knows it, unless `RAY_AUTH_MODE`
-    says otherwise.
+    that all can. A cluster here answers to who knows it, unless `RAY_AUTH_MODE` says otherwise.
     """
     if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
         return

@@ -14,25 +14,15 @@ from raxalign.sweep.remaining import Expected
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan begins, or, where it is not the first one, a search adds trials.
-
-    Attributes:
-        plan: The plan that has the trials.
-        pending: The number of trials to run.
-        cached: The number of trials whose results are all there.
-        stages: The number of shared stages to make.
-        first: Whether the sweep begins with it.
-        jobs: What its stages and trials are expected to take.
-        workers: The number of workers that there is room for.
-    """
+    """A plan begins, or, where it is not the first one, a search adds trials."""
 
     plan: Plan
-    pending: int
-    cached: int
-    stages: int
+    pending: int  # trials to run
+    cached: int  # trials whose results are all there
+    stages: int  # shared stages to make
     first: bool = True
-    jobs: Sequence[Expected] = ()
-    workers: int = 1
+    jobs: Sequence[Expected] = ()  # what its stages and trials are expected to take
+    workers: int = 1  # that there is room for
 
 
 @dataclass(frozen=True)
@@ -75,19 +65,12 @@ class Said:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits, whenever that changes.
-
-    Attributes:
-        inputs: The number of stages and trials whose inputs are not there.
-        workers: The number of those whose inputs are there and for which no worker is free.
-        nodes: The number of those that were requested some time ago and that no worker has begun.
-        each: What a worker asks for, in words.
-    """
+    """How many stages and trials wait for what, whenever that changes."""
 
     inputs: int = 0
-    workers: int = 0
-    nodes: int = 0
-    each: str = ""
+    workers: int = 0  # their inputs are there, and no worker is free
+    nodes: int = 0  # requested some time ago, and no worker has begun
+    each: str = ""  # what a worker asks for, in words
 
     @property
     def described(self) -> str:

@@ -25,8 +25,7 @@ gradients and two moments (16), a frozen copy (4), and copies in bfloat16 (4).
 """
 PER_HELD_PARAMETER = 3
 """The same where the encoder is held in bfloat16 (`run.base_precision`): weights (2), those that
-adapters are merged into (4 in their place), and adapters with gradients and two moments (16 each),
-which are few.
+adapters are merged into (4 in their place), and adapters with gradients and two moments (16 each).
 """
 BESIDES = 3 * 2**30
 """Bytes besides: what a batch leaves for the backward pass, and what CUDA itself holds."""
@@ -36,13 +35,9 @@ _STEP = 10_000  # Ray counts in ten-thousandths of a card
 
 
 def settle(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
-    """Return the job with the share of a card that each worker gets, and the nodes by then.
-
-    Args:
-        job: The job, which may leave that open. Where its plan is not known yet, as that of a
-            search, each worker gets a card of its own.
-        nodes: The cluster. Its named machines are waited for, since one of them may have a card.
-        hear: Receives a note on the choice.
+    """Return the job with the share of a card that each worker gets, and the nodes by then. Where
+    its plan is not known yet, as that of a search, each worker gets a card of its own. Named
+    machines are waited for, since one of them may have a card.
     """
     if not job.auto_gpus:
         return job, nodes
@@ -78,8 +73,7 @@ def share_of_a_card(wanted: float | None, card: int) -> float:
 def wanted_bytes(plan: Plan, storage: Storage, parts: int = 1) -> float | None:
     """Return the memory of a card that the largest training of a plan takes: by what trainings of
     the same method or task took in this storage, else by its encoder's parameters. None where
-    neither is known for one of them. Where workers divide the weights into several `parts`, the
-    parameters alone count.
+    neither is known for one of them. Of several `parts` of the weights, parameters alone count.
     """
     if parts > 1:
         return _estimated(plan, parts)

@@ -38,15 +38,13 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a grid ended: the plan of what was run, trials done now and before, failures (trial key
-    -> message), and messages for the user.
-    """
+    """How a grid ended."""
 
-    plan: Plan
-    done: int
-    cached: int
-    failed: Mapping[str, str]
-    messages: Sequence[str] = ()
+    plan: Plan  # of what was run
+    done: int  # trials done now
+    cached: int  # trials done before
+    failed: Mapping[str, str]  # trial key -> message
+    messages: Sequence[str] = ()  # for the user
 
 
 def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
@@ -125,9 +123,7 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
 
 
 def collect_plan(plan: Plan, storage: Storage) -> None:
-    """Collect what an object store has of a plan. A storage that refuses stops nothing: commands on
-    another machine then read more objects.
-    """
+    """Collect what an object store has of a plan. A storage that refuses stops nothing."""
     there = [stage for stage in plan.stages.values() if not stage.inline]
     artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
     evaluations = (stage.key for stage in there if stage.kind == "evaluation")

@@ -30,9 +30,7 @@ from raxalign.sweep.room import demand
 from raxalign.sweep.work import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 
 PATIENCE = 6 * 3600
-"""Seconds that workers wait for the first one, which may wait for another grid that trains the
-same. Ray notices a dead one at once.
-"""
+"""Seconds that workers wait for the first one, which may wait for another grid."""
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
@@ -48,9 +46,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
 
 
 def _run_groups(job: Job, key: str) -> str | None:
-    """Run one group after the other until the trial is trained, fails, or was lost too often;
-    returns the message of its failure.
-    """
+    """Run groups until the trial is trained, fails, or was lost too often; return why it failed."""
     ledger, plan, outbox = job.storage.ledger, read_plan(job.plan), Outbox(job.scratch, key)
     losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():
@@ -75,8 +71,7 @@ def _run_groups(job: Job, key: str) -> str | None:
 
 def clear_room(job: Job, key: str) -> None:
     """Free the room on the cluster that an earlier group of a trial holds. Where its controller was
-    lost, Ray Train frees it only on a cluster with a dashboard, and the next group would wait for
-    it.
+    lost, Ray Train frees it only on a cluster with a dashboard.
     """
     storage, name = split_place(f"{job.scratch}/rooms/{key}")
     with suppress(FileNotFoundError):
@@ -88,14 +83,12 @@ def clear_room(job: Job, key: str) -> None:
 
 @dataclass(frozen=True)
 class _Loss:
-    """What ended a group: an error, whether a worker of it died, and whether another process has
-    taken over what it made, which is not a fault of the trial.
-    """
+    """What ended a group."""
 
     cause: str
-    died: bool
+    died: bool  # whether a worker of it died
     trace: str
-    overtaken: bool = False
+    overtaken: bool = False  # by another process, which is not a fault of the trial
 
 
 def _fit_group(job: Job, key: str, number: int) -> _Loss | None:

@@ -1,6 +1,4 @@
-"""What travels to workers: where the plan and the storage are, and what a worker may use. Small,
-plain, and the same for all trials.
-"""
+"""What travels to workers: where the plan and the storage are, and what a worker may use."""
 
 from __future__ import annotations
 
@@ -24,28 +22,21 @@ from raxalign.train.runtime import Runtime
 
 @dataclass(frozen=True)
 class Job:
-    """`plan` is the plan's place in the `storage`; `threads` and `gpus` are one worker's
-    share, `workers` those of a training trial; `max_failures` is how often a lost worker is
-    replaced without progress in between, `scratch` a folder or URL for Ray's own files, which
-    nobody needs afterwards; `at_once` is the most trials that run at a time (None: as many as fit);
-    `cache_gib` limits the copies of an object store on each machine; `sign` is a file that shows a
-    machine that it has the driver's storage (empty: not asked). With `auto_gpus` the `gpus` are
-    still to be chosen, by what the cluster has (see `raxalign.sweep.gpu_shares`). A checkpoint is
-    written every `checkpoint_minutes`. `activation_checkpointing` says how trainings save memory,
-    and `shard_weights` whether the workers of one divide its weights.
+    """What a worker needs to know; `threads` and `gpus` are its share. For what has no comment see
+    `raxalign.config.run.RunConfig`.
     """
 
     storage: Storage
-    plan: str
-    workers: int = 1
+    plan: str  # its place in the storage
+    workers: int = 1  # of a training trial
     threads: int = 1
     gpus: float = 0.0
     max_failures: int = 2
-    scratch: str = ""
-    at_once: int | None = None
+    scratch: str = ""  # a folder or URL for Ray's own files, which nobody needs afterwards
+    at_once: int | None = None  # the most trials that run at a time (None: as many as fit)
     cache_gib: float = 50.0
-    sign: str = ""
-    auto_gpus: bool = False
+    sign: str = ""  # a file that shows a machine that it has the driver's storage
+    auto_gpus: bool = False  # `gpus` are still to be chosen (see `raxalign.sweep.gpu_shares`)
     checkpoint_minutes: float = 10.0
     activation_checkpointing: Checkpointing = "auto"
     shard_weights: bool = False
@@ -96,18 +87,11 @@ def open_workshop(
     rank: int = 0,
     world_size: int = 1,
 ) -> Workshop:
-    """Open the workshop of this process.
+    """Open the workshop of this process, which loads torch where it `trains`. `report` receives
+    points of curves: values by name, and their step.
 
-    Args:
-        job: What workers need to know.
-        report: Receives points of curves: values by name, and their step.
-        trains: Whether torch is needed.
-        rank: The number of this worker.
-        world_size: The number of workers.
-
-    Raises:
-        StorageError: This machine does not have the driver's storage: it may have joined the
-            cluster after the others were asked.
+    Raises `StorageError` where this machine does not have the driver's storage: it may have joined
+    the cluster after the others were asked.
     """
     if job.sign and not sees(job.sign):
         raise StorageError(

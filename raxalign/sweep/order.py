@@ -22,23 +22,14 @@ class Holds(Enum):
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A shared stage or a trial.
-
-    Attributes:
-        key: The key of the stage or of the trial.
-        is_trial: Whether it is a trial.
-        inputs: The keys of the jobs that must end before it.
-        cost: An estimate of its length in seconds.
-        needs: What it holds while it runs.
-        parts: The keys of the stages and evaluations that are made within it.
-    """
+    """A shared stage or a trial, under its key."""
 
     key: str
     is_trial: bool
-    inputs: frozenset[str] = frozenset()
-    cost: float = 1.0
-    needs: Holds = Holds.WORKER
-    parts: tuple[str, ...] = ()
+    inputs: frozenset[str] = frozenset()  # the keys of the jobs that must end before it
+    cost: float = 1.0  # its length in seconds, estimated
+    needs: Holds = Holds.WORKER  # while it runs
+    parts: tuple[str, ...] = ()  # the keys of the stages and evaluations that are made within it
 
 
 @dataclass
@@ -79,8 +70,7 @@ class Order:
 
     def take(self, fits: Callable[[SweepJob], bool]) -> SweepJob | None:
         """Return the ready job with the longest chain that there is room for; it then counts as
-        running. While a group waits for room, nothing with a shorter chain starts: the group would
-        wait without an end.
+        running. While a group waits for room, nothing with a shorter chain starts.
         """
         heaps = sorted((heap for heap in self._ready.values() if heap), key=lambda heap: heap[0])
         for heap in heaps:
@@ -118,9 +108,7 @@ class Order:
         return list(lost.values())
 
     def set_aside(self, key: str) -> None:
-        """Keep what a group has trained. What is left of the job needs one worker, and is ready
-        once `resume` is called.
-        """
+        """Keep what a group has trained. Its rest needs one worker, and is ready after `resume`."""
         self.held[self.running.pop(key).needs] -= 1
         self._jobs[key] = replace(self._jobs[key], needs=Holds.WORKER)
         self._aside.append(key)
@@ -166,9 +154,7 @@ class Order:
 
     @property
     def empty(self) -> bool:
-        """Whether no job is left that could be taken now or later. What runs may be put back or
-        set aside, and is then taken again.
-        """
+        """Whether nothing is left to take. What runs may be put back or set aside, and is left."""
         return not (self._missing or self._aside or self.running)
 
     def _make_ready(self, job: SweepJob) -> None:

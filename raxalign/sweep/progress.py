@@ -13,6 +13,7 @@ from rich.text import Text
 
 from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
+from raxalign.plan.estimates.forecast import WORKERS_SECONDS
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -20,19 +21,9 @@ from raxalign.plan.values.remarks import HARDLY, remarks
 from raxalign.plan.values.results import DevMean, dev_mean
 from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.events import (
-    Advanced,
-    Began,
-    Event,
-    GroupsWaiting,
-    JobEnded,
-    Over,
-    Planned,
-    Said,
-    Waiting,
-)
+from raxalign.sweep import events
 from raxalign.sweep.mailbox import Advance
-from raxalign.sweep.remaining import Remaining, first_estimate
+from raxalign.sweep.remaining import Remaining
 from raxalign.train.runtime import TOKENS
 
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
@@ -73,41 +64,41 @@ class Progress:
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
         self._noted: dict[str, tuple[Advance, str]] = {}  # their last notes, and speeds
-        self._waits = Waiting()
+        self._waits = events.Waiting()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
         self._told: dict[str, float] = {}  # trial -> seconds of its wait at its last line
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: events.Event) -> None:
         """Show an event."""
         match event:
-            case Planned():
+            case events.Planned():
                 self._planned(event)
-            case Began(what=what):
+            case events.Began(what=what):
                 self._begin(what)
-            case Advanced(what=Trial() as trial):
+            case events.Advanced(what=Trial() as trial):
                 self._show_advance(trial, event.advance)
-            case Advanced(what=Stage() as stage):
+            case events.Advanced(what=Stage() as stage):
                 self._stage_advanced(stage, event.advance)
-            case JobEnded(what=Trial() as trial):
+            case events.JobEnded(what=Trial() as trial):
                 self._trial_finished(trial, event)
-            case JobEnded(what=Stage() as stage):
+            case events.JobEnded(what=Stage() as stage):
                 self._stage_finished(stage, event)
-            case Said(what=None):
+            case events.Said(what=None):
                 self._say(f"note: {event.message}")
-            case Said(what=Trial() | Stage() as what, printed=True):
+            case events.Said(what=Trial() | Stage() as what, printed=True):
                 for line in event.message.splitlines():
                     self._say(f"{self._describe(what)} | {line}")
-            case Said(what=Trial() | Stage() as what):
+            case events.Said(what=Trial() | Stage() as what):
                 self._say(f"{self._describe(what)}: {event.message}")
-            case Waiting():
+            case events.Waiting():
                 self._wait(event)
-            case GroupsWaiting():
+            case events.GroupsWaiting():
                 self._groups_wait(event)
-            case Over():
+            case events.Over():
                 self._end(event)
 
-    def _planned(self, event: Planned) -> None:
+    def _planned(self, event: events.Planned) -> None:
         self._plans |= dict.fromkeys((trial.key for trial in event.plan.trials), event.plan)
         self._total += event.pending
         self._cached += event.cached
@@ -121,7 +112,8 @@ class Progress:
         self._left.add(event.jobs)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left))
+            end = roughly(left + WORKERS_SECONDS)  # once its workers have started
+            self._say(f"about {end} from now, by the size of the work")
         if event.first and self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._render,
@@ -131,7 +123,7 @@ class Progress:
             )
             self._live.start()
 
-    def _wait(self, waits: Waiting) -> None:
+    def _wait(self, waits: events.Waiting) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""
         before, self._waits = self._waits, waits
         if waits.nodes and not before.nodes and not self._running and not self._advances:
@@ -161,13 +153,13 @@ class Progress:
             self._said[stage.key] = (advance.step, advance.seconds)
             self._say(f"[{self._stages_done}/{self._stages}] {text}")
 
-    def _stage_finished(self, stage: Stage, event: JobEnded) -> None:
+    def _stage_finished(self, stage: Stage, event: events.JobEnded) -> None:
         self._stages_done += 1
         self._forget(stage.key, event.seconds)
         outcome = f"failed: {event.error}" if event.error else f"{event.seconds:.1f} s"
         self._say(f"[{self._stages_done}/{self._stages}] {describe_stage(stage)}: {outcome}")
 
-    def _groups_wait(self, event: GroupsWaiting) -> None:
+    def _groups_wait(self, event: events.GroupsWaiting) -> None:
         """Show which groups wait: in the live display, or as a line from time to time."""
         self._told = {key: told for key, told in self._told.items() if key in event.seconds}
         self._groups_waiting = {}
@@ -180,7 +172,7 @@ class Progress:
                 self._told[key] = seconds
                 self._say(text)
 
-    def _trial_finished(self, trial: Trial, event: JobEnded) -> None:
+    def _trial_finished(self, trial: Trial, event: events.JobEnded) -> None:
         started, plan = self._running.pop(trial.key, None), self._plans.get(trial.key)
         self._forget(trial.key, None)
         good = event.error is None and not event.pruned
@@ -193,11 +185,12 @@ class Progress:
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
         outcome = f"failed: {event.error}" if event.error else event.pruned or f"done{shown}"
         described, left = self._describe(trial), "" if event.pruned else self._time_left()
-        self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{left}")
+        ended = self._done + self._failed + self._pruned
+        self._say(f"{ended}/{self._total} {described}: {outcome}{seconds}{left}")
         if plan is not None and not event.pruned:
             self._remark(plan, trial, records)
 
-    def _end(self, event: Over) -> None:
+    def _end(self, event: events.Over) -> None:
         """End the display with a line that stays."""
         self.stop()
         pruned = f"{self._pruned} pruned, " if self._pruned else ""
@@ -211,10 +204,6 @@ class Progress:
         if self._live:
             self._live.stop()
             self._live = None
-
-    @property
-    def _ended(self) -> int:
-        return self._done + self._failed + self._pruned
 
     def _describe(self, what: Trial | Stage) -> str:
         if isinstance(what, Stage):
@@ -243,9 +232,7 @@ class Progress:
         return "" if left is None else f", about {roughly(left)} left"
 
     def _describe_advance(self, key: str, advance: Advance) -> str:
-        """Describe how far a job is: its training step, speed and loss where it trains, its time,
-        and the time that it has left.
-        """
+        """Describe how far a job is: step, speed and loss where it trains, its time and rest."""
         losses = [value for name, value in advance.values.items() if name.endswith("loss")]
         training = ""
         if key in self._running:  # a trial has several trainings
@@ -257,9 +244,7 @@ class Progress:
         return f"{step}{self._speed(key, advance)}{loss}{advance.seconds:.0f} s so far{rest}"
 
     def _speed(self, key: str, advance: Advance) -> str:
-        """Describe the speed of a training, ending in a comma: its tokens per second, or steps
-        where it has none. Empty while it is not known.
-        """
+        """Describe the speed of a training, ending in a comma; empty while it is not known."""
         before, rate = self._noted.get(key, (Advance(0.0), ""))
         if advance.step > before.step and advance.seconds > before.seconds:
             speed = (advance.step - before.step) / (advance.seconds - before.seconds)

@@ -9,13 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from raxalign.plan.estimates.cost import roughly
-from raxalign.plan.estimates.forecast import (
-    WORKERS_SECONDS,
-    family,
-    forecast,
-    worker_speed,
-)
+from raxalign.plan.estimates.forecast import family, forecast, worker_speed
 from raxalign.plan.plan import Plan
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import SweepJob
@@ -25,33 +19,24 @@ _MANY = 300  # jobs: with more of them left, chains hardly matter and are not fo
 
 @dataclass(frozen=True)
 class Expected:
-    """A job as it is expected.
-
-    Attributes:
-        key: The key of the stage or the trial.
-        group: What jobs have in common whose times err alike.
-        seconds: The time that the plan's cost gives it.
-        inputs: The keys of the jobs that must end before it.
-        family: What groups have in common that says something of each other: a slow machine is
-            slow for all models, while the time of a word aligner says nothing of a training.
+    """A job as it is expected. Groups of a `family` say something of each other: a slow machine is
+    slow for all models, while the time of a word aligner says nothing of a training.
     """
 
-    key: str
-    group: str
-    seconds: float
-    inputs: frozenset[str] = frozenset()
+    key: str  # of the stage or the trial
+    group: str  # what jobs have in common whose times err alike
+    seconds: float  # by the plan's cost
+    inputs: frozenset[str] = frozenset()  # the keys of the jobs that must end before it
     family: str = ""
 
 
 @dataclass
 class _Sums:
-    """How long the jobs of a group or family that ended took and should have taken, and what the
-    others should take.
-    """
+    """The seconds and the number of the jobs of a group or family that ended."""
 
     took: float = 0.0
     expected: float = 0.0
-    left: float = 0.0
+    left: float = 0.0  # expected of those that have not ended
     ended: int = 0
 
 
@@ -78,13 +63,8 @@ class Remaining:
             self._since[key] = now
 
     def ended(self, key: str, now: float, seconds: float | None = None) -> None:
-        """Note that a job has ended.
-
-        Args:
-            key: The job.
-            now: The time in seconds.
-            seconds: How long it took (None: since it began); a job that failed is not learned
-                from where it has not begun.
+        """Note that a job has ended that took some seconds (None: since it began). One that failed
+        before it began teaches nothing.
         """
         entry, since = self._jobs.pop(key, None), self._since.pop(key, None)
         if entry is None:
@@ -137,9 +117,7 @@ class Remaining:
         return (group.took + factor * usual) / (group.expected + usual)
 
     def _expectation(self, entry: Expected, now: float) -> float:
-        """Return the whole time of a job; one that runs longer than expected is late by a tenth of
-        the time that it has run.
-        """
+        """Return the whole time of a job; one that is late, by a tenth of the time it has run."""
         found = self._factor(entry.family, entry.group, now) * entry.seconds
         since = self._since.get(entry.key)
         return found if since is None else max(found, 1.1 * (now - since))
@@ -166,13 +144,8 @@ class Remaining:
 def expected_jobs(
     plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float], job: Job
 ) -> list[Expected]:
-    """Return the jobs with their times: those of a trial are the times of all that it makes.
-
-    Args:
-        plan: The plan.
-        jobs: The jobs, inputs first.
-        took: What some stages and evaluations took, by key.
-        job: What a worker holds.
+    """Return the jobs, inputs first, with their times: those of a trial are the times of all that
+    it makes. `took` has the seconds of some stages and evaluations, by key.
     """
     parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
@@ -195,8 +168,3 @@ def expected_jobs(
         )
         for entry in jobs
     ]
-
-
-def first_estimate(seconds: float) -> str:
-    """Return in words when a sweep ends whose jobs take so many seconds from its workers' start."""
-    return f"about {roughly(seconds + WORKERS_SECONDS)} from now, by the size of the work"

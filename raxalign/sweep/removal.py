@@ -33,9 +33,8 @@ class Keeper:
         self._keeping: Keeping | None = None
 
     def hear(self, event: Event) -> None:
-        """Report at the start the weights that were not kept and that an evaluation needs. Hold on
-        to those that a trial may read, and remove those that it was the last to need, and what it
-        has beaten.
+        """Report at the start the weights that an evaluation needs and that were not kept. Hold on
+        to those that a trial may read; remove those that it was the last to need or has beaten.
         """
         match event:
             case Planned(first=True):
@@ -54,11 +53,7 @@ class Keeper:
                 except StorageError as error:
                     self._error = error
             case Over():
-                try:
-                    message = self.finish()
-                except StorageError as error:
-                    message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
-                if message:
+                if message := self.finish():
                     to_stderr(f"note: {message}")
 
     def finish(self) -> str | None:
@@ -68,10 +63,13 @@ class Keeper:
         if self._keep == "all":
             return None
         self._keeping = None
-        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        for key, why in self._known().free():
-            if key in stored:
-                self._drop(key, why)
+        try:
+            stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+            for key, why in self._known().free():
+                if key in stored:
+                    self._drop(key, why)
+        except StorageError as error:
+            self._error = error
         if self._error is not None:
             return f"run.keep: {self._keep}: some weights could not be removed: {self._error}"
         if not self.dropped:

@@ -38,11 +38,7 @@ class Room:
 
     def fits(self, needs: Holds, held: Mapping[Holds, int]) -> bool:
         """Check whether a job fits beside those that run. One fits always where nothing runs: it
-        waits for nodes that are lost or not there yet.
-
-        Args:
-            needs: What the job holds.
-            held: The number of jobs that run, by what they hold.
+        waits for nodes that are lost or not there yet. `held` counts those by what they hold.
         """
         if not any(held.values()):
             return True
@@ -61,18 +57,12 @@ class Room:
 
 @dataclass(frozen=True)
 class Nodes:
-    """What a cluster has.
-
-    Attributes:
-        alive: What each node has that is alive.
-        most: What each node besides the head has when the cluster is as large as it may grow;
-            empty where that is not known.
-        may_grow: Whether nodes may come of which nothing is known: Ray does not report whether an
-            autoscaler runs, and what it may start.
+    """What a cluster has. It `may_grow` by nodes of which nothing is known: Ray does not report
+    whether an autoscaler runs, and what it may start.
     """
 
     alive: tuple[Node, ...]
-    most: tuple[Node, ...] = ()
+    most: tuple[Node, ...] = ()  # besides the head, when it is as large as it may grow, if known
     may_grow: bool = False
 
     @property
@@ -106,9 +96,7 @@ class Nodes:
 
 
 def find_nodes(address: str | None) -> Nodes:
-    """Return the nodes of the cluster that this process has joined (at an address), or of the Ray
-    that it started on this machine (None).
-    """
+    """Return the nodes of the cluster that was joined at an address, or started here (None)."""
     config = _bootstrap() if address else {}
     most = [
         kind["resources"]

@@ -17,16 +17,8 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.sweep.events import (
-    Advanced,
-    Began,
-    GroupsWaiting,
-    Hear,
-    JobEnded,
-    Planned,
-    Said,
-    Waiting,
-)
+from raxalign.sweep import events
+from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.mailbox import EVERY, PRINTED, Inbox
 from raxalign.sweep.order import Holds, Order, SweepJob
@@ -114,14 +106,7 @@ def trains(plan: Plan, key: str) -> bool:
 
 
 def jobs_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[SweepJob]:
-    """Return missing stages and pending trials as jobs, inputs first, without their costs.
-
-    Args:
-        plan: The plan.
-        stages: The keys of the missing shared stages, inputs first.
-        trials: The pending trials.
-        job: What a worker holds, and how many work on a training trial.
-    """
+    """Return missing shared `stages` and pending `trials` as jobs, inputs first, without costs."""
     shared, found = set(stages), list[SweepJob]()
     for key in stages:
         inputs = shared.intersection(plan.closure([key])) - {key}
@@ -149,14 +134,9 @@ class Summary:
 
 
 class Sweep:
-    """The jobs of a sweep and its events, which come from one thread.
-
-    Args:
-        source: Where its trials come from.
-        job: What workers need to know. The first plan is at `job.plan`, where that is known.
-        hear: Receives what happens.
-        room: Returns what the cluster has room for at the moment.
-        free: Returns what the cluster has free at the moment.
+    """The jobs of a sweep and its events, which come from one thread. The first plan is at
+    `job.plan`, where that is known. `room` and `free` return what the cluster has room for and
+    free.
     """
 
     def __init__(
@@ -176,7 +156,7 @@ class Sweep:
         self._ended: dict[str, str | None] = {}
         self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
         self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
-        self._waiting, self._groups_waited = Waiting(), False
+        self._waiting, self._groups_waited = events.Waiting(), False
         self._trained: set[str] = set()  # by groups of workers, and not evaluated
         self._planned = self._grouped = self._stopped = False
         self.begun = False  # whether a worker has begun with a job
@@ -232,7 +212,7 @@ class Sweep:
         self.begun = True
         self._starting.pop(key, None)
         if TRAINED_ONLY not in config:
-            self._hear(Began(self._all[key]))
+            self._hear(events.Began(self._all[key]))
 
     def ended(self, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Note that a job has ended.
@@ -283,17 +263,17 @@ class Sweep:
         waits = {key: advance.seconds for key, advance in advances.items() if advance.waiting}
         for key, advance in advances.items():
             if key not in waits:
-                self._hear(Advanced(self._all[key], advance))
+                self._hear(events.Advanced(self._all[key], advance))
         if waits:
             each, free = demand(self._job), self._find_free()
             there = describe({name: free.get(name, 0.0) for name in each})
             text = f"waits for {self._job.workers} workers with {describe(each)} each"
-            self._hear(GroupsWaiting(waits, f"{text}; the cluster has {there} free"))
+            self._hear(events.GroupsWaiting(waits, f"{text}; the cluster has {there} free"))
         elif self._groups_waited:
-            self._hear(GroupsWaiting({}))
+            self._hear(events.GroupsWaiting({}))
         self._groups_waited = bool(waits)
         self.pass_on()
-        waiting = Waiting(
+        waiting = events.Waiting(
             self._order.waiting,
             self._order.ready,
             sum(now - since > SLOW for since in self._starting.values()),
@@ -334,9 +314,7 @@ class Sweep:
         return self._room.fits(entry.needs, self._order.held)
 
     def _look_at_storage(self, error: str) -> None:
-        """Start nothing more where the storage is full or cannot be written: it would train and be
-        lost. What runs goes on.
-        """
+        """Start nothing more where the storage cannot be written: it would train and be lost."""
         if DISK_FULL not in error:
             try:
                 self._job.storage.files.check_writable()
@@ -375,7 +353,7 @@ class Sweep:
                 self.counts.done += 1
             else:
                 self.counts.failed[key] = error
-        self._hear(JobEnded(what, error, None if error is not None else seconds, pruned))
+        self._hear(events.JobEnded(what, error, None if error is not None else seconds, pruned))
 
     def _add(self, plan: Plan) -> int:
         """Add what is missing of a plan; returns the number of its trials that have to run."""
@@ -404,7 +382,8 @@ class Sweep:
             replace(entry, cost=times.seconds) for entry, times in zip(jobs, expected, strict=True)
         )
         workers = self._room.free(Holds.WORKER, {})
-        self._hear(Planned(plan, len(pending), cached, len(stages), first, expected, workers))
+        news = events.Planned(plan, len(pending), cached, len(stages), first, expected, workers)
+        self._hear(news)
         return len(pending)
 
 

@@ -1,6 +1,4 @@
-"""Running a grid: Ray Tune executes stages and trials, of which it gets only the keys, in the order
-that `Sweep` gives.
-"""
+"""Running a grid: Ray Tune executes stages and trials, by their keys, in the order of `Sweep`."""
 
 from __future__ import annotations
 
@@ -19,28 +17,13 @@ from ray.tune.search import Searcher
 
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.plan import Plan
+from raxalign.sweep import losses, room
 from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
 from raxalign.sweep.events import Hear, Over
 from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
-from raxalign.sweep.losses import (
-    GIVEN_UP,
-    Losses,
-    cause_of,
-    describe_loss,
-    describe_retry,
-    progress_of,
-)
 from raxalign.sweep.machines import signed
 from raxalign.sweep.order import Holds
-from raxalign.sweep.room import (
-    DRIVER,
-    Room,
-    demand,
-    find_nodes,
-    refuse_impossible,
-    wait_for_named,
-)
 from raxalign.sweep.running import Source, Summary, Sweep, Whole, key_of
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
 
@@ -48,39 +31,28 @@ COMING = 1800.0  # seconds for a node that a cluster may start, where none that 
 
 
 def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Summary:
-    """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
-    cluster can never give what a trial asks for.
-    """
+    """Run what the ledger lacks of a plan. Raises `ResourceError` where the cluster is small."""
     return run_sweep(Whole(plan), job, hear, name=plan.name, address=address)
 
 
 def run_sweep(
     source: Source, job: Job, hear: Hear, *, name: str, address: str | None = None
 ) -> Summary:
-    """Run what the ledger lacks of the trials of a source, until it is exhausted.
-
-    Args:
-        source: Where the trials come from.
-        job: What workers need to know. A source that gives more than one plan has them written
-            here: `job.plan` is then empty.
-        hear: Receives what happens.
-        name: The name of the grid.
-        address: The cluster to join; None starts Ray on this machine.
-
-    Raises:
-        ResourceError: The cluster can never give what a trial asks for.
+    """Run what the ledger lacks of the trials of a source, until it is exhausted. Where it gives
+    several plans, `job.plan` is empty, and they are written here. Without an address Ray is started
+    on this machine. Raises `ResourceError` where the cluster can never give what a trial asks for.
     """
     job = replace(job, scratch=scratch_folder(job.storage.root, address))
     connect(address, job)
     try:
         job = signed(job) if address else job
-        job, nodes = settle(job, find_nodes(address), hear)
+        job, nodes = settle(job, room.find_nodes(address), hear)
         sweep = Sweep(
-            source, job, hear, lambda: Room(job, nodes.now().all(job)), ray.available_resources
+            source, job, hear, lambda: room.Room(job, nodes.now().all(job)), ray.available_resources
         )
         sweep.ask()
-        nodes = wait_for_named(job, nodes, hear, training=sweep.groups)
-        lacking = refuse_impossible(job, nodes, hear, training=sweep.groups)
+        nodes = room.wait_for_named(job, nodes, hear, training=sweep.groups)
+        lacking = room.refuse_impossible(job, nodes, hear, training=sweep.groups)
         if not sweep.over:
             _tune(sweep, job, name, lacking)
             sweep.pass_on()
@@ -138,8 +110,8 @@ def _work(config: dict[str, Any], job: Job) -> None:
 def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
     """Return what Tune reserves for a job; the workers of a group reserve their own."""
     if config["needs"] == Holds.GROUP.name:
-        return tune.PlacementGroupFactory([{DRIVER: 1}])
-    wanted = demand(job)
+        return tune.PlacementGroupFactory([{room.DRIVER: 1}])
+    wanted = room.demand(job)
     if config["needs"] == Holds.CPUS.name:
         wanted.pop("GPU", None)
     return tune.PlacementGroupFactory([wanted])
@@ -198,7 +170,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
         self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
         self._begun = time.monotonic()
-        self._job, self._losses = job, dict[str, Losses]()
+        self._job, self._losses = job, dict[str, losses.Losses]()
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore, and a display cannot be pickled."""
@@ -227,28 +199,27 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
-        trial's next worker finds the reason in its configuration and only reports it, and Tune
-        replaces none after that.
+        trial's next worker finds the reason in its configuration and only reports it.
         """
-        key, cause = key_of(trial.config), cause_of(trial)
+        key, cause = key_of(trial.config), losses.cause_of(trial)
         if key not in self._losses:
-            progress = partial(progress_of, self._job, self._sweep.plan_of(key), key)
-            self._losses[key] = Losses(self._job.max_failures, progress)
-        losses = self._losses[key]
-        if losses.another():
-            self._sweep.delayed(key, describe_retry(cause))
+            progress = partial(losses.progress_of, self._job, self._sweep.plan_of(key), key)
+            self._losses[key] = losses.Losses(self._job.max_failures, progress)
+        own = self._losses[key]
+        if own.another():
+            self._sweep.delayed(key, losses.describe_retry(cause))
         else:
-            trial.config[GIVEN_UP] = describe_loss(cause, losses.count)
+            trial.config[losses.GIVEN_UP] = losses.describe_loss(cause, own.count)
             trial.max_failures = trial.num_failures
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        message = trial.config.get(GIVEN_UP)
+        message = trial.config.get(losses.GIVEN_UP)
         if message is None:
             # Tune starts a job without limit. Only where a worker dies while it is given its next
             # job does it hear of this death twice, start the job, and drop it the second time.
             self._sweep.again(trial.config)
             return
-        trace = str(cause_of(trial) or "")
+        trace = str(losses.cause_of(trial) or "")
         self._sweep.ended(trial.config, {"error": message, "trace": trace})
         if "trial" in trial.config:
             keep_failure(self._ledger, trial.config["trial"], message, trace)

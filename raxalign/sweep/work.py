@@ -1,6 +1,4 @@
-"""The work of one worker: a shared stage, or a trial, whole in its Tune actor or trained as one of
-a group (`groups`).
-"""
+"""The work of one worker: a shared stage, or a trial, whole or trained as one of a group."""
 
 from __future__ import annotations
 
@@ -74,21 +72,12 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
 
 
 def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
-    """Run a trial on this worker, or train it where this is one of several workers.
+    """Run a trial on this worker, or train it where this is one of several workers. Return None, or
+    the message of a failure that no retry would mend, which the storage then keeps. A trial that
+    was pruned is not a failure.
 
-    Args:
-        job: What workers need to know.
-        key: The trial.
-        rank: The number of this worker.
-        world_size: The number of workers.
-
-    Returns:
-        None, or the message of a failure that no retry would mend, which the storage then keeps. A
-        trial that was pruned is not a failure.
-
-    Raises:
-        Exception: Transient errors, so that Tune tries again; in a group every error, since the
-            others wait for this worker. What follows the loss of another worker is `PeerLost`.
+    Raises transient errors, so that Tune tries again; in a group every error, since the others wait
+    for this worker. What follows the loss of another worker is `PeerLost`.
     """
     outbox = Outbox(job.scratch, key)
     if rank == 0:

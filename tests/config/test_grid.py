@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from raxalign.config._faults import Faults
-from raxalign.config.grid import CorpusSettings, Split, load, written
-from raxalign.config.yaml_file import parse
+from raxalign.config.grid import load
+from raxalign.config.specs import CorpusSettings, Split
+from raxalign.config.yaml_file import parse, written
 from tests.config.small import PARTS, SMALL, change
 
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from raxalign.catalog import FOLDERS, catalog
-from raxalign.config._specs import CorpusSettings, PairsSettings
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
 from raxalign.config.published import PublishedTable, names, read
 from raxalign.config.run import RunConfig
+from raxalign.config.specs import CorpusSettings, PairsSettings
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid

@@ -10,7 +10,7 @@ from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
+    from raxalign.config.specs import Grid
     from raxalign.tasks.base import Task
 
 

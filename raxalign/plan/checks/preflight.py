@@ -5,7 +5,7 @@ test file is found before the training.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class FilesRead:
-    """The number of files, of their rows, and their faults and remarks as lines to print."""
+    """The number of files, of their rows, and faults and remarks as lines to print."""
 
     files: int
     rows: int
@@ -103,9 +103,7 @@ class _Unit:
 
 
 def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
-    """What is to be read: for each task of the plan all languages together, then methods and word
-    aligners by what they read.
-    """
+    """What is to be read: per task all languages together, then methods and aligners."""
     missing = {
         key: name
         for trial in plan.trials
@@ -138,20 +136,16 @@ def _languages(params: Mapping[str, Any]) -> Iterable[str]:
     return params["languages"] if "languages" in params else (params["lang"],)
 
 
-def _shown(found: Iterable[FileRead]) -> tuple[tuple[str, ...], int]:
-    """The faults to show, in the order of the files, and the number of the others; what is found
-    twice (through two tasks) counts once.
-    """
+def _shown(found: Sequence[FileRead]) -> tuple[tuple[str, ...], int]:
+    """The faults to show, each once, in the order of the files, and the number of the others."""
     by_file: dict[Path, dict[str, None]] = {}
-    more = 0
     for entry in found:
-        known = by_file.setdefault(entry.path, {})
-        more += entry.more
-        known |= dict.fromkeys(map(str, entry.faults))
+        by_file.setdefault(entry.path, {}).update(dict.fromkeys(map(str, entry.faults)))
     ranked = [
         (rank, number, fault)
         for number, faults in enumerate(by_file.values())
         for rank, fault in enumerate(faults)
     ]
     shown = sorted(sorted(ranked)[:SHOWN], key=lambda entry: (entry[1], entry[0]))
-    return tuple(fault for *_, fault in shown), more + len(ranked) - len(shown)
+    more = sum(entry.more for entry in found) + len(ranked) - len(shown)
+    return tuple(fault for *_, fault in shown), more

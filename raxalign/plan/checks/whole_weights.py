@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import Grid
+from raxalign.config.specs import Grid
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault
 from raxalign.plan.expansion.encoders import DEEP

@@ -30,13 +30,9 @@ def seconds_by_key(
     records: Mapping[str, Tombstone] | None = None,
 ) -> dict[str, float]:
     """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
-    of stages that were not kept. Stages that are made within others have none of their own.
-
-    Args:
-        plan: The plan.
-        storage: The storage.
-        stored: What `stored_keys` returns, where it is known.
-        records: What is left of the stages that were not kept, by key, where it is known.
+    of stages that were not kept. Stages that are made within others have none of their own. Where
+    they are known, `stored` is what `stored_keys` returns, and `records` what is left of the stages
+    that were not kept, by key.
     """
     stored = stored_keys(plan, storage) if stored is None else stored
     there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
@@ -47,9 +43,7 @@ def seconds_by_key(
 
 
 def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
-    """Return the keys of the evaluations that are not `done` and of the stages that they need and
-    that are not `stored`.
-    """
+    """Return the keys of the evaluations not `done`, and of stages below them not `stored`."""
     pending = [key for trial in plan.trials for key in trial.evaluations.values()]
     stack = [key for key in dict.fromkeys(pending) if key not in done]
     found: dict[str, None] = {}

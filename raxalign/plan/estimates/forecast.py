@@ -50,19 +50,12 @@ _COPIES = 3  # a checkpoint holds the weights and two moments of each
 
 @dataclass(frozen=True)
 class Forecast:
-    """The time of some stages and evaluations.
+    """The time of some stages and evaluations."""
 
-    Attributes:
-        seconds: Key -> seconds, of those whose time can be estimated.
-        kinds: Kind of stage -> seconds of all of its kind.
-        unknown: Kind of stage -> how many have no estimate.
-        measured: How many are of a kind and maker that has run in the storage.
-    """
-
-    seconds: Mapping[str, float]
-    kinds: Mapping[str, float]
-    unknown: Mapping[str, int]
-    measured: int
+    seconds: Mapping[str, float]  # by key, of those whose time can be estimated
+    kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
+    unknown: Mapping[str, int]  # kind of stage -> how many have no estimate
+    measured: int  # how many are of a kind and maker that has run in the storage
 
     @property
     def total(self) -> float:
@@ -96,21 +89,13 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes of a grid's artifacts. The ledger, with predictions, is not counted.
+    """Bytes of a grid's artifacts. The ledger, with predictions, is not counted."""
 
-    Attributes:
-        kinds: Kind of stage -> bytes of all its stages, none of them dropped.
-        after: Value of `run.keep` -> bytes when the grid is done.
-        peak: Value of `run.keep` -> most bytes while it runs, with checkpoints.
-        unknown: Kind of stage -> how many of its stages have a size that is not known.
-        measured: How many sizes come from what was made.
-    """
-
-    kinds: Mapping[str, int]
-    after: Mapping[str, int]
-    peak: Mapping[str, int]
-    unknown: Mapping[str, int]
-    measured: int
+    kinds: Mapping[str, int]  # kind of stage -> bytes of all its stages, none of them dropped
+    after: Mapping[str, int]  # value of `run.keep` -> bytes when the grid is done
+    peak: Mapping[str, int]  # value of `run.keep` -> most bytes while it runs, with checkpoints
+    unknown: Mapping[str, int]  # kind of stage -> how many of its stages have no known size
+    measured: int  # how many sizes come from what was made
 
     def told(self, keep: Keep) -> str:
         """Return the line of `plan`."""
@@ -140,13 +125,8 @@ def worker_speed(threads: int, *, gpu: bool) -> float:
 def forecast(
     plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: float = CORE
 ) -> Forecast:
-    """Estimate the time of stages and evaluations.
-
-    Args:
-        plan: The plan.
-        took: Key -> seconds of what has run.
-        left: The keys of what is to run.
-        speed: The operations per second of a worker.
+    """Estimate the time of the stages and evaluations that are `left`, by the seconds that others
+    `took`, both by key, and the operations per second of a worker (`speed`).
     """
     work, seconds, measured = Work(plan, speed), dict[str, float](), 0
     kinds, unknown = defaultdict[str, float](float), Counter[str]()
@@ -162,12 +142,8 @@ def forecast(
 
 
 def estimate_disk(plan: Plan, measured: Mapping[str, int], at_once: int | None = None) -> Disk:
-    """Estimate the bytes of a plan's artifacts.
-
-    Args:
-        plan: The plan.
-        measured: Key -> bytes of what was made, also of what was dropped since.
-        at_once: How many trials run at once (None: one).
+    """Estimate the bytes of a plan's artifacts by those that were `measured`, by key, also of what
+    was dropped since. So many trials run `at_once` (None: one).
     """
     weights = weights_of(plan)
     work, kinds, unknown, sizes = Work(plan), Counter[str](), Counter[str](), dict[str, int]()
@@ -212,9 +188,7 @@ def _alike(stage: Stage) -> str:
 
 
 def family(plan: Plan, key: str) -> str:
-    """Return what stages have in common whose times say something of each other: `data` are made
-    without an encoder, `model` with one.
-    """
+    """Return `data` for what is made without an encoder, else `model`: their times err apart."""
     return "data" if plan.stages[key].kind in _DATA else "model"
 
 
@@ -249,9 +223,7 @@ def _policies(
 
 
 def quicker_links(plan: Plan, times: Forecast) -> str:
-    """Return a line that names a quicker word aligner, where word alignment takes more than half of
-    the time that is left; empty elsewhere.
-    """
+    """Return a line that names a quicker word aligner, where this one takes most of the time."""
     took: dict[str, float] = defaultdict(float)
     for key, seconds in times.seconds.items():
         took[plan.stages[key].maker] += seconds * (plan.stages[key].kind == "pairs")
@@ -290,9 +262,7 @@ class Work:
         return seconds if math.isfinite(seconds) else None
 
     def size(self, key: str, *, has_weights: bool) -> float | None:
-        """Return the bytes of a stage, which may be trained weights or maps of an encoder's
-        vectors; None where they are not known.
-        """
+        """Return the bytes of a stage, of weights or of maps of vectors; None where unknown."""
         stage = self.plan.stages[key]
         if stage.kind in _DATA:
             size = self.kept(key) * _DATA[stage.kind][2]
@@ -305,9 +275,7 @@ class Work:
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 
     def sentences(self, key: str) -> float:
-        """Return the number of sentence pairs that a stage of data reads; infinity where it reads
-        all of a corpus whose size is not known.
-        """
+        """Return the number of sentence pairs that a stage of data reads; infinity: unknown."""
         if key not in self._sizes:
             stage = self.plan.stages[key]
             read = [
@@ -394,9 +362,7 @@ def _batch(params: Any) -> int:
 
 
 def _sentences_of(bitext: Stage) -> float:
-    """Return the number of sentence pairs of a `bitext` stage; infinity where it is all of a corpus
-    whose size is not among its params.
-    """
+    """Return the number of sentence pairs of a `bitext` stage, or infinity if it is unknown."""
     params: Mapping[str, Any] = bitext.params
     if params.get("part") == "heldout":
         split = params.get("split")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
 from raxalign.config.params import Parts
-from raxalign.config.run import BasePrecision, Precision
+from raxalign.config.run import RunConfig
+from raxalign.config.specs import CorpusSpec, EncoderSpec, Grid
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
@@ -41,9 +41,7 @@ _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",
 
 
 def corpus_faults(grid: Grid, stages: Iterable[Stage]) -> Iterator[Fault]:
-    """Yield the languages of which some stages read text that their corpus is known not to have,
-    each where it is named.
-    """
+    """Yield the languages of which stages read text that their corpus is known to lack."""
     read = {(str(s.params["lang"]), s.maker): s for s in stages if s.kind == "bitext"}
     for (lang, _), stage in read.items():
         if why := stage.plugin().lacks(lang, grid.pivot):
@@ -77,11 +75,11 @@ def has_dev(grid: Grid, lang: str) -> bool:
 
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once. `stages` are those made, inputs first."""
+    """Makes the shared stages of a grid, each once."""
 
     grid: Grid
     identity: Identity
-    stages: dict[str, Stage] = field(default_factory=dict)
+    stages: dict[str, Stage] = field(default_factory=dict)  # those made, inputs first
     memo: dict[tuple[Any, ...], Stage] = field(default_factory=dict)
 
     def add(self, stage: Stage) -> Stage:
@@ -237,15 +235,9 @@ class SharedStages:
         places: Mapping[str, str],
     ) -> Stage:
         """Add the word types linked in training: in the run over test, dev and training, in the
-        grid's training sets, and in its dictionaries.
-
-        Args:
-            lang: The language.
-            unseen_in: The number of training sentences of the run. Where it is given, the grid's
-                training sets do not count (`expand` refuses larger ones).
-            dictionaries: The digests of the dictionaries, by names that begin with
-                `SEEN_DICTIONARY` or `SEEN_SWAPPED`.
-            places: Their paths, by the same names.
+        grid's training sets, and in its dictionaries, of which there are digests and paths by names
+        that begin with `SEEN_DICTIONARY` or `SEEN_SWAPPED`. Where the number of training sentences
+        of the run is given (`unseen_in`), the grid's training sets do not count.
         """
         name, sizes = ("seen", lang, unseen_in), sorted(self.grid.sentences)
         if name not in self.memo:
@@ -278,6 +270,7 @@ class SharedStages:
             kind = catalog("encoders")[spec.kind](spec.params)
             digests, locations = self.identity.of(kind.sources())
             made = kind.needs_text
+            run = computed_by(self.grid, kind.family) if made else RunConfig()
             every, largest = (*self.grid.languages, self.grid.pivot), max(self.grid.sentences)
             stage = Stage(
                 "encoder",
@@ -289,8 +282,8 @@ class SharedStages:
                 locations,
                 inline=not made,
                 options=spec.params.model_dump_json(by_alias=True),
-                precision=precision_of(self.grid, kind.family) if made else "fp32",
-                compiled=made and compiles(self.grid, kind.family),
+                precision=run.precision,
+                compiled=run.compile,
                 shares=1 if made else 0,
             )
             self.memo[name] = self.add(stage)
@@ -309,13 +302,16 @@ def prepared_pieces(
         kind, _, lang = name.partition("/")
         corpus = kind == "text" and grid.text is not None
         if kind in _COLUMNS and (EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
+            read = shared.stages[key]
+            if read.kind == "pairs" and read.params["part"] == "training":
+                key = read.inputs["training"]  # the same sentences, there before the word aligner
             langs = dict(zip(_COLUMNS[kind], (lang, grid.pivot), strict=False))
             stage = Stage(
                 "pieces",
                 "tokenizer",
                 PIECES_VERSION,
                 {"columns": langs},
-                {"encoder": encoder.key, "data": _sentences(shared.stages[key])},
+                {"encoder": encoder.key, "data": key},
             )
             found[name] = shared.add(stage).key
     return found
@@ -349,9 +345,7 @@ def prepared_rows(
 
 
 def row_count(stage: Stage) -> float:
-    """Return about how many training rows of a task the stage of their pieces holds, by the size of
-    their file; infinity where that is not known.
-    """
+    """Return about how many training rows the pieces are of, by their file, or infinity."""
     task: Any = stage.params["task"]
     made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
     files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]
@@ -362,27 +356,8 @@ def row_count(stage: Stage) -> float:
     return float(min(made, held, task.get("max_train") or math.inf))
 
 
-def _sentences(stage: Stage) -> str:
-    """The key of the stage whose sentences are read: word pairs of a whole training set have those
-    of the bitext, in the same order, so that both have one stage of pieces, which need not wait for
-    the word aligner.
+def computed_by(grid: Grid, family: str) -> RunConfig:
+    """Return how what is made with encoders of a family is computed. Static vectors are read, not
+    computed, so that no option changes what is made of them.
     """
-    whole = stage.kind == "pairs" and stage.params["part"] == "training"
-    return stage.inputs["training"] if whole else stage.key
-
-
-def precision_of(grid: Grid, family: str) -> Precision:
-    """Return the precision of what is computed with encoders of a family. Static vectors are read,
-    not computed, so that no option changes what is made of them.
-    """
-    return grid.run.precision if family == "transformer" else "fp32"
-
-
-def base_precision_of(grid: Grid, family: str) -> BasePrecision:
-    """Return how encoders of a family are held where nothing trains them."""
-    return grid.run.base_precision if family == "transformer" else "fp32"
-
-
-def compiles(grid: Grid, family: str) -> bool:
-    """Return whether encoders of a family run compiled, which is for transformers alone."""
-    return grid.run.compile and family == "transformer"
+    return grid.run if family == "transformer" else RunConfig()

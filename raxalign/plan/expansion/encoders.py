@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import EncoderSpec, Grid, PairsSpec
 from raxalign.config.params import BaseParams
+from raxalign.config.specs import EncoderSpec, Grid, PairsSpec
 from raxalign.config.yaml_file import line_of
 from raxalign.encoders.base import EncoderKind
 from raxalign.errors import DataError, Fault, RaxalignError
@@ -94,15 +94,11 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[F
 
 
 DEEP = 10_000
-"""A number of blocks with which a task can be asked whether it trains the encoder, whatever layers
-it names.
-"""
+"""A number of blocks with which any task can be asked whether it trains the encoder."""
 
 
 def held_faults(grid: Grid) -> Iterator[Fault]:
-    """Yield the methods and tasks of a grid that train all weights of an encoder, where
-    `run.base_precision` holds these in bfloat16.
-    """
+    """Yield what trains all weights of encoders that `run.base_precision` holds in bfloat16."""
     families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
     if grid.run.base_precision == "fp32" or "transformer" not in families:
         return
@@ -139,9 +135,7 @@ def head_of(spec: EncoderSpec, identity: Identity) -> bool:
 
 
 def params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the params without the name of what is loaded: where digests stand for the data, the
-    name is only a place.
-    """
+    """Return the params; where digests stand for the data, without the name of what is loaded."""
     return {
         name: value
         for name, value in params.identity().items()

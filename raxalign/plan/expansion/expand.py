@@ -17,8 +17,8 @@ from itertools import product
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
-from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
 from raxalign.config.params import BaseParams
+from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.checks.joint import joint_faults
@@ -39,9 +39,7 @@ from raxalign.store.key import digest
 
 @dataclass
 class _Counts:
-    """Counts points by the name of their method: all of them, those that `exclude` names, and those
-    that are dropped, each for a reason.
-    """
+    """Counts points by the name of their method: all, the excluded and, by reason, the dropped."""
 
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
@@ -125,19 +123,12 @@ def expand(
     allow_missing: bool = False,
     suggested: Callable[[Study], Iterable[Suggestion]] = lambda _: (),
 ) -> Plan:
-    """Return the plan of a grid.
+    """Return the plan of a grid. `identity` looks up digests; by default it reads the files, and
+    remote data stays unresolved. `suggested` looks up what a search has suggested so far.
 
-    Args:
-        grid: The grid.
-        identity: Looks up digests; by default it reads the files, and remote data stays unresolved.
-        allow_missing: Whether local files that are missing are listed in `Plan.missing`, for a plan
-            that is only looked at, instead of being refused.
-        suggested: Looks up what a search of the grid has suggested so far.
-
-    Raises:
-        DataError: Local files are missing; all are named.
-        GridError: The grid names layers that an encoder does not have, or shows another fault as a
-            whole.
+    Raises `DataError` that names all local files that are missing (with `allow_missing` they are
+    listed in `Plan.missing`, for a plan that is only looked at), and `GridError` with the faults
+    that the grid shows as a whole.
     """
     identity = identity or Identity()
     if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
@@ -157,13 +148,7 @@ def expand(
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
-    return _with_text(grid, expansion.plan())
-
-
-def _with_text(grid: Grid, plan: Plan) -> Plan:
-    """Return a plan whose corpora have all languages that are read, as far as is known; raises
-    `GridError` with the others.
-    """
+    plan = expansion.plan()
     if faults := list(corpus_faults(grid, plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
@@ -175,16 +160,14 @@ _Groups = tuple[tuple[str, ...], ...]
 
 @dataclass
 class _Expansion:
-    """What is gathered while a grid is expanded. `depths` are numbers of blocks by encoder, `heads`
-    whether it has a masked-LM head.
-    """
+    """What is gathered while a grid is expanded."""
 
     grid: Grid
     shared: SharedStages
     tasks: TaskStages
     meeting: Meeting
-    depths: Mapping[str, int | None]
-    heads: Mapping[str, bool]
+    depths: Mapping[str, int | None]  # encoder -> its number of blocks
+    heads: Mapping[str, bool]  # encoder -> whether it has a masked-LM head
     trials: dict[str, Trial] = field(default_factory=dict)
     counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)
@@ -194,10 +177,8 @@ class _Expansion:
     def of(cls, grid: Grid, identity: Identity) -> _Expansion:
         shared = SharedStages(grid, identity)
         tasks = TaskStages(grid, shared)
-        depths = {
-            encoder.label: plugin_of(encoder).depth(identity.locked) for encoder in grid.encoders
-        }
-        heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
+        depths = {spec.label: plugin_of(spec).depth(identity.locked) for spec in grid.encoders}
+        heads = {spec.label: head_of(spec, identity) for spec in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
     def add(self, encoder: EncoderSpec, spec: MethodSpec, groups: _Groups) -> None:
@@ -214,9 +195,7 @@ class _Expansion:
         groups: _Groups,
         suggested: Callable[[Study], Iterable[Suggestion]],
     ) -> None:
-        """Add the studies of a method whose params are searched, and the trials that they have
-        suggested: languages x sentences.
-        """
+        """Add the studies of a method whose params are searched, and the trials they suggested."""
         assert spec.searched is not None
         for languages, sentences in product(groups, self.grid.sentences):
             at = [(languages, sentences, self.grid.seeds[0])]
@@ -232,9 +211,7 @@ class _Expansion:
     def _add_suggested(
         self, encoder: EncoderSpec, spec: MethodSpec, study: Study, suggestion: Suggestion
     ) -> None:
-        """Add the trials of a suggestion. One that confirms takes the place of the suggested one
-        where the seed cannot change a result.
-        """
+        """Add the trials of a suggestion. One that confirms takes the place of the other."""
         assert spec.searched is not None
         params, confirmed = spec.searched.point(suggestion.values), suggestion.confirmed
         origin = Searched(study.name, suggestion.number, confirmed)
@@ -276,9 +253,7 @@ class _Expansion:
             yield self._trial(point, alignment, untouched)
 
     def _is_kept(self, point: Point, method: Method, family: str) -> bool:
-        """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
-        does not suit its method.
-        """
+        """Count a point, and say whether it is a trial: not excluded, and its encoder suits."""
         name, counts = point.method, self.counts
         counts.points[name] += 1
         why = ""
@@ -312,9 +287,7 @@ class _Expansion:
             seed=point.seed if has_chance else None,
             aligned=aligned.key,
             evaluations=evaluations,
-            untouched={
-                name: replace(untouched[name], instead=key) for name, key in instead.items()
-            },
+            untouched={n: replace(untouched[n], instead=key) for n, key in instead.items()},
             outdated=outdated,
             joint=alignment.joint_tasks(),
         )
@@ -354,9 +327,7 @@ class _Expansion:
             warnings=tuple(self.tasks.warnings),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
-            metrics=tuple(
-                Added.of(task.name, spec) for task in grid.tasks for spec in task.metrics
-            ),
+            metrics=tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
             studies=tuple(self.studies.values()),
             asked=tuple(self.asked),

@@ -83,11 +83,8 @@ class Identity:
             return
         first, *others = self.missing.items()
         also = "".join(f"\n{path}: {problem}" for path, problem in others)
-        raise DataError(
-            first[0],
-            f"{first[1]}{also}",
-            remedy="Paths in a grid file are relative to the grid file",
-        )
+        remedy = "Paths in a grid file are relative to the grid file"
+        raise DataError(first[0], f"{first[1]}{also}", remedy=remedy)
 
 
 def near(path: Path) -> str:

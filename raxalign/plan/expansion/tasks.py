@@ -9,20 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from raxalign.catalog import catalog, returned
-from raxalign.config.grid import Grid, TaskSpec
+from raxalign.config.specs import Grid, TaskSpec
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
-from raxalign.plan.expansion.data import (
-    SEEN_DICTIONARY,
-    SEEN_SWAPPED,
-    SharedStages,
-    base_precision_of,
-    compiles,
-    has_dev,
-    precision_of,
-    prepared_pieces,
-    prepared_rows,
-)
+from raxalign.plan.expansion import data
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import FIT, Stage
 from raxalign.tasks.base import Task, TaskNeeds
@@ -36,7 +26,7 @@ class TaskStages:
     """Makes the evaluation of each task of the grid for one aligned encoder."""
 
     grid: Grid
-    shared: SharedStages
+    shared: data.SharedStages
     warnings: list[str] = field(default_factory=list)
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
     _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
@@ -78,7 +68,7 @@ class TaskStages:
                 told = f"the set {lacking[0]} leaves {rest} unaligned, and {why}"
             yield Fault(spec.line_of("languages"), f"{key}.languages", told, remedy)
         needs = task.needs()
-        without = [lang for lang in asked if needs.dev and not has_dev(self.grid, lang)]
+        without = [lang for lang in asked if needs.dev and not data.has_dev(self.grid, lang)]
         if without:
             yield Fault(
                 spec.line_of(needs.dev),
@@ -109,8 +99,7 @@ class TaskStages:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
         the family of the encoder, and that it has a masked-LM head for; and task name -> why
-        readouts that the task's training outdates are kept, for those of these tasks where they
-        are.
+        readouts that the task's training outdates are kept.
         """
         keys: dict[str, str] = {}
         outdated: dict[str, str] = {}
@@ -131,9 +120,7 @@ class TaskStages:
     def _evaluation(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage
     ) -> tuple[Stage, str]:
-        """Add the evaluation of one task, in the languages of `alignment`; return it, and why
-        outdated readouts are kept (empty where none are).
-        """
+        """Add the evaluation of one task; return it, and why outdated readouts are kept, if any."""
         why, pivot = "", self.grid.pivot
         own = self._evaluated(spec, alignment)
         unseen = [lang for lang in own if lang not in alignment.languages]
@@ -168,9 +155,7 @@ class TaskStages:
         return base and read == (pivot,) and task.ignores_unseen()
 
     def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
-        """Return the languages, aligned or not, in which a task is evaluated: with sets those of
-        all of them, in one order.
-        """
+        """Return the languages in which a task is evaluated: with sets those of all of them."""
         chosen = self.grid.languages if self.grid.sets else alignment.languages
         return (*_narrowed(spec, chosen), *spec.unseen)
 
@@ -223,21 +208,16 @@ class TaskStages:
             and read == (pivot,)
             and (not effect.inside or bool(effect.inside_layers))
         )
-        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
+        made = self._training(spec, task, alignment, read, aligned)
+        params = dict(made.params)
         if effect.pivot:
             params["toward"] = list(alignment.languages)
         if effect.inside and untouched:
             params["frozen"] = effect.inside_layers
-        made = self._stage("tuned", spec.kind, task, read, aligned)
-        return self.shared.add(
-            replace(
-                made,
-                params={**made.params, **params},
-                inputs={"encoder": alignment.start.key} if untouched else {"aligned": aligned.key},
-                shares=self.grid.run.workers,  # a task always trains with dropout
-                prepared=self._prepared(spec, task, alignment, read),
-            )
-        )
+        inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
+        # a task always trains with dropout
+        made = replace(made, params=params, inputs=inputs, shares=self.grid.run.workers)
+        return self.shared.add(made)
 
     def joint(self, alignment: TrialInputs) -> Stage | None:
         """Return the training of a task that the method's is one with; None where there is none.
@@ -249,13 +229,16 @@ class TaskStages:
         spec, task = next((spec, task) for spec, task in self._tasks if spec.name == joint.task)
         chosen = _narrowed(spec, alignment.languages) or alignment.languages
         read = task.training_languages(chosen, self.grid.pivot)
-        made = self._stage("tuned", spec.kind, task, read, alignment.start)
-        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
-        return replace(
-            made,
-            params={**made.params, **params},
-            prepared=self._prepared(spec, task, alignment, read),
-        )
+        return self._training(spec, task, alignment, read, alignment.start)
+
+    def _training(
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, read: tuple[str, ...], on: Stage
+    ) -> Stage:
+        """Return the training of a task, which reads some languages, on a stage, without inputs."""
+        made = self._stage("tuned", spec.kind, task, read, on)
+        own: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
+        prepared = self._prepared(spec, task, alignment, read)
+        return replace(made, params={**made.params, **own}, prepared=prepared)
 
     def _prepared(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, languages: tuple[str, ...]
@@ -265,7 +248,7 @@ class TaskStages:
             return {}
         known = (spec.name, alignment.start.key, languages)
         if known not in self._rows:  # every point of the grid is looked at: once is enough
-            rows = prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
+            rows = data.prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
             self._rows[known] = rows
         return self._rows[known]
 
@@ -299,9 +282,7 @@ class TaskStages:
         options = method.params.model_dump_json(by_alias=True)
 
         def again(stage: Stage) -> Stage:
-            fits = {
-                name: again(self.shared.stages[key]).key for name, key in stage.prepared.items()
-            }
+            fits = {n: again(self.shared.stages[key]).key for n, key in stage.prepared.items()}
             inputs = {**stage.inputs, "encoder": trained.key}
             own = {**params, "languages": stage.params["languages"]}
             made = replace(stage, params=own, inputs=inputs, options=options, prepared=fits)
@@ -317,13 +298,12 @@ class TaskStages:
 
     def _trained_on(self, lang: str) -> _Files:
         """Return the dictionaries of one language that the methods of the grid train on."""
-        digests: dict[str, str] = {}
-        locations: dict[str, str] = {}
+        digests, locations = dict[str, str](), dict[str, str]()
         for spec in self.grid.methods:
             for params in spec.points:
                 method: Method = catalog("methods")[spec.kind](params)
                 for dictionary in method.dictionaries(lang, self.grid.pivot):
-                    order = SEEN_SWAPPED if dictionary.swap else SEEN_DICTIONARY
+                    order = data.SEEN_SWAPPED if dictionary.swap else data.SEEN_DICTIONARY
                     found, places = self.shared.identity.of({order: dictionary.source})
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
@@ -337,49 +317,33 @@ def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TrialInputs:
-    """Everything that the stages of a trial depend on.
+    """Everything that the stages of a trial depend on."""
 
-    Attributes:
-        kind: The kind of the method.
-        method: The method with its params.
-        params: Its canonical params (`Method.canonical`).
-        start: The stage of the encoder that is aligned.
-        family: The family of that encoder.
-        languages: The languages of the trial, without the pivot.
-        sentences: The number of training sentence pairs per language.
-        seed: The seed of the method and of the tasks' trainings.
-        head: Whether the encoder has a masked-LM head.
-        task: The training of a task that the method's is one with (None: none is).
-    """
-
-    kind: str
+    kind: str  # of the method
     method: Method
-    params: Mapping[str, Any]
-    start: Stage
-    family: str
-    languages: tuple[str, ...]
-    sentences: int
-    seed: int
-    head: bool = True
-    task: Stage | None = None
+    params: Mapping[str, Any]  # those of the method, canonical
+    start: Stage  # the encoder that is aligned
+    family: str  # of that encoder
+    languages: tuple[str, ...]  # without the pivot
+    sentences: int  # the number of training pairs per language
+    seed: int  # of the method and of the tasks' trainings
+    head: bool = True  # whether the encoder has a masked-LM head
+    task: Stage | None = None  # the training of a task that the method's is one with
 
     def joint_tasks(self) -> dict[str, str]:
         """Return the task that is trained with the method, if one is: its name -> the schedule."""
         joint = self.method.joint() if self.task is not None else None
         return {} if joint is None else {joint.task: joint.schedule}
 
-    def stage(self, shared: SharedStages) -> Stage:
+    def stage(self, shared: data.SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
         grid, inputs = shared.grid, self._inputs(shared)
-        digests: dict[str, str] = {}
-        locations: dict[str, str] = {}
-        for lang in self.languages:
-            found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
-            digests |= {f"{name}/{lang}": value for name, value in found.items()}
-            locations |= {f"{name}/{lang}": value for name, value in places.items()}
+        run = data.computed_by(grid, self.family)
+        sources = {lang: self.method.sources(lang, grid.pivot) for lang in self.languages}
+        outside, _ = shared.identity.of_languages(sources)
         prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
-            prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
+            prepared = data.prepared_pieces(shared, self.start, inputs, self.sentences)
         prepared = {**prepared, **(self.task.prepared if self.task else {})}
         draws = self.method.has_dropout() or self.task is not None
         return shared.add(
@@ -389,13 +353,12 @@ class TrialInputs:
                 self.method.VERSION,
                 self._params_in_key(grid.pivot),
                 inputs,
-                digests,
-                locations,
+                *outside,
                 options=self.method.params.model_dump_json(by_alias=True),
                 prepared=prepared,
-                precision=precision_of(grid, self.family),
-                base_precision=base_precision_of(grid, self.family),
-                compiled=compiles(grid, self.family),
+                precision=run.precision,
+                base_precision=run.base_precision,
+                compiled=run.compile,
                 shares=grid.run.workers if draws else 0,
                 task=self.task,
             )
@@ -411,7 +374,7 @@ class TrialInputs:
         params = {"method": method, "languages": list(self.languages), "pivot": pivot}
         return params | ({"seed": self.seed} if self.method.has_chance() or self.task else {})
 
-    def _inputs(self, shared: SharedStages) -> dict[str, str]:
+    def _inputs(self, shared: data.SharedStages) -> dict[str, str]:
         """Add the stages that `align` reads; return their keys by the names of the inputs."""
         needs, inputs = self.method.needs(), {"encoder": self.start.key}
         among = self.languages if shared.grid.sets else ()
@@ -429,10 +392,8 @@ class TrialInputs:
             }
         return inputs
 
-    def _shared_fits(self, shared: SharedStages) -> dict[str, str]:
-        """Add the fits of those languages that are in several sets, where a method fits each by
-        itself; return their keys.
-        """
+    def _shared_fits(self, shared: data.SharedStages) -> dict[str, str]:
+        """Add the fits of languages that several sets have, where a method fits each by itself."""
         several = len(self.languages) > 1 and self.method.fits_alone
         return {
             f"{FIT}{lang}": replace(self, languages=(lang,)).stage(shared).key
@@ -440,7 +401,7 @@ class TrialInputs:
             if sum(lang in own for own in shared.grid.sets.values()) > 1
         }
 
-    def reads_training(self, shared: SharedStages) -> bool:
+    def reads_training(self, shared: data.SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""
         needs = self.method.needs()
         return needs.links or needs.bitext or (needs.text and shared.grid.text is None)

@@ -1,6 +1,4 @@
-"""What became of a grid's claims: each tested on the grid's results, and whether it was written
-down before there were any.
-"""
+"""What became of a grid's claims: tested on its results, and whether written down before them."""
 
 from __future__ import annotations
 
@@ -28,27 +26,23 @@ UNLOCKED = "not locked: `raxalign grid` does it"
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim's test on one encoder and number of sentences: the difference with its interval, the
-    p-value of its sign (corrected over all claims), and the comparison behind it.
-    """
+    """A claim's test on one encoder and number of sentences: the difference with its interval."""
 
-    entry: Compared
+    entry: Compared  # the comparison behind it
     low: float | None
     high: float | None
-    p: float | None
+    p: float | None  # of its sign, corrected over all claims
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its tests, what follows, and when it was written down; `equivalence` is the
-    smallest difference that matters, in points or in the metric's unit (None: not given).
-    """
+    """A claim with its tests, what follows, and when it was written down."""
 
     claim: Claim
     verdict: Verdict
     tests: tuple[ClaimTest, ...]
     written: str
-    equivalence: float | None = None
+    equivalence: float | None = None  # the smallest difference that matters, in points or units
 
     @property
     def says(self) -> str:
@@ -69,16 +63,9 @@ def judged_claims(
     """Judge the claims of a grid; Holm's correction is over the tests of all of them.
 
     A claim is held where each of its tests says so, and refuted where one says the opposite. With
-    `equivalence` there is no difference above it where each test holds or has its interval within
-    it.
-
-    Args:
-        claims: the claims.
-        cells: all cells of the grid.
-        plan: its plan.
-        ledger: where the predictions are.
-        lock: the entries of the grid's lock.
-        equivalence: the smallest difference that matters, in points or in the metric's unit.
+    `equivalence`, the smallest difference that matters (in points or in the metric's unit), there
+    is none above it where each test holds or has its interval within it. `cells` are all of the
+    grid, `ledger` has the predictions, and `lock` are the entries of the grid's lock.
     """
     tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
     every = [test for several in tests for test in several]
@@ -91,14 +78,13 @@ def judged_claims(
         verdicts = [_verdict(claim, test, equivalence) for test in own]
         order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
         verdict: Verdict = next((one for one in order if one in verdicts), "not run")
-        found.append(JudgedClaim(claim, verdict, own, _written(claim, lock), equivalence))
+        written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
+        found.append(JudgedClaim(claim, verdict, own, written, equivalence))
     return found
 
 
 def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedClaim]:
-    """Return what the results of an opened grid say about its claims; of several grids that are
-    joined, each about its own.
-    """
+    """Return what results say about a grid's claims; of joined grids, each about its own."""
     if opened.parts:
         return [found for part in opened.parts for found in judged_in(part, equivalence)]
     plan, ledger = opened.plan, opened.storage.ledger
@@ -110,9 +96,7 @@ def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedCl
 
 
 def lock_claims(opened: Opened) -> None:
-    """Write every claim that the lock does not have yet into it: the time, the digest of the plan,
-    and whether the grid has results already.
-    """
+    """Lock every new claim with the time, the digest of the plan, and whether it has results."""
     lock = Lock.load(opened.grid.path)
     new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
     if not new:
@@ -130,10 +114,6 @@ def _name(claim: Claim) -> str:
     return f"claim: {claim.text}"
 
 
-def _written(claim: Claim, lock: Mapping[str, str]) -> str:
-    return lock.get(_name(claim), UNLOCKED).partition(";")[0]
-
-
 def _tests(
     claim: Claim, cells: Sequence[Cell], plan: Plan, ledger: Ledger | None
 ) -> Iterator[ClaimTest]:
@@ -148,16 +128,12 @@ def _tests(
     table = (claim.task, metric, "test" if "test" in splits else "dev")
     both = list({id(cell): cell for cell in (*firsts, *seconds)}.values())
     for entry in comparisons(both, plan, ledger, baseline=claim.second, tables=[table]):
-        wanted = mean_name(entry.cell, *table) if claim.lang is None else None
-        if (
-            wanted is not None
-            and entry.baseline is not None
-            and entry.baseline.set != entry.cell.set
-        ):
+        base, wanted = entry.baseline, None if claim.lang else mean_name(entry.cell, *table)
+        if wanted is not None and base is not None and base.set != entry.cell.set:
             wanted = (table[0], ALL_TARGETS, *table[1:])  # the mean over the same languages
         lang = entry.name[1].removesuffix(f"-{plan.pivot}")
         asked = entry.name == wanted if claim.lang is None else claim.lang in (entry.name[1], lang)
-        if asked and entry.baseline is not None and any(entry.cell is one for one in firsts):
+        if asked and base is not None and any(entry.cell is one for one in firsts):
             test = entry.over_languages if claim.over_languages else entry.comparison
             low, high, p = (test.low, test.high, test.p) if test else (None, None, None)
             yield ClaimTest(entry, low, high, p)

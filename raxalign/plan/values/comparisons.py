@@ -10,14 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from raxalign.analysis.cells import (
-    MEANS,
-    Cell,
-    Name,
-    Value,
-    languages_of,
-    tables_of,
-)
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
 from raxalign.analysis.language_sample import LanguageSample
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, Comparison, Interval, compare, holm, lies_within
@@ -26,6 +19,7 @@ from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, parted, undeclared
 from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
 from raxalign.store.ledger import Ledger
 
@@ -47,15 +41,9 @@ _NEUTRAL = undeclared("")
 class Compared:
     """A value of a table, compared with a baseline where there is one.
 
-    `p_adjusted` is the p-value after Holm's correction over all comparisons of the value's table
-    (task, metric and split), and `verdict` what follows from it: `not after correction` where that
-    of the comparison by itself is below the level of significance, and the adjusted one is not;
-    `no difference` where the interval lies within plus and minus `margin`, the smallest difference
-    that the user cares about. `over_languages` is the difference of a mean over languages for
-    languages like these. `untested` says why there is no interval or no test. `at_chance` is
-    whether the interval of a classifier holds `guessing`, what guessing gets. `outdated` says why
-    the value is under readouts that the task's training has outdated. `stays` is whether the method
-    leaves the metric as it is, whatever it finds. `measured` is what is declared of the metric.
+    The verdict follows from `p_adjusted`: `not after correction` where the p-value of the
+    comparison by itself is below the level of significance, and the adjusted one is not; `no
+    difference` where the interval lies within plus and minus `margin`.
     """
 
     cell: Cell
@@ -64,16 +52,16 @@ class Compared:
     interval: Interval | None = None
     baseline: Cell | None = None
     comparison: Comparison | None = None
-    p_adjusted: float | None = None
+    p_adjusted: float | None = None  # by Holm, over the table's comparisons (task, metric, split)
     verdict: Verdict | None = None
-    margin: float | None = None
-    over_languages: LanguageSample | None = None
-    untested: str = ""
-    at_chance: bool = False
-    guessing: float | None = None
-    outdated: str = ""
-    stays: bool = False
-    measured: Measured = _NEUTRAL
+    margin: float | None = None  # the smallest difference that the user cares about
+    over_languages: LanguageSample | None = None  # a mean's difference for languages like these
+    untested: str = ""  # why there is no interval or no test
+    at_chance: bool = False  # whether the interval of a classifier holds `guessing`
+    guessing: float | None = None  # what guessing gets
+    outdated: str = ""  # why the value is under readouts that the task's training has outdated
+    stays: bool = False  # whether the method leaves the metric as it is, whatever it finds
+    measured: Measured = _NEUTRAL  # what is declared of the metric
 
     @property
     def baseline_value(self) -> Value | None:
@@ -82,9 +70,7 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """The difference to the baseline, tested or not. It is None without a baseline, and for
-        means over other languages.
-        """
+        """The difference to the baseline; None without one, and for means over other languages."""
         if self.comparison is not None:
             return self.comparison.difference
         against = self.baseline_value
@@ -187,9 +173,7 @@ def comparisons(
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
-    """Return the values of single languages that are less than half of those of the baseline. No
-    predictions are read: nothing is tested.
-    """
+    """Return the values of single languages below half of the baseline's. Nothing is tested."""
     tables = set(tables_of((name for cell in cells for name in cell.values), plan.measured))
     by_cell = {id(cell): cell for cell in cells}
     found = (
@@ -264,8 +248,7 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
-        trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
-        outdated = (trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials)
+        trial = self._trial(cell)
         found = Compared(
             cell,
             name,
@@ -273,21 +256,18 @@ class _Task:
             baseline=base,
             verdict="cannot tell" if base is not None else None,
             untested=NO_PREDICTIONS,
-            outdated=next(outdated, ""),
+            outdated=trial.outdated_in(*name[:2], self.plan.pivot) if trial is not None else "",
+            stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
             measured=self.plan.measured(name[0], name[2]),
         )
-        trial = next(
-            (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key), None
-        )
-        if trial is not None and self.plan.stays(trial, name[0], name[2], None):
-            found = replace(found, stays=True)
         own = runs.get(name)
         if own is None:
             return found
         found = self._with_interval(found, own)
         if base is None:
             return found
-        if _alike(cell, base, name) and self._leaves(cell, name) and self._leaves(base, name):
+        alike = cell.by_seed.get(name) == base.by_seed.get(name) and cell.by_seed.get(name)
+        if alike and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
         other = self.kept[id(base)].get(name)
         if other is None:
@@ -295,12 +275,13 @@ class _Task:
         found = self._tested(found, base, own, other)
         return self._over_languages(found, runs, self.kept[id(base)])
 
+    def _trial(self, cell: Cell) -> Trial | None:
+        """The first trial of a cell that is in the plan."""
+        return next(filter(None, map(self.plan.by_key.get, cell.trials)), None)
+
     def _leaves(self, cell: Cell, name: Name) -> bool:
         """Whether the method of a cell changes nothing of a language, or of those of a mean."""
-        trial = next(
-            (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key), None
-        )
-        unseen = name[1] in cell.unseen or name[1] == "avg_unseen"
+        trial, unseen = self._trial(cell), name[1] in cell.unseen or name[1] == "avg_unseen"
         return trial is not None and self.plan.leaves(trial, unseen=unseen)
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
@@ -344,11 +325,6 @@ class _Task:
         return replace(found, over_languages=over_languages(other, own, paired=test.paired))
 
 
-def _alike(cell: Cell, base: Cell, name: Name) -> bool:
-    """Whether two cells have the very same values, run by run."""
-    return bool(cell.by_seed.get(name)) and cell.by_seed.get(name) == base.by_seed.get(name)
-
-
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
@@ -379,9 +355,7 @@ def _p(entry: Compared) -> float:
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
-    """Return the baseline of each cell that has one, by the cell's id; among those of several grids
-    that of its own.
-    """
+    """Return the baseline of each cell that has one, by the cell's id, within its own grid."""
     candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
     grids = {trial.method: trial.grid for trial in plan.trials if trial.grid}
     found = {}

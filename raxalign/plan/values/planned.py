@@ -29,8 +29,7 @@ _LESS = {
     2: (12.79, 3.87, 3.04, 2.74, 2.57, 2.47, 2.4, 2.35, 2.31),
 }
 """In points, by the number of trained sides: the smallest difference that four of five comparisons
-find with 2, 3, 4, ... runs of each under `ASSUMPTIONS`, which are the defaults of
-`analysis.power.Assumed`.
+find with 2, 3, 4, ... runs of each under `ASSUMPTIONS` (`analysis.power.Assumed`).
 """
 MOST_LINES = 12
 
@@ -38,16 +37,14 @@ MOST_LINES = 12
 @dataclass(frozen=True)
 class PlannedSides:
     """The mean over languages of one cell and task, and its baseline, as a plan will compare them.
-
-    `chance` says of each side whether its runs are chance (of one side alone where both share their
-    training, seed by seed), and `runs` has the number of runs of those that are.
+    There is one side where both share their training, seed by seed.
     """
 
     task: str
     metric: str
     trials: tuple[Trial, ...]
-    chance: tuple[bool, ...]
-    runs: tuple[int, ...]
+    chance: tuple[bool, ...]  # of each side, whether its runs are chance
+    runs: tuple[int, ...]  # the number of runs of those sides
     name: str
 
     @property
@@ -63,17 +60,13 @@ class PlannedSides:
 
     @property
     def assumed(self) -> float | None:
-        """In points, the smallest difference that is found in four of five grids under
-        `ASSUMPTIONS`; None where nothing is tested.
-        """
+        """In points, what four of five grids find under `ASSUMPTIONS`; None where untested."""
         known = _LESS[len(self.runs)]
         return known[min(min(self.runs, default=2) - 2, len(known) - 1)] if self.tested else None
 
 
 def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
-    """Yield the comparisons of a plan, of the main metric of each task where it is a share, with
-    the method that leaves the encoder as it is.
-    """
+    """Yield the comparisons of a plan with its baseline, of main metrics that are shares."""
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in plan.trials:
         groups[trial.cell].append(trial)

@@ -16,16 +16,10 @@ from raxalign.plan.estimates.cost import roughly, trial_seconds
 from raxalign.plan.load import Opened
 from raxalign.plan.names import cell_name
 from raxalign.plan.plan import Plan
+from raxalign.plan.values import planned
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import Compared, comparisons
-from raxalign.plan.values.planned import (
-    MOST_LINES,
-    SEEN,
-    PlannedSides,
-    left_out,
-    planned_sides,
-    seen,
-)
+from raxalign.plan.values.planned import PlannedSides, planned_sides, seen
 from raxalign.plan.values.results import rows
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
@@ -35,22 +29,16 @@ MEASURED, ONE_RUN, ASSUMED = "measured", "examples measured, runs assumed", "ass
 
 @dataclass(frozen=True)
 class PlannedComparison:
-    """What one comparison of a plan can see.
-
-    `spread` is at the planned number of runs, `source` says where it comes from, and `seconds` are
-    those of one more run of the cell in all languages (0: not known).
-    """
+    """What one comparison of a plan can see."""
 
     sides: PlannedSides
-    spread: Spread
-    source: str
-    seconds: float
+    spread: Spread  # at the planned number of runs
+    source: str  # of the spread
+    seconds: float  # of one more run of the cell in all languages (0: not known)
 
     @property
     def smallest(self) -> float | None:
-        """The smallest true difference that four of five such comparisons call real; None where
-        there is one run of what is trained.
-        """
+        """The smallest true difference that four of five call real; None with one trained run."""
         return _smallest(self.spread) if self.sides.tested else None
 
     def more_runs_for(self, effect: float) -> int | None:
@@ -72,9 +60,9 @@ def planned_comparisons(
     found = []
     for sides in planned_sides(plan):
         spread, source = _spread(plan, sides, given, measured)
-        planned = at(spread, [max(2, runs) for runs in sides.runs])
+        at_runs = at(spread, [max(2, runs) for runs in sides.runs])
         seconds = _seconds(plan, storage, sides) if timed else 0.0
-        found.append(PlannedComparison(sides, planned, source, seconds))
+        found.append(PlannedComparison(sides, at_runs, source, seconds))
     return found
 
 
@@ -84,11 +72,11 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     """
     plan = opened.plan
     for found in judged_in(opened):
-        seen = []
+        smallest = []
         for test in found.tests:
             sample = test.entry.over_languages
             if found.claim.over_languages:
-                seen += [sample.detectable] if sample and sample.detectable is not None else []
+                smallest += [sample.detectable] if sample and sample.detectable is not None else []
                 continue
             spread = test.entry.comparison.spread if test.entry.comparison else None
             if spread is None:
@@ -96,11 +84,10 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
             seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
             counts = [max(seeds, 2)] * len(spread.trained)
-            seen.append(design(at(filled(spread, given), counts)).smallest())
+            smallest.append(design(at(filled(spread, given), counts)).smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
-        told = (
-            f"can see {scale * max(seen):.2g}" if seen else "a first run will show what it can see"
-        )
+        told = "a first run will show what it can see"
+        told = f"can see {scale * max(smallest):.2g}" if smallest else told
         yield f"claim: {found.claim.text} ({told}; {found.written})"
 
 
@@ -138,11 +125,12 @@ def _seconds(plan: Plan, storage: Storage, sides: PlannedSides) -> float:
 
 
 def _spread(
-    plan: Plan, sides: PlannedSides, given: Assumed, measured: Mapping[tuple[str, str], Compared]
+    plan: Plan,
+    sides: PlannedSides,
+    given: Assumed,
+    measured: Mapping[tuple[str, str], Compared],
 ) -> tuple[Spread, str]:
-    """The spread of a comparison, and where it comes from: its own results, those of another method
-    on the same encoder, or assumptions.
-    """
+    """The spread of a comparison and its source: own results, another method's, or assumptions."""
     first = sides.trials[0]
     of_task = [entry for (_, task), entry in measured.items() if task == sides.task]
     of_encoder = [entry for entry in of_task if entry.cell.encoder == first.encoder]
@@ -162,14 +150,12 @@ def _spread(
 def power_lines(
     found: Sequence[PlannedComparison], given: Assumed, effect: float | None
 ) -> Iterator[str]:
-    """Yield what each comparison can see, and what an `effect` in points takes; without one, the
-    first comparisons alone.
-    """
+    """Yield what each comparison can see, and what an `effect` in points takes, where given."""
     if not found:
         yield "no comparison with a baseline is planned of a metric that is a share"
         return
-    yield SEEN
-    for one in found if effect is not None else found[:MOST_LINES]:
+    yield planned.SEEN
+    for one in found if effect is not None else found[: planned.MOST_LINES]:
         sides, smallest = one.sides, one.smallest
         points = None if smallest is None else POINTS * smallest
         line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_runs}"
@@ -178,7 +164,7 @@ def power_lines(
             line if effect is None else f"{line}; a difference of {effect:g} {_takes(one, effect)}"
         )
     if effect is None:
-        yield from left_out(len(found))
+        yield from planned.left_out(len(found))
     if any(one.source != MEASURED for one in found):
         yield (
             f"assumed where not measured: runs differ by {given.run_sd[0]:g} points (--run-sd), and"

@@ -12,9 +12,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
 
 UNKNOWN = 0.02
-"""A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are
-partly those of one piece.
-"""
+"""The share of unknown pieces above which a remark is made: vectors are partly those of [UNK]."""
 
 FLOOR = 0.02
 """A task in which no method reaches this share is near the floor."""
@@ -150,9 +148,7 @@ def _floors(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[st
 
 
 def _said(notes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what notes say for themselves, and a sentence per held-out part of a language that is
-    not evaluated as a whole.
-    """
+    """Yield what notes say for themselves, and held-out parts that are not evaluated as a whole."""
     for kind in _SAID:
         yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
     for lang, parts in notes.get("left_out", {}).items():

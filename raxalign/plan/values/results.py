@@ -147,8 +147,7 @@ def _of_trial(
     trial: Trial, record: Mapping[str, Any], added: Sequence[Mapping[str, Any]], pivot: str
 ) -> tuple[Sequence[Mapping[str, Any]], Collection[str]]:
     """Return the scores of an evaluation as a trial has them, and which of their languages the
-    trial has not aligned: trials that align others may share an evaluation, and then have means of
-    their own.
+    trial has not aligned: trials that align others may share it, with means of their own.
     """
     scores, stored = (*record["scores"], *added), record.get("unseen", ())
     languages = record.get("languages", ())
@@ -171,29 +170,24 @@ def metric_name(task: str, lang: str, metric: str, split: str) -> str:
     return f"{task}/{lang}/{metric}" if split == "test" else f"{task}/{lang}/{split}_{metric}"
 
 
-class DevScores:
-    """The scores of trials on development sets. No others can be read through it."""
-
-    def __init__(self, plan: Plan, ledger: Ledger) -> None:
-        self._plan, self._ledger = plan, ledger
-
-    def of(self, trial: Trial) -> dict[str, float]:
-        """Return the scores of a trial on development sets, by ``task/lang/metric``."""
-        there = [key for key in trial.evaluations.values() if self._ledger.has(key)]
-        records = with_added(self._plan, self._ledger, self._ledger.read_many(there))
-        return {
-            f"{row['task']}/{row['lang']}/{row['metric']}": float(row["value"])
-            for row in trial_rows(trial, records, self._plan.pivot)
-            if row["split"] == "dev"
-        }
+def dev_scores(plan: Plan, ledger: Ledger, trial: Trial) -> dict[str, float]:
+    """Return the scores of a trial on development sets, by ``task/lang/metric``."""
+    there = [key for key in trial.evaluations.values() if ledger.has(key)]
+    records = with_added(plan, ledger, ledger.read_many(there))
+    return {
+        f"{row['task']}/{row['lang']}/{row['metric']}": float(row["value"])
+        for row in trial_rows(trial, records, plan.pivot)
+        if row["split"] == "dev"
+    }
 
 
-def judge(objectives: Sequence[SearchMetric], trial: Trial, scores: DevScores) -> tuple[float, ...]:
-    """Return the values of the objectives of a trial that is done.
+def judge(
+    objectives: Sequence[SearchMetric], trial: Trial, found: Mapping[str, float]
+) -> tuple[float, ...]:
+    """Return the values of the objectives of a trial that is done, by its `dev_scores`.
 
     Raises `RaxalignError` where the trial has no development score of that name.
     """
-    found = scores.of(trial)
     for objective in objectives:
         if objective.name in found:
             continue

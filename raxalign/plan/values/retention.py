@@ -101,13 +101,11 @@ class Keeping:
             self._pending.discard(entry)
             self._waiting.subtract(self._of[entry])
         beaten = self._judge(trial, records)
-        for key in sorted(self._weights(trial) | beaten):
-            if (why := self.reason(key)) is not None:
-                yield key, why
+        yield from self.free(self._weights(trial) | beaten)
 
-    def free(self) -> Iterator[tuple[str, str]]:
-        """Yield all weights that may go now, each with the reason."""
-        for key in sorted(self.weights):
+    def free(self, among: AbstractSet[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the weights (`among` some) that may go now, each with the reason."""
+        for key in sorted(self.weights if among is None else among):
             if (why := self.reason(key)) is not None:
                 yield key, why
 
@@ -182,16 +180,13 @@ def made_again(
     plan: Plan, done: AbstractSet[str], stored: AbstractSet[str], records: Mapping[str, Tombstone]
 ) -> str | None:
     """Return a sentence on the weights that pending evaluations need and that were not kept; None
-    where there are none. `records` is what is left of those that were not kept, by key; see
-    `to_make` for the others.
+    where there are none. `records` is what is left of those, by key; see `to_make`.
     """
     return again([records[key] for key in to_make(plan, done, stored) if key in records])
 
 
 def again(found: Sequence[Tombstone]) -> str | None:
-    """Return a sentence on weights that were not kept and have to be made again, with the time
-    that they took; None where there are none.
-    """
+    """Return a sentence on weights that are made again, with the time they took; None without."""
     if not found:
         return None
     seconds = math.fsum(entry.manifest.seconds for entry in found)

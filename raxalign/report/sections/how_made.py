@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any, final
 
-from raxalign.config.grid import written
+from raxalign.config.yaml_file import written
 from raxalign.languages import language
 from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.names import Options, encoder_options, filled, method_options, task_options

@@ -26,9 +26,7 @@ _PLACE = f"{FOLDER}/{JOURNAL}"
 
 
 class _InTurn:
-    """No lock: studies are read and written within a turn alone. Optuna's own locks are waited for
-    30 seconds where a process died that held one.
-    """
+    """No lock: a turn keeps others out. Optuna's would wait 30 seconds for a dead process."""
 
     def acquire(self) -> bool:
         """Do nothing."""
@@ -85,9 +83,7 @@ class Journal:
 
     @property
     def rests(self) -> bool:
-        """Whether a turn should wait, since it costs requests to an object store and the last one
-        was a moment ago.
-        """
+        """Whether a turn should wait: it costs requests, and the last one was a moment ago."""
         return self.storage.is_remote and time.monotonic() - self._left < PAUSE
 
     @property
@@ -106,8 +102,7 @@ class Journal:
 
     def _fetch(self) -> None:
         """Add what other machines have written. What this machine alone has stays where nobody has
-        written since (a driver was killed before its turn ended), and is dropped otherwise: its
-        points have not run.
+        written since (a driver was killed before its turn ended), and is dropped otherwise.
         """
         if (size := self._size_there()) == self._there:
             return

@@ -38,8 +38,7 @@ _FEW = 4  # points below which importances are not estimated
 @dataclass
 class Owner:
     """This driver. On its own machine a driver is recognised by its process; on others by a file
-    next to the journal in the storage, which it renews every minute: one that did not for five
-    minutes is dead.
+    next to the journal in the storage, renewed every minute: silence of five minutes is death.
     """
 
     storage: Storage
@@ -78,14 +77,12 @@ class Owner:
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """How a point ended: its scores on development sets, or why there are none; and its dev curve,
-    where its training was watched. One that was pruned has no scores and no reason.
-    """
+    """How a point ended. One that was pruned has no scores and no reason."""
 
-    scores: tuple[float, ...] | None
+    scores: tuple[float, ...] | None  # on development sets
     seconds: float | None = None
-    reason: str = ""
-    curve: DevCurve | None = None
+    reason: str = ""  # why there are no scores
+    curve: DevCurve | None = None  # where its training was watched
 
 
 Known = Callable[[Sequence[Mapping[str, Value]]], list[PointOutcome | None]]
@@ -147,9 +144,7 @@ class StudyRun:
         return dict(self._optuna.user_attrs)
 
     def begin(self, points: Sequence[Mapping[str, Value]], known: Known) -> None:
-        """Take points that were measured before as the first ones of a study that has not begun: at
-        most half of its trials.
-        """
+        """Take points that were measured before as the first, at most half of a study's trials."""
         there = [trial.params for trial in self.trials()]
         most = None if self.study.most is None else self.study.most // 2
         pairs = zip(points, known(points), strict=True)

@@ -59,12 +59,8 @@ def directions(study: Study) -> list[str]:
 
 
 def suggest(study: Study, tried: Sequence[FrozenTrial]) -> Proposal | None:
-    """Return the next point, which none of the tried ones is; None where all points of the space
-    were tried.
-
-    Args:
-        study: The study; `sampler` and `sampler_seed` decide how it suggests.
-        tried: Its points so far, those that run included.
+    """Return the next point, which none of those that were tried or run is; None where all points
+    of the space were tried.
     """
     there = {_identity(trial.params) for trial in tried}
     return next((p for p in _proposals(study, tried) if _identity(p.values) not in there), None)

@@ -1,6 +1,5 @@
 """The searches of a grid: suggestions in, results in the ledger out. A running sweep asks for more
-trials. A study begins with what the ledger has in its spaces: trials of grids that have run in the
-same storage.
+trials. A study begins with what the ledger has in its spaces, of any grid in the same storage.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record, saved_words
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import DevScores, judge
+from raxalign.plan.values.results import dev_scores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
 from raxalign.store.storage import Storage
@@ -40,15 +39,11 @@ from raxalign.sweep.tuner import run_sweep
 def known_points(
     trials: Iterable[Mapping[str, Any]], study: Study, kind: str
 ) -> list[dict[str, Value]]:
-    """Return the different points in the spaces of a study that planned trials have.
+    """Return the different points in the spaces of a study that `planned_trials` have with its
+    kind of method.
 
     Whether they are trials of the study, and have results, is for their keys to say: another value
     of a param that is not searched makes another key.
-
-    Args:
-        trials: The trials (`planned_trials`).
-        study: The study.
-        kind: The kind of its method.
     """
     found: dict[str, dict[str, Value]] = {}
     for trial in trials:
@@ -62,9 +57,7 @@ def known_points(
 
 
 def planned_trials(storage: Storage) -> Iterator[Mapping[str, Any]]:
-    """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
-    to another version, and is left out.
-    """
+    """Yield the trials of all plans that were run in a storage, except those of other versions."""
     for text in stored_texts(storage):
         try:
             yield from json.loads(text)["trials"]
@@ -79,23 +72,14 @@ _CONFIRMS = "confirms/"
 class SearchSource:
     """The studies of a grid. A point is asked of the study that has the fewest, so that all of them
     advance at the same pace; once a study is over, its best points are confirmed.
-
-    Attributes:
-        opened: The grid, with what its searches have suggested so far.
-        journal: The studies on disk.
-        owner: This driver.
-        studies: The studies that are run, of those that the grid has.
-        deadline: When nothing more is suggested (`time.monotonic`; None: never).
-        at_once: The largest number of trials that this driver runs at a time (None: as many as
-            there are workers).
     """
 
-    opened: Opened
-    journal: Journal
-    owner: Owner
-    studies: Sequence[Study]
-    deadline: float | None = None
-    at_once: int | None = None
+    opened: Opened  # with what its searches have suggested so far
+    journal: Journal  # the studies on disk
+    owner: Owner  # this driver
+    studies: Sequence[Study]  # that are run, of those that the grid has
+    deadline: float | None = None  # of `time.monotonic`, after which nothing more is suggested
+    at_once: int | None = None  # the most trials of this driver at a time (None: of its workers)
     exhausted: bool = field(default=False, init=False)
     _runs: dict[str, StudyRun] = field(default_factory=dict, init=False)
     _mine: dict[str, list[tuple[str, int]]] = field(default_factory=dict, init=False)
@@ -202,7 +186,7 @@ class SearchSource:
             seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
             return PointOutcome(None, seconds, curve=curve)
         try:
-            scores = judge(study.objectives, trial, DevScores(plan, ledger))
+            scores = judge(study.objectives, trial, dev_scores(plan, ledger, trial))
             return PointOutcome(scores, seconds, curve=curve)
         except RaxalignError as error:
             return PointOutcome(None, seconds, str(error))
@@ -273,16 +257,9 @@ class SearchSource:
 def search(
     opened: Opened, studies: Sequence[Study], job: Job, hear: Hear
 ) -> tuple[Opened, Summary]:
-    """Run studies until their budgets are spent, then confirm their best points with fresh seeds.
-
-    Args:
-        opened: The grid.
-        studies: Those of its studies that are run.
-        job: What workers need to know; its plan is replaced.
-        hear: Receives what happens.
-
-    Returns:
-        The grid with everything that the studies suggested, and how its trials ended.
+    """Run studies of a grid until their budgets are spent, then confirm their best points with
+    fresh seeds. The plan of `job` is replaced. Return the grid with everything that the studies
+    suggested, and how its trials ended.
     """
     seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
     source = SearchSource(

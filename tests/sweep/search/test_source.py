@@ -4,7 +4,7 @@ import time
 
 from raxalign.plan.load import reopened
 from raxalign.plan.study_record import read_record
-from raxalign.plan.values.results import DevScores, rows
+from raxalign.plan.values.results import dev_scores, rows
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
@@ -41,7 +41,7 @@ def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path):
     run(source_of(opened))
     plan = reopened(opened).plan
     for trial in plan.trials:
-        scores = DevScores(plan, opened.storage.ledger).of(trial)
+        scores = dev_scores(plan, opened.storage.ledger, trial)
         assert scores[METRIC] == planted(trial)[0]
         assert planted(trial)[1] not in scores.values()
 

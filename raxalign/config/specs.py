@@ -130,21 +130,17 @@ class MetricSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's
-    (None: all), and `unseen` are languages besides these, which no method aligns. `metrics` are
-    computed from its predictions and are part of no key.
-
-    `lines` are those of the grid file: of the task (under the empty name) and of each option
-    (``data.train``).
+    """A task of a grid file. `lines` are those of the task (under the empty name) and of each
+    option (``data.train``).
     """
 
-    name: str
+    name: str  # that metrics carry
     kind: str
     params: BaseParams
-    languages: tuple[str, ...] | None = None
+    languages: tuple[str, ...] | None = None  # of the grid's (None: all)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
-    metrics: tuple[MetricSpec, ...] = ()
-    unseen: tuple[str, ...] = ()
+    metrics: tuple[MetricSpec, ...] = ()  # computed from its predictions, part of no key
+    unseen: tuple[str, ...] = ()  # languages besides these, which no method aligns
 
     def line_of(self, message: str) -> int | None:
         """Return the line of the option with which a message begins (as ``data.train holds ...``),
@@ -158,17 +154,9 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid file that was read and found good.
-
-    `together`: one model for all `languages`, otherwise one trial per language, or one per set
-    where there are `sets` of languages by name. `outside` are languages that no method aligns, of
-    tasks that read the corpus. `corpora` are those of all these languages, and `corpus` is what
-    they share; monolingual `text` is that of the bitext's
-    training sides (None) or of a corpus. `exclude` are the points that are left out: a point for
-    which all entries of one mapping hold (an entry's value may be a list of values). `run` is never
-    part of a key. `plugins` are files outside the package that the grid names; what they make
-    carries their digests in its kind. `search` is how the params of searched methods are chosen.
-    `claims` are what it is expected to show. `lines` are those of the file's sections.
+    """A grid file that was read and found good. A point is excluded for which all entries of one
+    mapping of `exclude` hold, of which each may have several values. What `plugins` make carries
+    their digests in its kind.
     """
 
     path: Path
@@ -176,11 +164,11 @@ class Grid:
     name: str
     pivot: str
     encoders: tuple[EncoderSpec, ...]
-    together: bool
+    together: bool  # one model for all languages, else one trial per language, or per set
     languages: tuple[str, ...]
-    corpora: Mapping[str, CorpusSpec] = field(hash=False)
-    corpus: CorpusSettings
-    text: CorpusSpec | None
+    corpora: Mapping[str, CorpusSpec] = field(hash=False)  # by language, those `outside` too
+    corpus: CorpusSettings  # what they share
+    text: CorpusSpec | None  # monolingual; None: the training sides of the bitext
     pairs: PairsSpec
     sentences: tuple[int, ...]
     seeds: tuple[int, ...]
@@ -188,13 +176,13 @@ class Grid:
     tasks: tuple[TaskSpec, ...]
     exclude: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     published: tuple[str, ...] = ()
-    plugins: tuple[PluginFile, ...] = ()
-    run: RunConfig = field(default_factory=RunConfig)
-    search: Search | None = None
-    claims: tuple[Claim, ...] = ()
-    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    outside: tuple[str, ...] = ()
-    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    plugins: tuple[PluginFile, ...] = ()  # files outside the package that the grid names
+    run: RunConfig = field(default_factory=RunConfig)  # never part of a key
+    search: Search | None = None  # how the params of searched methods are chosen
+    claims: tuple[Claim, ...] = ()  # what the grid is expected to show
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by name
+    outside: tuple[str, ...] = ()  # languages that no method aligns, of tasks with the corpus
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # of sections
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
