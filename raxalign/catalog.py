@@ -396,7 +396,9 @@ def returned(plugin: object, name: str, value: object, expected: type[T]) -> T:
 
 @contextmanager
 def visible(files: Iterable[PluginFile]) -> Iterator[None]:
-    """Make plug-in files known by name within the block. Raises `PluginFault` for a taken name."""
+    """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
+    that is taken.
+    """
     files = tuple(files)
     for place, file in enumerate(files):
         _refuse_taken(file, files[:place])

@@ -185,7 +185,9 @@ def spellings(code: str) -> list[str]:
 
 
 def spelled(code: str, others: Iterable[str]) -> str | None:
-    """Return how others spell a language: as it is, else as the first that is the same, or None."""
+    """Return how others spell a language: itself where they have it, else the first that is the
+    same language, or None.
+    """
     others = list(others)
     if code in others:
         return code

@@ -148,7 +148,9 @@ def standard_error(name: str, about: str) -> Measured:
 
 
 def undeclared(metric: str) -> Measured:
-    """Return what is known of a metric that nothing declares: a number, of which none is better."""
+    """Return what is known of a metric that nothing declares: a number, of which neither larger nor
+    smaller values are better.
+    """
     return Measured(metric, "", "neither")
 
 

@@ -144,7 +144,9 @@ def spaced_out(sentences: Iterable[Sequence[str]], spacing: Spacing) -> list[Seq
 
 
 def _with_blanks(words: Sequence[str]) -> Sentence:
-    """Return words with a blank between any two; those of a running text are written as there."""
+    """Return words in a text in which a blank stands between any two; words of a running text are
+    written as they are there.
+    """
     written = words
     if isinstance(words, Sentence):
         written = [words.text[a:b] for a, b in words.spans()]

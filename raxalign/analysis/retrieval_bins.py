@@ -102,7 +102,9 @@ def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """Return the most frequent part of speech of each form of a text, the first met of equals."""
+    """Return the most frequent part of speech of every word form of a tagged text, the first met of
+    equals.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for words, tags in tagged:
         for word, tag in zip(words, tags, strict=True):

@@ -1,4 +1,6 @@
-"""The commands: parse, dispatch, exit code, no logic. Heavy imports stand inside, to start fast."""
+"""The commands: parse, dispatch, exit code; no logic. Heavy imports stand inside commands, so that
+each starts no more than it needs.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong in one message. What the machine refuses (a full disk) is not a bug."""
+    """Return what is wrong in one message. What the machine refuses (a full disk, a folder that
+    cannot be written) is not a bug.
+    """
     from raxalign.catalog import blamed
 
     if isinstance(error, RaxalignError):

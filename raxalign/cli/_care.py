@@ -1,4 +1,6 @@
-"""The commands about raxalign itself: what there is, whether it works, what can go; and MLflow."""
+"""The commands about raxalign itself: what there is, whether it works, what can go, and the MLflow
+side.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ def print_parts(parts: Iterable[str]) -> None:
 
 
 def show_changes(texts: Iterable[str]) -> None:
-    """Show texts as they come: on a terminal in place of each other, elsewhere what differs."""
+    """Show texts as they come: on a terminal one in place of the other, elsewhere those that differ
+    from the one before.
+    """
     if not sys.stdout.isatty():
         shown = ""
         for text in texts:

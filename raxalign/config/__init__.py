@@ -1,1 +1,3 @@
-"""What to run (`grid`), where and how (`run`), and shapes of options (`params`, `sources`)."""
+"""What to run (`grid`), where and how to run it (`run`), and the shapes that plug-ins' options
+share (`params`, `sources`).
+"""

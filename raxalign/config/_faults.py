@@ -49,7 +49,9 @@ class Node:
         return repr(shortened(self.value)) if isinstance(self.value, str) else self.text
 
     def entries(self, faults: Faults, remedy: str = "write {name: value, ...}") -> dict[str, Node]:
-        """Return the entries of a mapping, none of an empty value; all else is a fault."""
+        """Return the entries of a mapping; an empty value has none, and anything else is a fault
+        with this remedy.
+        """
         if isinstance(self.value, dict):
             return self.value
         if self.value is not None:

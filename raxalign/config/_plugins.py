@@ -295,7 +295,9 @@ def _corpus(
     *,
     files: bool = False,
 ) -> CorpusSpec | None:
-    """Read a corpus from its `source` and options; `files`: its parts must be separate files."""
+    """Read a corpus from its `source` and options. `files` is whether training, dev and test must
+    be separate files.
+    """
     source = entries.get("source")
     if source is None:
         faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")

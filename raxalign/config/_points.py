@@ -29,7 +29,9 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class SearchedMethod:
-    """A method whose params are searched: its options as written, and their spaces."""
+    """A method whose params are searched: its options as they were written, and their spaces. Its
+    paths are relative to `folder`.
+    """
 
     params: type[BaseParams]
     node: Node

@@ -86,7 +86,9 @@ def _entry(
 
 
 def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
-    """Return the values of each option in a method's points; of a path its file's name."""
+    """Return the values that each option takes in the points of a method. A path is shown as the
+    name of its file, as in plans.
+    """
     values: dict[str, list[Any]] = {}
     for point in spec.points:
         paths = path_fields(type(point))
@@ -125,7 +127,9 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
 
 
 def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
-    """Read the section, and check it against the methods' spaces and the tasks' metrics."""
+    """Read the section, and check it against the methods, of which one has to have a space, and the
+    tasks, one of which the metric names.
+    """
     written = dict(node.entries(faults))
     split, pruner = written.get("split"), written.get("pruner")
     if split is not None and split.value != "dev":

@@ -76,7 +76,9 @@ def key_names(model: type[BaseModel]) -> dict[str, str]:
 
 
 def model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """Return the model that an error's location leads to (YAML names, positions, models)."""
+    """Return the model that an error's location leads to: parts are YAML names, positions, and the
+    names of a union's models.
+    """
     candidates: list[type[BaseModel]] = [model]
     for part in loc:
         named = [entry for entry in candidates if entry.__name__ == part]

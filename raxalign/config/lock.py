@@ -28,7 +28,9 @@ class Lock:
 
     @classmethod
     def load(cls, grid_path: Path | str) -> Lock:
-        """Return the lock of a grid file, or an empty one. Raises `DataError` for a damaged one."""
+        """Return the lock of a grid file; empty where there is none. Raises `DataError`, which
+        names the file, where it is damaged.
+        """
         path = Path(grid_path).with_suffix(".lock")
         return cls(path, _read(path))
 
@@ -41,7 +43,9 @@ class Lock:
         return replace(self, entries={**self.entries, name: digest})
 
     def save(self) -> None:
-        """Write the file whole, with what others have added. Raises `StorageError`."""
+        """Write the file at once or not at all; entries that others have added in the meantime are
+        kept. Raises `StorageError`.
+        """
         with _turn(self.path.parent):
             entries = {**_read(self.path), **self.entries}
             text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

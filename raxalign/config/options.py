@@ -70,7 +70,9 @@ def _is_text(field: Any) -> bool:
 
 
 def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
-    """The value of an option; one of `plain` text may be a text that is not a YAML value."""
+    """The value of an option. Where it takes `plain` text, a text that is not a YAML value, or no
+    single one, is meant as it stands.
+    """
     literal = Node(text, 0, name, text)
     try:
         composed = YAML(typ="rt", pure=True).compose(text)

@@ -205,7 +205,9 @@ def short_name(name: str) -> str:
 
 
 def read(name: str) -> Publication:
-    """Read a publication (a name in `names()`, or a path). Raises `GridError` with every fault."""
+    """Read a publication: a name in `names()`, or the path of a file of the user's own. Raises
+    `GridError` with every fault and its line.
+    """
     path = file_of(name)
     try:
         stat = path.stat()

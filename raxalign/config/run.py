@@ -133,7 +133,9 @@ def effective(
 
 
 def _unknown_tracking(uri: str) -> str:
-    """Return what is wrong with the scheme of a tracking URI; nothing where MLflow knows it."""
+    """Return what is wrong with the scheme of a tracking URI; nothing where MLflow, or a library
+    that is installed for it, knows the scheme.
+    """
     scheme = uri.partition(":")[0].partition("+")[0]
     if "://" not in uri or scheme in _TRACKING:
         return ""

@@ -38,7 +38,9 @@ class PathMarker:
         return core_schema.with_info_after_validator_function(in_folder, handler(source))
 
     def resolve(self, path: str, folder: Path) -> str:
-        """Return a path made absolute, templates and URLs as they are. Raises `ValueError`."""
+        """Return a path made absolute; templates and URLs are kept. Raises `ValueError` with what
+        is wrong and what would be right.
+        """
         left = path
         if not left.strip():
             raise ValueError("an empty path", "name a file, or leave it out")
@@ -55,7 +57,9 @@ class EncoderMarker(PathMarker):
     """Marks a string param as the name of an encoder: a folder, a hub name or a kind of encoder."""
 
     def resolve(self, path: str, folder: Path) -> str:
-        """Return the name, made an absolute path where it looks like one or exists in `folder`."""
+        """Return the name, made an absolute path where it is a folder: it looks like a path, or it
+        exists in `folder`.
+        """
         is_folder = path.startswith(_PATH_STARTS) or (path.strip() and (folder / path).is_dir())
         return absolute(path, folder) if is_folder else path
 

@@ -53,7 +53,9 @@ def require_trust(grid: Path, files: Iterable[Path]) -> None:
 
 
 def _memory() -> Path | None:
-    """Return the user's file of trusted plug-in files, one path per line; None without a home."""
+    """Return the user's file of the plug-in files that may run, one path per line; None where the
+    user has no home.
+    """
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config"))
     folder = os.path.expanduser(base)  # noqa: PTH111 which leaves `~` where there is no home
     return Path(folder, "raxalign", "trusted") if Path(folder).is_absolute() else None

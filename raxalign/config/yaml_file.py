@@ -225,7 +225,9 @@ def _number(text: str, tag: str) -> int | float | str:
 
 
 def line_of(text: str, *path: str) -> int | None:
-    """Return the line (1-based) of a key of a grid file's text, by the keys that lead to it."""
+    """Return the line (1-based) of a key of a grid file's text, given by the keys that lead to it;
+    None where the text does not have it.
+    """
     node = parse("grid", text, Faults())
     for name in path:
         if not isinstance(node.value, dict) or name not in node.value:

@@ -100,7 +100,9 @@ class Corpus(PlugIn):
         raise DataError(kind, "this corpus has no files of its own for dev and test")
 
     def lacks(self, lang: str, pivot: str) -> str:
-        """Return why there is no text of a pair, where that is known without any file; else ""."""
+        """Return why there is no text of a pair, where that is known without looking at any file;
+        else nothing.
+        """
         return ""
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
@@ -175,7 +177,9 @@ class FileCorpus(Corpus):
             first += number + 1
 
     def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
-        """Count the sentence pairs of (test, dev), reading them; dev has none without a file."""
+        """Count the sentence pairs of (test, dev), which are read and checked for this; dev has
+        none where it has no file.
+        """
         if self.parts() == (WHOLE,):
             return super().part_sizes(lang, pivot, inputs)
         sizes = {

@@ -83,7 +83,9 @@ class Hub(Corpus):
         return {"dataset": RemoteData(f"hub:{name}@{self.params.revision}", pin)}
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Resolve the dataset's revision to a commit; its files are fetched when they are read."""
+        """Resolve the dataset's revision to a commit; the files are fetched into the hub's cache
+        when they are read.
+        """
         source = self.sources(lang, pivot).get("dataset")
         if not isinstance(source, RemoteData):
             return {}
@@ -100,7 +102,9 @@ class Hub(Corpus):
         return (HubRows(source.name, name, config, params.revision),)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """Yield the pairs in the order of rows; a field without text is an error with its row."""
+        """Yield the sentence pairs in the order of the rows; a field that is missing or no text is
+        an error with its row.
+        """
         fields = [
             self._filled(field, lang, pivot)
             for field in (self.params.source_field, self.params.target_field)

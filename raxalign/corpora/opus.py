@@ -128,7 +128,9 @@ class Opus(Corpus):
         }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download the zip files; return SHA-256s by remote name (``opus:Europarl/v8/de-en``)."""
+        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-
+        en``).
+        """
         pair, pins = self._pair(lang, pivot), self.params.pins
         return {
             source.name: self._place(name, pair, downloads, pins.get(name))[1]
@@ -142,7 +144,9 @@ class Opus(Corpus):
         return [file for file in found if file.url.startswith(_HTTP)]
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """Yield the sentence pairs of all corpora in order, streamed from their zip files."""
+        """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded
+        first where they are not there).
+        """
         pair, numbers = self._pair(lang, pivot), count()
         for name in self.params.names:
             planned = inputs.digests.get(name, "")  # not a digest where the plan had none yet

@@ -1,1 +1,3 @@
-"""Word pairs: from bitext by a word aligner, symmetrisation and filters to an Arrow dataset."""
+"""Word pairs: from bitext through a word aligner, symmetrisation and filters to an Arrow
+dataset.
+"""

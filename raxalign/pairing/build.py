@@ -146,7 +146,9 @@ def export_pharaoh(folder: Path, path: Path) -> int:
 
 
 def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: AlignerInputs) -> Links:
-    """Symmetrised and filtered links of bitexts by their folders, one after the other."""
+    """Symmetrised and filtered links of the sentence pairs of bitexts by their folders, one after
+    the other.
+    """
     tables = list(bitexts.values())
     has_gold = all(map(_has_gold, tables))
     src, tgt = (Words.join([Words.of_table(table, name) for table in tables]) for name in SIDES)

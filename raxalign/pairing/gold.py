@@ -1,4 +1,6 @@
-"""Links made by hand, in Pharaoh or NAACL format, and how good other links are by them."""
+"""Links made by hand, as the shared tasks publish them, in Pharaoh or NAACL format, and how good
+links are by them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _NAACL = re.compile(
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """The links of annotated lines `rows` (0-based): sure ones, and possible ones with these."""
+    """The links of the annotated sentence pairs `rows` (their lines in the text, 0-based): sure
+    ones, and possible ones, sure ones among them.
+    """
 
     path: Path
     rows: Ints
@@ -136,7 +140,9 @@ class LinkCounts:
 
     @property
     def wrong(self) -> Ints:
-        """The numerator of the alignment error rate, whose denominator is `found` + `sure`."""
+        """The numerator of the alignment error rate, whose denominator is `found` and `sure`
+        together.
+        """
         return self.found + self.sure - self.right - self.right_sure
 
     def scores(self) -> dict[str, float]:

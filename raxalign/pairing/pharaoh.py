@@ -1,4 +1,6 @@
-"""Pharaoh files: one sentence pair per line, links as `i-j`, possible but not sure ones `ipj`."""
+"""Pharaoh files: one sentence pair per line, its links as `i-j`, or `ipj` for one that is possible
+but not sure.
+"""
 
 from __future__ import annotations
 

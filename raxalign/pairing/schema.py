@@ -29,7 +29,9 @@ def pairs_schema() -> pa.Schema:
 
 
 def full_schema() -> pa.Schema:
-    """Return the columns that are written: `pairs_schema` and the running text of both sides."""
+    """Return the columns that are written: those of `pairs_schema`, and the running text of both
+    sides.
+    """
     return pa.schema([*pairs_schema(), *text_columns("src").items(), *text_columns("tgt").items()])
 
 

@@ -131,7 +131,9 @@ class Growth:
             origin, added = origin[again], added[again]
 
     def add_with_free_words(self, direction: Ints, *, both: bool) -> None:
-        """Add the links of one direction, in order, that have a free word, or `both` words free."""
+        """Add those links of one direction, in order, that have a free word, or `both` of whose
+        words are free.
+        """
         added = np.searchsorted(self.union, direction)
         added = added[self._has_free(added, both=both)]
         for part in _rounds(self._pair[added]):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class _CallablePackage(ModuleType):
-    """The package as a function: importing a submodule sets ``raxalign.plan`` to the package."""
+    """The package as a function: ``raxalign.plan`` is both, and the import of any submodule sets
+    that name to the package.
+    """
 
     def __call__(
         self,

@@ -1,4 +1,6 @@
-"""Opening a grid file for any command: read it, find its storage, expand it; and its parts."""
+"""Opening a grid file for any command: read it, find its storage, expand it; and choosing a part of
+its plan.
+"""
 
 from __future__ import annotations
 

@@ -125,7 +125,9 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
 
 
 def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str]]:
-    """Yields (name of a metric, message) for what is wrong before anything runs."""
+    """Yields what can be seen to be wrong with the metrics of a task before anything runs, as (name
+    of the metric, message).
+    """
     for spec in metrics:
         lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
         if spec.name == task.main_metric:

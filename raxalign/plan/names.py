@@ -22,7 +22,9 @@ def varying(plan: Plan, method: str, params: Mapping[str, Any]) -> dict[str, Any
 
 
 def cell_name(cell: Cell, plan: Plan) -> str:
-    """Return a cell's method with its varying params: ``rotation center=true``."""
+    """Return a cell's method with its varying params, as `results` prints it: ``rotation
+    center=true``.
+    """
     params = varying(plan, cell.method, cell.params)
     axes = (f"{axis}={plain(value)}" for axis, value in params.items())
     return " ".join([cell.method, *axes, *marks_of(cell, plan)])
@@ -60,7 +62,9 @@ def marks_of(cell: Cell, plan: Plan) -> list[str]:
 
 
 def trial_name(trial: Trial, plan: Plan) -> str:
-    """Return a trial's method, varying params, languages, seed: ``rotation k=3 de+fr seed 0``."""
+    """Return a trial's method with its varying params, its languages and its seed: ``rotation
+    center=True de+fr seed 0``.
+    """
     params = varying(plan, trial.method, trial.params)
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     axes = [f"{axis}={value}" for axis, value in params.items()]

@@ -97,7 +97,9 @@ class Plan:
         return plugin
 
     def main_metric(self, task: str) -> str | None:
-        """Return the metric that a task calls its main one, by its options, or by its plug-in."""
+        """Return the metric that a task calls its main one, by its options where a trial has it, or
+        by its plug-in; None where it is not here.
+        """
         return getattr(self._made.get(task) or self.task(task), "main_metric", None)
 
     def guessing(self, task: str) -> float | None:
@@ -120,12 +122,16 @@ class Plan:
         return self._measured[task, metric]
 
     def count_of(self, task: str, metric: str) -> str:
-        """Return the metric that counts the pairs behind another one, where it is declared."""
+        """Return the metric that counts the pairs behind another one, ``<metric>_pairs``; nothing
+        where no count of that name is declared.
+        """
         name = f"{metric}_pairs"
         return name if self.measured(task, name).role == "count" else ""
 
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
-        """Return the metrics that the grid adds to a task, or the one of a name."""
+        """Return the metrics that the grid adds to a task, or that of a name; none where it adds
+        none.
+        """
         return tuple(
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )
@@ -237,7 +243,9 @@ class Plan:
         return counts
 
     def only(self, trials: Iterator[Trial]) -> Plan:
-        """Return the same plan with some of its trials. Keys stay those of the whole grid."""
+        """Return the same plan with some of its trials. Keys, and what counts as seen, stay those
+        of the whole grid.
+        """
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
         stages = {key: self.stages[key] for key in keys}

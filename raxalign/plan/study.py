@@ -1,4 +1,6 @@
-"""Studies: searches, one per encoder, method, languages and number of sentences; their points."""
+"""Studies: the searches of a grid, one per encoder, method, languages and number of sentences, and
+the points that they suggest.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ _Layers = TypeVar("_Layers")
 
 @dataclass
 class Meeting:
-    """Compares methods with the tasks of a grid."""
+    """Compares methods with the tasks of a grid. `faults` gathers methods and tasks that name
+    layers that an encoder does not have.
+    """
 
     grid: Grid
     tasks: Mapping[str, Task]
@@ -63,7 +65,9 @@ class Meeting:
     def _layers(
         self, path: tuple[str, ...], encoder: str, depth: int, of: Callable[[int], _Layers]
     ) -> _Layers | None:
-        """Return where a plug-in acts or what it reads; None, after a fault, for unknown layers."""
+        """Return where a plug-in acts or what it reads; None, after a fault, where it names layers
+        that are not there.
+        """
         try:
             return of(depth)
         except RaxalignError as error:

@@ -139,7 +139,9 @@ class Trial:
 
 
 def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
-    """Return a remark per task and reason on outdated readouts that are kept, of (trial, task)."""
+    """Return a remark per task and reason on the readouts that its training outdates and that are
+    kept, among some (trial, task).
+    """
     methods: dict[tuple[str, str], dict[str, None]] = {}
     for trial, task in found:
         if task in trial.outdated:

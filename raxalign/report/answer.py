@@ -282,7 +282,9 @@ def _others(tallies: Sequence[LanguageTally]) -> list[str]:
 
 
 def _uncompared(results: Results, *, left: bool) -> str:
-    """Why nothing is compared; `left` is whether methods leave some languages as they are."""
+    """What is said where nothing is compared, and why; `left` is whether methods leave some of the
+    languages as they are.
+    """
     if not results.leading_tables():
         return "Every result is over too few pairs for a conclusion."
     bases = baseline_cells(results.cells, results.plan)

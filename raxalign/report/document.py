@@ -129,7 +129,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: judged claims, the answer, and matrices, the main task's first."""
+    """What a reader sees first: what became of the grid's claims, the answer, and matrices, that of
+    the main task first.
+    """
 
     sentence: str
     matrices: tuple[Table, ...] = ()

@@ -155,7 +155,9 @@ def _over(
 
 
 def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: bool = False) -> str:
-    """Return tables for a terminal of a width (None: any); with `transpose` methods are columns."""
+    """Return tables for a terminal of a width (None: each is as wide as it is); with `transpose`
+    methods are columns.
+    """
     found: list[str] = []
     for block in made:
         found += paragraph(block.title, width)

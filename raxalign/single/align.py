@@ -49,7 +49,9 @@ class AlignRequest:
 
 
 def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[str, Any]:
-    """Align and export to `out`; returns the notes. Checkpoints in the storage outlive a kill."""
+    """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
+    killed training goes on from there.
+    """
     refuse_existing(out)
     method, start = _method_and_encoder(request)
     inputs = _inputs(method, request)

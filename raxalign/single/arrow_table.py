@@ -1,4 +1,6 @@
-"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`)."""
+"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`,
+`encoder.layers`, `task.learning_rate`).
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ _TRUTH = {"paired", "at_chance", "falls_far"}
 
 
 def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
-    """Return rows as an Arrow table of types that do not depend on them; mappings are JSON."""
+    """Return rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows,
+    so that an empty table has them too.
+    """
     kinds = {
         "languages": pa.list_(pa.string()),
         **dict.fromkeys(_TEXT, pa.string()),

@@ -1,4 +1,6 @@
-"""Any encoder on the tasks of a grid: on the same pairs and data, so that the values compare."""
+"""Any encoder folder on the tasks of a grid: the same held-out word pairs and data, so that the
+values compare with the grid's own.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def _with_mteb(opened: Opened, request: EvaluateRequest) -> Opened:
 def _plan(
     opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], languages: tuple[str, ...]
 ) -> tuple[Plan, Stage]:
-    """The evaluations as a plan: a trial per group of languages, and per seed where one matters."""
+    """The evaluations as a plan of their own: one trial for each group of languages, and each seed
+    where a task has chance.
+    """
     grid = opened.grid
     params = read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
     kind = catalog("encoders")["transformer"](params)

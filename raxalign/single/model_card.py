@@ -167,7 +167,9 @@ def scores_of(
 
 
 def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
-    """The names of the values of each task's main metric (else its first one), the means last."""
+    """The names of the values of each task's main metric, the means last; of the first metric where
+    a task names none.
+    """
     tables = tables_of(cell.values, plan.measured)
     for task in tasks:
         there = [(metric, split) for name, metric, split in tables if name == task]

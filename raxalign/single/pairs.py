@@ -1,4 +1,6 @@
-"""Word pairs of any corpus as a dataset folder, by the same stages that a grid would make."""
+"""Word pairs of any corpus as a dataset folder: the same stages that a grid would make, so that
+neither makes them again.
+"""
 
 from __future__ import annotations
 

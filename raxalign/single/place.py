@@ -1,4 +1,6 @@
-"""Where a single run works and what it leaves: storage, device, a folder that appears whole."""
+"""Where a single run works and what it leaves: the storage, the device, and a folder that appears
+whole or not at all.
+"""
 
 from __future__ import annotations
 

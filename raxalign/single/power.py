@@ -1,4 +1,6 @@
-"""The differences that a comparison could see before a run, from assumed examples and runs."""
+"""The differences that a comparison could see, before anything has run: from what is assumed of
+examples and runs, without a grid.
+"""
 
 from __future__ import annotations
 

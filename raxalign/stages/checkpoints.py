@@ -71,7 +71,9 @@ class Checkpoints:
         self._next = end + (end - start) * (1 - SHARE) / SHARE
 
     def steps(self) -> int:
-        """Return how far the trainings are, by checkpoints that every machine can go on from."""
+        """Return how far the trainings of the stage are, as the newest checkpoints show it: those
+        that every machine can go on from.
+        """
         if self._own is None:
             return kept_steps(self.folder)
         return max((steps for steps, _, _ in self._copies()), default=0)

@@ -60,7 +60,9 @@ def is_trained(plan: Plan, key: str, store: ArtifactStore, ledger: Ledger) -> bo
 
 
 def _in_order(workshop: Workshop, key: str) -> tuple[Workshop, list[tuple[str, str]]]:
-    """Return the workshop that watches a trial, and its evaluations, what may prune it first."""
+    """Return the tasks and evaluations of a trial, first what decides on its pruning, and the
+    workshop that watches that.
+    """
     watched = Watched.of(workshop.plan, key)
     workshop = replace(workshop, watched=watched) if watched is not None else workshop
     first = watched.evaluation.key if watched is not None else ""
@@ -69,7 +71,9 @@ def _in_order(workshop: Workshop, key: str) -> tuple[Workshop, list[tuple[str, s
 
 
 def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
-    """Make what an evaluation reads; return the folder of the task's own training, if any."""
+    """Make what an evaluation reads; return the folder of the task's own training, if it has
+    one.
+    """
     trained = workshop.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
     workshop.ensure(stage.inputs["aligned"])
     if trained is None or workshop.plan.stages[stage.inputs["trained"]].task is None:
@@ -117,7 +121,9 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
 
 
 def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
-    """Return the names in scores, of languages or pairs, in which a language is not aligned."""
+    """Return the names in scores that are of languages which no method has aligned: of one, or of
+    a pair that it is in.
+    """
     names = labels_with(stage.unseen, (*stage.languages, str(stage.params["pivot"])))
     found = [
         lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names
@@ -172,7 +178,9 @@ def _behind(
 
 
 def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """Return the digests of a result's links: without a seed an aligner's differ each time."""
+    """Return the digests of all links that a result depends on: a word aligner without a seed makes
+    other links another time.
+    """
     return {
         f"{entry.params['lang']}/{entry.params['part']}/{entry.key[:12]}": (
             notes.get("links_digest")

@@ -49,7 +49,9 @@ class JointTraining:
     _steps: tuple[int, int]
 
     def __init__(self, method: Any, encoder: Any, inputs: MethodInputs) -> None:
-        """Read what the method is trained on. Raises `RaxalignError` where nothing is trained."""
+        """Read what the method is trained on. Raises `RaxalignError` where it has nothing to
+        train.
+        """
         method.acts(encoder.n_layers)
         self.method, self.encoder, self.rows = method, encoder, method.rows(encoder, inputs)
 

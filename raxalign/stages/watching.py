@@ -63,7 +63,9 @@ class Watched:
 
 
 class StudyWatch:
-    """A watch that keeps a trial's curve, and ends it where every study of it would prune it."""
+    """A watch that keeps the curve of a trial in the storage, and ends the trial where every study
+    that suggested it would prune it.
+    """
 
     def __init__(self, watched: Watched, storage: Storage) -> None:
         self.languages, self.metric = watched.languages, watched.metric

@@ -61,7 +61,9 @@ class Cache:
         return place
 
     def keep(self, staged: Path, path: str, marker: bytes, problem: Problem) -> None:
-        """Make a staged folder the copy, unless a whole one is there; older ones may have to go."""
+        """Make a staged folder the copy, unless another process has put a whole one there. Older
+        ones are removed where there is too much.
+        """
         cached = self.use(path, marker)
         with told(str(cached), "write"):
             make_folders(cached.parent)
@@ -160,7 +162,9 @@ class Cache:
 
 
 def limit_bytes() -> float:
-    """Return how many bytes the copies of a storage may take, by `RAXALIGN_CACHE_GIB`."""
+    """Return how much the copies of a storage may take: `RAXALIGN_CACHE_GIB`, which `run.cache_gib`
+    sets for the workers of a grid.
+    """
     try:
         return float(os.environ.get(LIMIT) or DEFAULT_GIB) * 2**30
     except ValueError:

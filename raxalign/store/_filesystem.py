@@ -173,7 +173,9 @@ class Files(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Write, read and remove a small file; raises `StorageError` with what prevents it."""
+        """Write, read and remove a small file; raises `StorageError` with what prevents it. A
+        bucket is never made.
+        """
 
 
 def make_folders(folder: Path) -> None:

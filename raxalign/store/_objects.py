@@ -161,7 +161,9 @@ class ObjectFiles(Files):
         self._put(path, lambda name: self._files.pipe_file(name, data))
 
     def create(self, path: str, data: bytes) -> bool:
-        """One request on a condition. Made again after a blip, it may find our own object there."""
+        """One request on a condition. After a blip the request may be made twice: what is there
+        then may be our own.
+        """
         try:
             self._put(path, lambda name: self._files.pipe_file(name, data, mode="create"))
         except FileExistsError:

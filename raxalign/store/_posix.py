@@ -1,4 +1,6 @@
-"""A storage on a file system: folders are made aside, synced, and published by one rename."""
+"""A storage on a file system: folders are made in a temporary sibling, synced, and published by one
+rename.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class PosixFiles(Files):
-    """A local or shared folder; relative paths are taken from the working directory then."""
+    """A local or shared folder; relative paths are taken from the working directory of the
+    moment.
+    """
 
     def __init__(self, root: str) -> None:
         self.local = Path(root).expanduser().absolute()

@@ -100,7 +100,9 @@ def abandoned_below(root: Path) -> list[Path]:
 
 @contextmanager
 def sign_of_life(folder: Path) -> Iterator[None]:
-    """Touch a folder now and then, or a training of days would look abandoned elsewhere."""
+    """Touch a folder now and then: a training of days in one machine must not look abandoned to
+    another.
+    """
     with beating(lambda: os.utime(folder), every=BEAT_SECONDS, name="raxalign-store"):
         yield
 
@@ -116,7 +118,9 @@ def discard(path: Path) -> None:
 
 @cache
 def _machine() -> str:
-    """What process ids are unique in: a boot of a machine, and a namespace (containers) in it."""
+    """What process ids are unique in: a boot of a machine, and in it a namespace (containers share
+    host names).
+    """
     parts = [socket.gethostname()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -126,7 +130,9 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in clock ticks; ``0`` where that is unknown, empty if it is dead."""
+    """When a process began, in clock ticks (ids are used again); ``0`` where that cannot be known;
+    empty for one that is dead.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]

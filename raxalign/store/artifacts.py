@@ -1,4 +1,6 @@
-"""Artifacts: a directory per key, made aside, published last, never used when damaged."""
+"""Artifacts: a directory per key, made aside, published last, and never used when a byte of it is
+not as it was made.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class ArtifactStore:
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
 
     def markers(self, wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-        """Return the artifacts (kind, key) by the paths below the root that manifests have."""
+        """Return the artifacts (kind, key) by the paths that their manifests have, or would have,
+        below the root.
+        """
         return {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
 
     def present(self, wanted: Iterable[tuple[str, str]]) -> set[str]:
@@ -187,7 +191,9 @@ class ArtifactStore:
     def _fetch(
         self, manifest: Manifest, seen: bytes, *, anew: bool = False
     ) -> tuple[Path, str | None]:
-        """Return an artifact's folder and its fault; bytes are compared at first use, or `anew`."""
+        """Return the local folder of an artifact, and what is wrong with it; bytes are compared at
+        first use, or `anew`.
+        """
 
         def problem(folder: Path) -> str | None:
             if anew:

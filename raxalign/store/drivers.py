@@ -44,7 +44,9 @@ class Sign:
 
 @contextmanager
 def signed_on(storage: Storage, plan: str) -> Iterator[None]:
-    """Give signs of life for this process, with the place of its plan, until the block ends."""
+    """Give signs of life for this process, with the place of the plan that it runs, until the block
+    ends.
+    """
     beat = partial(_write, storage.files, plan)
     beat()
     try:
@@ -83,7 +85,9 @@ def clock_lead(storage: Storage) -> float:
 
 
 def dated_sign(name: str, lead: float) -> dict[str, object]:
-    """Return the sign of a driver that searches, dated by the storage's clock (`lead` s ahead)."""
+    """Return the sign of a driver that searches, dated by the clock of the storage, which is so
+    many seconds ahead.
+    """
     return {
         "name": name,
         "host": socket.gethostname(),

@@ -1,4 +1,6 @@
-"""The only place where a key is computed: SHA-256 over canonical JSON."""
+"""The only place where a key is computed: SHA-256 over canonical JSON (design: identity and
+storage).
+"""
 
 from __future__ import annotations
 

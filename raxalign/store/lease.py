@@ -60,7 +60,9 @@ class Holder:
     process: str
 
     def lives(self) -> bool | None:
-        """Return whether it lives; None on another machine, and after a new start of its own."""
+        """Return whether it lives; None on another machine than its own, and after a new start of
+        its own.
+        """
         return process_of(self.process)
 
 
@@ -96,7 +98,9 @@ def lease(
 
 
 def locks(storage: Storage) -> dict[str, bool]:
-    """Return the locks, and whether each is held: elsewhere until its file is a day old."""
+    """Return the locks of a storage, and whether a process holds each: one of another machine does
+    until its file is a day old.
+    """
     files, highest = storage.files, dict[str, int]()
     for path in files.names(_TOP):
         name, _, number = path.rpartition("/")

@@ -1,4 +1,6 @@
-"""The ledger: one entry per evaluation, the truth about what is done; and why trials failed."""
+"""The ledger: one entry per evaluation, the truth about what is done. It also keeps why trials
+failed.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,21 @@ class Ledger:
         return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
 
     def markers(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the evaluations by the paths below the root that their records have."""
+        """Return the evaluations by the paths that their records have, or would have, below the
+        root.
+        """
         return {f"{_path(key)}/{EVALUATION}": key for key in keys}
 
     def read(self, key: str) -> dict[str, Any]:
-        """Return the record of an evaluation; StorageError without, DamagedArtifact if damaged."""
+        """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
+        (and the entry is set aside) if it is damaged.
+        """
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the records that exist; damaged ones are set aside with a warning."""
+        """Return the records of those evaluations that exist; damaged ones are set aside with a
+        warning that names them.
+        """
         paths = self.markers(keys)
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
@@ -158,7 +166,9 @@ def _failure(trial: str) -> str:
 
 
 def _refuse_infinite(record: Mapping[str, Any]) -> None:
-    """Raise where a score or a note is not finite: a mean over it would hide that."""
+    """Raise where a score or a note is not a finite number: a mean over it would be none either,
+    and a table would hide it.
+    """
     task = record.get("task", "")
     for score in record.get("scores", ()):
         if not math.isfinite(score["value"]):
@@ -178,7 +188,9 @@ _FORMS = {"params": Mapping, "notes": Mapping, "versions": Mapping, "seconds": i
 
 
 def _refuse_other_form(record: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a whole record that is not one of an evaluation."""
+    """Raise `ValueError` for a whole record that is not one of an evaluation: another program has
+    written it.
+    """
     scores = record.get("scores")
     if not isinstance(scores, list) or not all(map(_is_score, scores)):
         raise ValueError("has no scores, or others than language, metric, split and value")

@@ -37,7 +37,9 @@ def bytes_of(path: Path) -> int:
 
 
 def left_by_dead(folder: Path, prefix: str) -> list[Path]:
-    """Return the entries ``<prefix><process>-<anything>`` of a local folder of dead processes."""
+    """Return the entries ``<prefix><process>-<anything>`` of a local folder whose processes are
+    dead.
+    """
     return [
         path
         for path in sorted(folder.glob(f"{prefix}*"))

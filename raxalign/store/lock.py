@@ -10,7 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """Hold the lock of this file once no other process does; it is freed when the process dies."""
+    """Wait until no other process holds the lock of this file, and hold it meanwhile; it is freed
+    when the process dies, however it dies.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

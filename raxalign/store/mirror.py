@@ -33,7 +33,9 @@ class Mirror:
         return self._files.place(self._path)
 
     def version(self) -> str | None:
-        """Return what tells the copies of two moments apart; None without a whole copy."""
+        """Return what tells the copy of one moment from another one; None where there is no whole
+        copy.
+        """
         found = self._index()
         return found[0] if found else None
 

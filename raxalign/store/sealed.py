@@ -24,7 +24,9 @@ def parse(data: bytes | str) -> Any:
 
 
 def seal(record: Mapping[str, Any]) -> bytes:
-    """Return a JSON object with ``sha256`` first: the digest of the text without that field."""
+    """Return a JSON object with ``sha256`` before the record's own fields: the digest of the text
+    as it would be without that field.
+    """
     if not record or "sha256" in record:
         raise ValueError("a sealed record has fields, and none called sha256")
     body = json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")

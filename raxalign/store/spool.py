@@ -42,7 +42,9 @@ class Spool:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is kept as a file of its own. Where that fails it is kept: nothing stops."""
+        """Write what is kept as one file of its own (object stores cannot append). Where that fails
+        it is kept: curves stop no training.
+        """
         with self._lock:
             self._flushed = time.monotonic()
             if not self._points:

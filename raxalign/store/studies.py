@@ -52,7 +52,9 @@ def _path(name: str) -> str:
 
 @dataclass(frozen=True)
 class DevPoint:
-    """The searched score at one dev selection: the optimiser step, and the training's seconds."""
+    """The searched score at one dev selection: the optimiser step, and the seconds that the
+    training had taken.
+    """
 
     step: int
     score: float
@@ -61,7 +63,9 @@ class DevPoint:
 
 @dataclass(frozen=True)
 class DevCurve:
-    """The points of one trial in the order of their steps."""
+    """The points of one trial in the order of their steps, the `steps` of its whole training, and
+    whether it was `pruned` at the last point.
+    """
 
     points: tuple[DevPoint, ...]
     steps: int  # of its whole training

@@ -15,7 +15,9 @@ _TOP, _MARKER = "dropped", "dropped.json"
 
 @dataclass(frozen=True)
 class Tombstone:
-    """What is left of a removed artifact: its manifest, why and when (UTC, ISO 8601) it went."""
+    """What is left of a removed artifact: its manifest, why it was removed, and when (UTC,
+    ISO 8601).
+    """
 
     manifest: Manifest
     why: str

@@ -24,7 +24,9 @@ from raxalign.sweep.room import DRIVER
 
 
 def scratch_folder(root: str, address: str | None) -> str:
-    """Return a folder of this machine for Ray alone; on a cluster one in the storage."""
+    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage,
+    which every node sees.
+    """
     if address:
         return f"{root}/ray/{maker_name()}"
     for left in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
@@ -56,7 +58,9 @@ _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and betwee
 
 
 def connect(address: str | None, job: Job) -> None:
-    """Join the cluster at an address, or start one on this machine with room for drivers."""
+    """Join the cluster at an address, or start one on this machine (with room for trial drivers).
+    Workers begin with their share of threads.
+    """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"

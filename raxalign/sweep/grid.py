@@ -38,7 +38,9 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a grid ended."""
+    """How a grid ended: the plan of what was run, trials done now and before, failures (trial key
+    -> message), and messages for the user.
+    """
 
     plan: Plan  # of what was run
     done: int  # trials done now
@@ -123,7 +125,9 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
 
 
 def collect_plan(plan: Plan, storage: Storage) -> None:
-    """Collect what an object store has of a plan. A storage that refuses stops nothing."""
+    """Collect what an object store has of a plan. A storage that refuses stops nothing: commands on
+    another machine then read more objects.
+    """
     there = [stage for stage in plan.stages.values() if not stage.inline]
     artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
     evaluations = (stage.key for stage in there if stage.kind == "evaluation")

@@ -46,7 +46,9 @@ def run_group(config: dict[str, Any], job: Job) -> None:
 
 
 def _run_groups(job: Job, key: str) -> str | None:
-    """Run groups until the trial is trained, fails, or was lost too often; return why it failed."""
+    """Run one group after the other until the trial is trained, fails, or was lost too often;
+    returns the message of its failure.
+    """
     ledger, plan, outbox = job.storage.ledger, read_plan(job.plan), Outbox(job.scratch, key)
     losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():
@@ -83,7 +85,9 @@ def clear_room(job: Job, key: str) -> None:
 
 @dataclass(frozen=True)
 class _Loss:
-    """What ended a group."""
+    """What ended a group: an error, whether a worker of it died, and whether another process has
+    taken over what it made, which is not a fault of the trial.
+    """
 
     cause: str
     died: bool  # whether a worker of it died

@@ -1,4 +1,6 @@
-"""What travels to workers: where the plan and the storage are, and what a worker may use."""
+"""What travels to workers: where the plan and the storage are, and what a worker may use. Small,
+plain, and the same for all trials.
+"""
 
 from __future__ import annotations
 

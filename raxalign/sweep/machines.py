@@ -72,7 +72,9 @@ def _lives(holder: Holder) -> bool | None:
 
 
 def smallest_card() -> int:
-    """Return the bytes of the smallest card; 0 where a machine does not answer or has none."""
+    """Return the bytes of the smallest card of the machines that are there; 0 where one does not
+    answer, or has no card that torch can use.
+    """
     nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("GPU")]
     answers = ask(_card, nodes)
     if len(answers) < len(nodes):

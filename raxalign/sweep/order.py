@@ -108,7 +108,9 @@ class Order:
         return list(lost.values())
 
     def set_aside(self, key: str) -> None:
-        """Keep what a group has trained. Its rest needs one worker, and is ready after `resume`."""
+        """Keep what a group has trained. What is left of the job needs one worker, and is ready
+        once `resume` is called.
+        """
         self.held[self.running.pop(key).needs] -= 1
         self._jobs[key] = replace(self._jobs[key], needs=Holds.WORKER)
         self._aside.append(key)
@@ -154,7 +156,9 @@ class Order:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left to take. What runs may be put back or set aside, and is left."""
+        """Whether no job is left that could be taken now or later. What runs may be put back or
+        set aside, and is then taken again.
+        """
         return not (self._missing or self._aside or self.running)
 
     def _make_ready(self, job: SweepJob) -> None:

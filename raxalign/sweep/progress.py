@@ -232,7 +232,9 @@ class Progress:
         return "" if left is None else f", about {roughly(left)} left"
 
     def _describe_advance(self, key: str, advance: Advance) -> str:
-        """Describe how far a job is: step, speed and loss where it trains, its time and rest."""
+        """Describe how far a job is: its training step, speed and loss where it trains, its time,
+        and the time that it has left.
+        """
         losses = [value for name, value in advance.values.items() if name.endswith("loss")]
         training = ""
         if key in self._running:  # a trial has several trainings
@@ -244,7 +246,9 @@ class Progress:
         return f"{step}{self._speed(key, advance)}{loss}{advance.seconds:.0f} s so far{rest}"
 
     def _speed(self, key: str, advance: Advance) -> str:
-        """Describe the speed of a training, ending in a comma; empty while it is not known."""
+        """Describe the speed of a training, ending in a comma: its tokens per second, or steps
+        where it has none. Empty while it is not known.
+        """
         before, rate = self._noted.get(key, (Advance(0.0), ""))
         if advance.step > before.step and advance.seconds > before.seconds:
             speed = (advance.step - before.step) / (advance.seconds - before.seconds)

@@ -32,7 +32,9 @@ class Expected:
 
 @dataclass
 class _Sums:
-    """The seconds and the number of the jobs of a group or family that ended."""
+    """How long the jobs of a group or family that ended took and should have taken, and what the
+    others should take.
+    """
 
     took: float = 0.0
     expected: float = 0.0
@@ -117,7 +119,9 @@ class Remaining:
         return (group.took + factor * usual) / (group.expected + usual)
 
     def _expectation(self, entry: Expected, now: float) -> float:
-        """Return the whole time of a job; one that is late, by a tenth of the time it has run."""
+        """Return the whole time of a job; one that runs longer than expected is late by a tenth of
+        the time that it has run.
+        """
         found = self._factor(entry.family, entry.group, now) * entry.seconds
         since = self._since.get(entry.key)
         return found if since is None else max(found, 1.1 * (now - since))

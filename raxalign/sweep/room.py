@@ -96,7 +96,9 @@ class Nodes:
 
 
 def find_nodes(address: str | None) -> Nodes:
-    """Return the nodes of the cluster that was joined at an address, or started here (None)."""
+    """Return the nodes of the cluster that this process has joined (at an address), or of the Ray
+    that it started on this machine (None).
+    """
     config = _bootstrap() if address else {}
     most = [
         kind["resources"]

@@ -314,7 +314,9 @@ class Sweep:
         return self._room.fits(entry.needs, self._order.held)
 
     def _look_at_storage(self, error: str) -> None:
-        """Start nothing more where the storage cannot be written: it would train and be lost."""
+        """Start nothing more where the storage is full or cannot be written: it would train and be
+        lost. What runs goes on.
+        """
         if DISK_FULL not in error:
             try:
                 self._job.storage.files.check_writable()

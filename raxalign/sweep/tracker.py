@@ -1,4 +1,6 @@
-"""The driver's one logger: a thread that copies events to the tracking store, which may be down."""
+"""The driver's one logger: a thread that copies what happens to the tracking store. A store that is
+down stops nothing.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,9 @@ class Tracker:
         return events, None
 
     def _try(self, what: Callable[[], object], events: int = 0) -> bool:
-        """Do something with the store, unless it failed lately, when its `events` are missed."""
+        """Do something with the store, unless it failed a short while ago; returns whether it was
+        done. `events` are missed where it was not.
+        """
         if time.monotonic() < self._retry_at:
             self._missed += events
             return False
@@ -158,7 +162,9 @@ class Tracker:
         return self._recorder
 
     def _finish_up(self) -> None:
-        """Bring the rest: what the runs lack of the ledger, and missed trials that were pruned."""
+        """Bring the rest; what was missed is found by comparing the ledger with the runs, apart
+        from trials that a search pruned.
+        """
         try:
             end, recorder = time.monotonic() + LAST, None
             while recorder is None:

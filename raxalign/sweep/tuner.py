@@ -1,4 +1,6 @@
-"""Running a grid: Ray Tune executes stages and trials, by their keys, in the order of `Sweep`."""
+"""Running a grid: Ray Tune executes stages and trials, of which it gets only the keys, in the order
+that `Sweep` gives.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ COMING = 1800.0  # seconds for a node that a cluster may start, where none that 
 
 
 def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Summary:
-    """Run what the ledger lacks of a plan. Raises `ResourceError` where the cluster is small."""
+    """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
+    cluster can never give what a trial asks for.
+    """
     return run_sweep(Whole(plan), job, hear, name=plan.name, address=address)
 
 

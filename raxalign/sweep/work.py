@@ -1,4 +1,6 @@
-"""The work of one worker: a shared stage, or a trial, whole or trained as one of a group."""
+"""The work of one worker: a shared stage, or a trial, whole in its Tune actor or trained as one of
+a group (`groups`).
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,9 @@ def writer_lock(uri: str, name: str) -> str:
 
 
 def connect(uri: str) -> Any:
-    """Return a client that gives up soon: results are in the ledger, so nothing is lost by that."""
+    """Return a client that gives up soon: results are in the ledger, so a server that is down is
+    not worth waiting for.
+    """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
@@ -129,7 +131,9 @@ def is_of_store(error: Exception) -> bool:
 
 
 def not_copied(uri: str, error: Exception | None) -> str:
-    """Return why runs were not copied: the store takes nothing, or the `error` is of this side."""
+    """Return the message for runs that were not copied: the store accepts nothing, or the `error`
+    is one of this side.
+    """
     lines = str(error or "").strip().splitlines()
     why = f" ({type(error).__name__}: {lines[0][:200] if lines else ''})" if error else ""
     if error is not None and not is_of_store(error):

@@ -88,7 +88,9 @@ def address(experiment: str, view: str = CELLS) -> str:
 
 
 def main_metrics(plan: Plan, names: Collection[Name]) -> list[str]:
-    """Return the metric that stands for each task, as runs name it: over all languages, if any."""
+    """Return the metric that stands for each task, as runs have it: that of the task's plug-in over
+    all languages, or what there is of it.
+    """
     return [metric_name(*name) for name in _leading(plan, names)]
 
 

@@ -285,7 +285,9 @@ class Recorder:
         return shown, {_CURVES: json.dumps(last)} if points else {}
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
-        """Test the cells. Damaged predictions are warned of, and not tested: means are copied."""
+        """Test the cells; returns nothing where predictions are damaged, which a warning names:
+        means are copied all the same.
+        """
         try:
             return comparisons(found, self._plan, self._ledger)
         except DamagedArtifact as error:

@@ -72,7 +72,9 @@ class MicroBatches:
     def __init__(
         self, objective: Objective, runtime: Runtime, name: str, sharded: Sharded | None = None
     ) -> None:
-        """Make one. `name` is for messages, `sharded` has the weights where workers divide them."""
+        """Make one. `runtime` says how memory may be saved, `name` is for messages, and `sharded`
+        has the weights where workers divide them.
+        """
         self._objective, self._runtime, self._name = objective, runtime, name
         blocks = objective.blocks() if sharded is None else sharded.blocks
         self._blocks = () if runtime.checkpointing == "never" else blocks
@@ -173,6 +175,8 @@ class MicroBatches:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, for which the CPU's allocator has a plain RuntimeError."""
+    """Return whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a
+    plain RuntimeError.
+    """
     full = "DefaultCPUAllocator: can't allocate memory"
     return isinstance(error, torch.OutOfMemoryError) or full in str(error)

@@ -80,7 +80,9 @@ def module_state(module: torch.nn.Module) -> Tensors:
 
 
 def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
-    """Return whole copies on the CPU. Where workers divide the tensors, all of them call it."""
+    """Return copies on the CPU, whole. Where workers divide the tensors all of them call it, also
+    those that keep nothing.
+    """
     whole = ((name, gathered(tensor.detach())) for name, tensor in tensors.items())
     return {name: tensor.to("cpu", copy=True) for name, tensor in whole if kept}
 
@@ -258,7 +260,9 @@ class TrainProgress:
 
 
 class Saver:
-    """Saves and restores one training. A thread writes copies of the tensors while it goes on."""
+    """Saves and restores one training. A thread writes the checkpoints, one at a time, from copies
+    of the tensors, while the training goes on.
+    """
 
     def __init__(
         self,

@@ -108,7 +108,9 @@ def gathered(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def placed(whole: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return this worker's part of a whole tensor, divided like another one, if that is."""
+    """Return of a whole tensor, which every worker has, the part that this worker has of another
+    one; all of it where that is not divided.
+    """
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(like, DTensor) or not whole.ndim:

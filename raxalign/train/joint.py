@@ -191,7 +191,9 @@ class Joint(Objective):
         return Prepared([part and goal.prepare(part) for goal, part in both], {})
 
     def begin(self, step: Step) -> None:
-        """Begin each part's step. The second one's draws leave the first one's dropout alone."""
+        """Begin the step of each part. What the second one draws leaves the first one's dropout as
+        it is alone.
+        """
         assert isinstance(step, JointStep)
         made = step.prepared.batch if step.prepared else (None, None)
         first, second = self._now = tuple(
@@ -225,7 +227,9 @@ class Joint(Objective):
     def gathered(
         self, step: Step, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> torch.Tensor:
-        """Sum the gradients over all workers; return the sum of the last losses of both parts."""
+        """Sum the gradients over all workers, each part's by itself where they are looked at;
+        return the sum of the last losses of both.
+        """
         assert isinstance(step, JointStep)
         losses, several = torch.stack(self._losses), step.world_size > 1
         if self._splits(step):
@@ -270,7 +274,9 @@ class Joint(Objective):
     def _join(
         self, step: JointStep, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor
     ) -> None:
-        """Sum both gradients over the workers, report them, and put the result into the weights."""
+        """Sum both gradients over the workers, report them, and put what becomes of them into the
+        parameters.
+        """
         if self._apart is None:  # this worker had no rows of the second part
             self._set_apart()
         assert self._apart is not None
@@ -335,7 +341,9 @@ def _products(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.
 def _along(
     pairs: Sequence[tuple[torch.Tensor, torch.Tensor]],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How much of each gradient lies along the other one, where they conflict; else 0."""
+    """How much of the first gradient lies along the second one, and of the second one along the
+    first one, where they conflict; else 0.
+    """
     product, first, second = _products(pairs)
     conflict = torch.clamp(product, max=0.0)
     least = torch.finfo(product.dtype).tiny  # a gradient of 0 conflicts with nothing

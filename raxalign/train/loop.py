@@ -115,7 +115,9 @@ def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch
 
 
 def sharded_weights(objective: Objective, runtime: Runtime) -> Sharded | None:
-    """Divide the weights of an objective among the workers (None: they are not divided)."""
+    """Divide the weights of an objective among the workers, where they do so (None: they do
+    not).
+    """
     if not runtime.shards:
         return None
     from raxalign.train.sharding import Sharded
@@ -156,7 +158,9 @@ class _Loop:
         self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
-        """End the threads. A fault of the last checkpoint is a note on the error, or raised."""
+        """End the threads. What went wrong with the last checkpoint is a note on the error that
+        ended the training; without one it is raised.
+        """
         self.micro_batches.close()
         self.reading.close()
         try:
@@ -234,7 +238,9 @@ class _Loop:
         self.progress.step += 1
 
     def update(self) -> None:
-        """Let Adam change the weights. Raises `RaxalignError` where memory is too small for it."""
+        """Let Adam change the weights. Raises `RaxalignError` where memory does not hold its
+        moments, which no smaller micro-batch would help.
+        """
         try:
             self.optimizer.step()
         except (torch.OutOfMemoryError, RuntimeError) as error:

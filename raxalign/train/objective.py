@@ -76,7 +76,9 @@ class Step:
         return self
 
     def part_of(self, positions: np.ndarray) -> tuple[Step, np.ndarray]:
-        """Return the step of the objective whose rows these are, and their positions in it."""
+        """Return the step of the objective whose rows a micro-batch has, and their positions in the
+        rows of that step.
+        """
         return self, positions
 
 
@@ -118,7 +120,9 @@ class Objective(ABC):
         return RowOrder(n_rows, settings, seed)
 
     def taken(self, step: Step) -> Step:
-        """Return a step as it is taken: of several parts each has rows of its own."""
+        """Return a step as it is taken: an objective of several parts gives each rows of its
+        own.
+        """
         return step
 
     def gathered(

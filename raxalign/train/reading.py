@@ -57,7 +57,9 @@ class LossReader:
     def __init__(
         self, objective: Objective, settings: TrainSettings, total: int, runtime: Runtime, name: str
     ) -> None:
-        """Make one for a training of `total` steps. `runtime` receives the curves of rank 0."""
+        """Make one that has read nothing of a training of `total` steps. `runtime` receives the
+        curves, on the first worker.
+        """
         self._objective, self._settings, self._total = objective, settings, total
         self._runtime, self._name = runtime, name
         self._unread: list[torch.Tensor] = []

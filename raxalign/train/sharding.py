@@ -72,7 +72,9 @@ class Sharded:
     """
 
     def __init__(self, objective: Objective, runtime: Runtime) -> None:
-        """Divide the first worker's weights. Every worker calls it, if the objective `shards`."""
+        """Divide the weights that the first worker has. Every worker calls it, for an objective
+        that `shards`.
+        """
         self._objective, own = objective, set(objective.module.modules())
         encoders = objective.encoders()
         beside = [encoder.model for encoder in encoders if encoder.model not in own]
@@ -124,7 +126,9 @@ class Sharded:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Let the block read whole weights; its changes are lost. Every worker enters it."""
+        """Let the block read whole weights; what it changes of them is lost. Every worker enters
+        it.
+        """
         self.restore()
         try:
             yield

@@ -23,7 +23,9 @@ Words = tuple[str, ...]
 
 
 class PhraseSentence(NamedTuple):
-    """A sentence's words, their universal parts of speech, and what each expresses (for links)."""
+    """A sentence in one language: its words, their universal parts of speech, and what each word
+    expresses (for links).
+    """
 
     words: Words
     tags: Words

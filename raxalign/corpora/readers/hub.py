@@ -1,4 +1,6 @@
-"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, refusals."""
+"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, and what its refusals
+mean.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ class HubRows(Remote):
 def _outlined(
     name: str, revision: str | None, cache: Path | None
 ) -> tuple[Repository, Path | None]:
-    """A repository at its commit, and its outline; None where it has archives to look into."""
+    """A repository on the hub at its commit, and its outline; None where it has archives, which
+    can only be read by their content.
+    """
     from datasets import config as settings
 
     known = revision is not None and COMMIT.fullmatch(revision)

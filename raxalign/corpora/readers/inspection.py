@@ -1,4 +1,6 @@
-"""Reading a data file to its end: what its reader refuses is collected, to be reported together."""
+"""Reading a data file to its end: what its reader refuses is collected, so that all faults of all
+files are reported together.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def read_through(path: Path, read: Callable[[Report], int]) -> FileRead:
 def read_dictionaries(
     sources: Mapping[str, Mapping[str, Source]], pivot: str, *, swap: bool
 ) -> Iterator[FileRead]:
-    """Read the local file ``dictionary`` in each language's sources, if any (`read_dictionary`)."""
+    """Reads the local file called ``dictionary`` in each language's sources, where there is one;
+    `swap` is as in `read_dictionary`.
+    """
     for lang, of_language in sources.items():
         source = of_language.get("dictionary")
         if isinstance(source, LocalFile):

@@ -1,4 +1,6 @@
-"""Lines of text, read fast and checked: bad bytes are an error with file and line."""
+"""Lines of text, UTF-8 unless another encoding is named, read fast and checked: bad bytes are an
+error with file and line.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:
 
 
 def count_lines(path: Path, enough: int) -> int | None:
-    """Count the lines of a file up to `enough`, or somewhat more; None where it cannot be read."""
+    """Return the number of lines of a file, counted up to `enough` (about a megabyte of lines
+    further); None where it cannot be read.
+    """
     n_lines, last = 0, b"\n"
     try:
         with opened(path) as stream:

@@ -26,7 +26,9 @@ class Remote(ABC):
 
     @abstractmethod
     def bring(self, pin: str | None, downloads: Path) -> int:
-        """Fetch all of it, unless it is there, to be read without a network; return its bytes."""
+        """Fetch all of it, unless it is there, so that it is read without a network; return its
+        number of bytes.
+        """
 
     def renew(self, downloads: Path) -> None:  # noqa: B027 (a commit is looked up, not kept)
         """Let what is there of it without a pin be what it is now."""

@@ -54,7 +54,9 @@ class DatasetWriter:
         return self
 
     def write(self, columns: Mapping[str, Sequence[Any]] | pa.RecordBatch) -> None:
-        """Append a batch, or a list per column. Raises `ValueError` for other names or types."""
+        """Appends one record batch: a list for each column, or a batch of the schema's types.
+        Raises `ValueError` where they differ.
+        """
         if not isinstance(columns, pa.RecordBatch):
             if set(columns) != set(self.schema.names):
                 raise ValueError(
@@ -117,7 +119,9 @@ class DatasetWriter:
 
 
 def read_table(folder: Path) -> pa.Table:
-    """Return the rows of a dataset folder, memory-mapped. Raises `DataError` for another folder."""
+    """Returns the rows of a dataset folder, memory-mapped: nothing is copied until it is used.
+    Raises `DataError` where it cannot be opened.
+    """
     return pa.concat_tables(
         [_opened(file, lambda stream: stream.read_all()) for file in _data_files(Path(folder))]
     )

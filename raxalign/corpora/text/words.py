@@ -77,7 +77,9 @@ class _Fast:
         return out
 
     def _stand_in(self, following: list[str]) -> str:
-        """A plain word that is like the next one to the rule of full stops; empty without one."""
+        """A plain word that begins like the next one, as far as the rule of full stops
+        distinguishes words; empty where there is none.
+        """
         if not following:
             return ""
         first = following[0][0]
@@ -179,7 +181,9 @@ def _as_published(sentence: Sentence, text: str) -> Sentence:
 
 
 def _composed(text: str) -> list[str]:
-    """Return the parts of a text that composition does not cross, such as a letter with marks."""
+    """Return the parts of a text that composition does not cross: characters with their marks, and
+    syllables of Hangul.
+    """
     nfc = partial(unicodedata.normalize, "NFC")
     parts: list[str] = []
     for char in text:

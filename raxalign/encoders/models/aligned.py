@@ -86,7 +86,9 @@ class AlignedEncoder:
         return replace(self, direction=lang)
 
     def joined(self, others: Iterable[AlignedEncoder], order: Sequence[str]) -> AlignedEncoder:
-        """The same encoder with the readouts of others, for other languages, in their order."""
+        """The same encoder with the readouts of others too, which were each fitted for other
+        languages, in the order of these.
+        """
         parts = [self, *others]
         transforms = [transform for part in parts for transform in part.transforms]
         transforms.sort(key=lambda found: order.index(found.toward or found.lang))

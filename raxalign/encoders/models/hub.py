@@ -67,7 +67,9 @@ def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[N
 def hub_revision(
     name: str, revision: str | None = None, purpose: str = "look up its revision"
 ) -> str:
-    """Return the commit of a hub name's branch or tag now. Arguments and errors as `hub_call`."""
+    """Return the commit that a branch or tag of a hub name is at now (None: its main branch).
+    Arguments and errors as `hub_call`.
+    """
     from huggingface_hub import HfApi
 
     with hub_call(name, purpose, revision):

@@ -46,13 +46,17 @@ def first_position(base: Any) -> int:
 
 
 def states_dtype(model: Any) -> torch.dtype:
-    """Return the type of a model's states outside of autocast: float32 for weights in bfloat16."""
+    """Return the type of a model's states outside of autocast: that of its weights, or float32
+    where these are held in bfloat16.
+    """
     own: torch.dtype = next(model.parameters()).dtype
     return torch.float32 if own == torch.bfloat16 else own
 
 
 class ModelInputs:
-    """The inputs of a model's base by name, of a batch. `spoken` are its pieces for languages."""
+    """The inputs of a model's base by name, of a batch. `spoken` are the pieces for languages that
+    its tokenizer has.
+    """
 
     def __init__(self, model: Any, spoken: LanguagePieces | None = None) -> None:
         self.model = model

@@ -1,4 +1,6 @@
-"""How a sentence becomes a vector: sentence-transformers' configuration, read and written."""
+"""How a sentence becomes a vector by an encoder's own account: the configuration that
+sentence-transformers keeps in a folder, read and written.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 
 
 def half_class(config: Any) -> Any:
-    """Return transformers' class for the encoder half of a translation model; None for others."""
+    """Return the class of transformers for the encoder half of a translation model; None for other
+    architectures.
+    """
     name = _CLASSES.get(config.model_type)
     return None if name is None else getattr(import_module(MODULES[name]), name)
 
@@ -44,7 +46,9 @@ class LanguagePieces(NamedTuple):
 
 
 def language_pieces(tokenizer: Any, specials: tuple[int, ...]) -> LanguagePieces | None:
-    """Return what a tokenizer has; None where no special piece around texts names a language."""
+    """Return what a tokenizer has; None where none of the special pieces that it puts around texts
+    names a language.
+    """
     placed = [i for i in specials if _LANGUAGE.fullmatch(tokenizer.convert_ids_to_tokens(i))]
     if not placed:
         return None

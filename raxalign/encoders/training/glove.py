@@ -1,4 +1,6 @@
-"""GloVe (Pennington et al. 2014): vectors whose dot products are log co-occurrences."""
+"""GloVe (Pennington et al. 2014): vectors whose dot products are the logarithms of how often words
+occur near each other.
+"""
 
 from __future__ import annotations
 

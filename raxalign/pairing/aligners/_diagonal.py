@@ -65,7 +65,9 @@ class Cells:
     work: Path | None = None
 
     def numbers(self, name: str, fill: float) -> Floats:
-        """A number per pair of word types, in the file `name` where the cells are in files."""
+        """A number per pair of word types, each `fill`: in memory, or in the file `name` where the
+        cells are in files.
+        """
         if self.work is None:
             return np.full(len(self.src_of), fill)
         shape = (len(self.src_of),)
@@ -75,7 +77,9 @@ class Cells:
 
 
 def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
-    """The positions in `side.words` of the words of sentences of one length: (n, length)."""
+    """The positions in `side.words` of the words of sentences `rows`, all of one length: (n,
+    length).
+    """
     return side.offsets[rows][:, None] + np.arange(length)
 
 
@@ -277,7 +281,9 @@ class DirectedModel:
         return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
 
     def _maximize(self, counts: Floats, null_counts: Floats) -> None:
-        """The lexicon from expected counts, under a Dirichlet prior, or as shares where α is 0."""
+        """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes
+        has it; plain shares where α is 0.
+        """
         totals = np.zeros(self.explaining.size)
         for part in _parts(len(counts)):
             np.add.at(totals, self.given[part], counts[part] + self.settings.alpha)

@@ -46,7 +46,9 @@ class Links:
 
     @classmethod
     def of(cls, pairs: Iterable[Iterable[tuple[int, int]]]) -> Links:
-        """Links from (source, target) positions of each sentence pair, each sorted."""
+        """Links from a collection of (source, target) positions for each sentence pair, each
+        sorted.
+        """
         rows = [sorted(set(links)) for links in pairs]
         flat = np.array([link for row in rows for link in row], np.int32).reshape(-1, 2)
         return cls(
@@ -65,7 +67,9 @@ class Links:
         )
 
     def codes(self) -> Ints:
-        """One integer per link, ordered by (pair, source, target); positions are below 65,535."""
+        """One integer per link, ordered by (sentence pair, source, target) and different for
+        different links; positions are below 65,535.
+        """
         if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) >= _MASK:
             raise ValueError(f"a link's position is not below {_MASK}")
         return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
@@ -168,7 +172,9 @@ class WordAligner(PlugIn):
         return {}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Read the local files among the `sources` before anything is made; yield what each has."""
+        """Reads the local files among the `sources` of one language, before anything is made, and
+        yields what was found in each.
+        """
         return iter(())
 
     def encoder(self) -> str | None:

@@ -112,7 +112,9 @@ def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
 
 
 def _run(command: list[str], folder: Path, threads: int) -> None:
-    """Run the program in a process group of its own: what it starts has to end with us too."""
+    """Runs the program in a process group of its own: it starts another, which has to end with us
+    too.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TMPDIR": str(folder)}
     with (folder / "stderr").open("wb") as stderr:
         try:

@@ -69,7 +69,9 @@ class FastAlign(WordAligner):
     def align(
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
     ) -> tuple[Links, Links]:
-        """Both directions' most probable links, each pair's sorted by source, then target."""
+        """Both directions' most probable links; positions of one sentence pair are sorted by
+        source, then target.
+        """
         if not len(src):
             return Links.of([]), Links.of([])
         source, target = self._side(Words.of(src)), self._side(Words.of(tgt))

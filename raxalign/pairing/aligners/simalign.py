@@ -96,7 +96,9 @@ class SimAlign(SimilarityAligner):
         src_lengths: Ints,
         tgt_lengths: Ints,
     ) -> Links:
-        """The links of n pairs by the vectors of their words, (n, S, H) and (n, T, H)."""
+        """The links of n sentence pairs by the vectors of their words, (n, S, H) and (n, T, H);
+        lengths are (n,).
+        """
         similarities_NST = cosine_similarities(src_NSH, tgt_NTH)
         if self.params.distortion:
             src, tgt = torch.from_numpy(src_lengths), torch.from_numpy(tgt_lengths)

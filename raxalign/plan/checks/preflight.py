@@ -103,7 +103,9 @@ class _Unit:
 
 
 def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
-    """What is to be read: per task all languages together, then methods and aligners."""
+    """What is to be read: for each task of the plan all languages together, then methods and word
+    aligners by what they read.
+    """
     missing = {
         key: name
         for trial in plan.trials

@@ -43,7 +43,9 @@ def seconds_by_key(
 
 
 def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
-    """Return the keys of the evaluations not `done`, and of stages below them not `stored`."""
+    """Return the keys of the evaluations that are not `done` and of the stages that they need and
+    that are not `stored`.
+    """
     pending = [key for trial in plan.trials for key in trial.evaluations.values()]
     stack = [key for key in dict.fromkeys(pending) if key not in done]
     found: dict[str, None] = {}

@@ -188,7 +188,9 @@ def _alike(stage: Stage) -> str:
 
 
 def family(plan: Plan, key: str) -> str:
-    """Return `data` for what is made without an encoder, else `model`: their times err apart."""
+    """Return what stages have in common whose times say something of each other: `data` are made
+    without an encoder, `model` with one.
+    """
     return "data" if plan.stages[key].kind in _DATA else "model"
 
 
@@ -223,7 +225,9 @@ def _policies(
 
 
 def quicker_links(plan: Plan, times: Forecast) -> str:
-    """Return a line that names a quicker word aligner, where this one takes most of the time."""
+    """Return a line that names a quicker word aligner, where word alignment takes more than half of
+    the time that is left; empty elsewhere.
+    """
     took: dict[str, float] = defaultdict(float)
     for key, seconds in times.seconds.items():
         took[plan.stages[key].maker] += seconds * (plan.stages[key].kind == "pairs")
@@ -262,7 +266,9 @@ class Work:
         return seconds if math.isfinite(seconds) else None
 
     def size(self, key: str, *, has_weights: bool) -> float | None:
-        """Return the bytes of a stage, of weights or of maps of vectors; None where unknown."""
+        """Return the bytes of a stage, which may be trained weights or maps of an encoder's
+        vectors; None where they are not known.
+        """
         stage = self.plan.stages[key]
         if stage.kind in _DATA:
             size = self.kept(key) * _DATA[stage.kind][2]
@@ -275,7 +281,9 @@ class Work:
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 
     def sentences(self, key: str) -> float:
-        """Return the number of sentence pairs that a stage of data reads; infinity: unknown."""
+        """Return the number of sentence pairs that a stage of data reads; infinity where it reads
+        all of a corpus whose size is not known.
+        """
         if key not in self._sizes:
             stage = self.plan.stages[key]
             read = [
@@ -362,7 +370,9 @@ def _batch(params: Any) -> int:
 
 
 def _sentences_of(bitext: Stage) -> float:
-    """Return the number of sentence pairs of a `bitext` stage, or infinity if it is unknown."""
+    """Return the number of sentence pairs of a `bitext` stage; infinity where it is all of a corpus
+    whose size is not among its params.
+    """
     params: Mapping[str, Any] = bitext.params
     if params.get("part") == "heldout":
         split = params.get("split")

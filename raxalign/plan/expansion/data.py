@@ -41,7 +41,9 @@ _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",
 
 
 def corpus_faults(grid: Grid, stages: Iterable[Stage]) -> Iterator[Fault]:
-    """Yield the languages of which stages read text that their corpus is known to lack."""
+    """Yield the languages of which some stages read text that their corpus is known not to have,
+    each where it is named.
+    """
     read = {(str(s.params["lang"]), s.maker): s for s in stages if s.kind == "bitext"}
     for (lang, _), stage in read.items():
         if why := stage.plugin().lacks(lang, grid.pivot):
@@ -345,7 +347,9 @@ def prepared_rows(
 
 
 def row_count(stage: Stage) -> float:
-    """Return about how many training rows the pieces are of, by their file, or infinity."""
+    """Return about how many training rows of a task the stage of their pieces holds, by the size of
+    their file; infinity where that is not known.
+    """
     task: Any = stage.params["task"]
     made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
     files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]

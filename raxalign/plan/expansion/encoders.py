@@ -98,7 +98,9 @@ DEEP = 10_000
 
 
 def held_faults(grid: Grid) -> Iterator[Fault]:
-    """Yield what trains all weights of encoders that `run.base_precision` holds in bfloat16."""
+    """Yield the methods and tasks of a grid that train all weights of an encoder, where
+    `run.base_precision` holds these in bfloat16.
+    """
     families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
     if grid.run.base_precision == "fp32" or "transformer" not in families:
         return
@@ -135,7 +137,9 @@ def head_of(spec: EncoderSpec, identity: Identity) -> bool:
 
 
 def params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the params; where digests stand for the data, without the name of what is loaded."""
+    """Return the params without the name of what is loaded: where digests stand for the data, the
+    name is only a place.
+    """
     return {
         name: value
         for name, value in params.identity().items()

@@ -39,7 +39,9 @@ from raxalign.store.key import digest
 
 @dataclass
 class _Counts:
-    """Counts points by the name of their method: all, the excluded and, by reason, the dropped."""
+    """Counts points by the name of their method: all of them, those that `exclude` names, and those
+    that are dropped, each for a reason.
+    """
 
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
@@ -160,7 +162,9 @@ _Groups = tuple[tuple[str, ...], ...]
 
 @dataclass
 class _Expansion:
-    """What is gathered while a grid is expanded."""
+    """What is gathered while a grid is expanded. `depths` are numbers of blocks by encoder, `heads`
+    whether it has a masked-LM head.
+    """
 
     grid: Grid
     shared: SharedStages
@@ -195,7 +199,9 @@ class _Expansion:
         groups: _Groups,
         suggested: Callable[[Study], Iterable[Suggestion]],
     ) -> None:
-        """Add the studies of a method whose params are searched, and the trials they suggested."""
+        """Add the studies of a method whose params are searched, and the trials that they have
+        suggested: languages x sentences.
+        """
         assert spec.searched is not None
         for languages, sentences in product(groups, self.grid.sentences):
             at = [(languages, sentences, self.grid.seeds[0])]
@@ -211,7 +217,9 @@ class _Expansion:
     def _add_suggested(
         self, encoder: EncoderSpec, spec: MethodSpec, study: Study, suggestion: Suggestion
     ) -> None:
-        """Add the trials of a suggestion. One that confirms takes the place of the other."""
+        """Add the trials of a suggestion. One that confirms takes the place of the suggested one
+        where the seed cannot change a result.
+        """
         assert spec.searched is not None
         params, confirmed = spec.searched.point(suggestion.values), suggestion.confirmed
         origin = Searched(study.name, suggestion.number, confirmed)
@@ -253,7 +261,9 @@ class _Expansion:
             yield self._trial(point, alignment, untouched)
 
     def _is_kept(self, point: Point, method: Method, family: str) -> bool:
-        """Count a point, and say whether it is a trial: not excluded, and its encoder suits."""
+        """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
+        does not suit its method.
+        """
         name, counts = point.method, self.counts
         counts.points[name] += 1
         why = ""

@@ -120,7 +120,9 @@ class TaskStages:
     def _evaluation(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage
     ) -> tuple[Stage, str]:
-        """Add the evaluation of one task; return it, and why outdated readouts are kept, if any."""
+        """Add the evaluation of one task, in the languages of `alignment`; return it, and why
+        outdated readouts are kept (empty where none are).
+        """
         why, pivot = "", self.grid.pivot
         own = self._evaluated(spec, alignment)
         unseen = [lang for lang in own if lang not in alignment.languages]
@@ -155,7 +157,9 @@ class TaskStages:
         return base and read == (pivot,) and task.ignores_unseen()
 
     def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
-        """Return the languages in which a task is evaluated: with sets those of all of them."""
+        """Return the languages, aligned or not, in which a task is evaluated: with sets those of
+        all of them, in one order.
+        """
         chosen = self.grid.languages if self.grid.sets else alignment.languages
         return (*_narrowed(spec, chosen), *spec.unseen)
 

@@ -1,4 +1,6 @@
-"""What became of a grid's claims: tested on its results, and whether written down before them."""
+"""What became of a grid's claims: each tested on the grid's results, and whether it was written
+down before there were any.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ UNLOCKED = "not locked: `raxalign grid` does it"
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim's test on one encoder and number of sentences: the difference with its interval."""
+    """A claim's test on one encoder and number of sentences: the difference with its interval, the
+    p-value of its sign (corrected over all claims), and the comparison behind it.
+    """
 
     entry: Compared  # the comparison behind it
     low: float | None
@@ -36,7 +40,9 @@ class ClaimTest:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its tests, what follows, and when it was written down."""
+    """A claim with its tests, what follows, and when it was written down; `equivalence` is the
+    smallest difference that matters, in points or in the metric's unit (None: not given).
+    """
 
     claim: Claim
     verdict: Verdict
@@ -84,7 +90,9 @@ def judged_claims(
 
 
 def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedClaim]:
-    """Return what results say about a grid's claims; of joined grids, each about its own."""
+    """Return what the results of an opened grid say about its claims; of several grids that are
+    joined, each about its own.
+    """
     if opened.parts:
         return [found for part in opened.parts for found in judged_in(part, equivalence)]
     plan, ledger = opened.plan, opened.storage.ledger
@@ -96,7 +104,9 @@ def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedCl
 
 
 def lock_claims(opened: Opened) -> None:
-    """Lock every new claim with the time, the digest of the plan, and whether it has results."""
+    """Write every claim that the lock does not have yet into it: the time, the digest of the plan,
+    and whether the grid has results already.
+    """
     lock = Lock.load(opened.grid.path)
     new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
     if not new:

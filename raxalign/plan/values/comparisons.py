@@ -70,7 +70,9 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """The difference to the baseline; None without one, and for means over other languages."""
+        """The difference to the baseline, tested or not. It is None without a baseline, and for
+        means over other languages.
+        """
         if self.comparison is not None:
             return self.comparison.difference
         against = self.baseline_value
@@ -173,7 +175,9 @@ def comparisons(
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
-    """Return the values of single languages below half of the baseline's. Nothing is tested."""
+    """Return the values of single languages that are less than half of those of the baseline. No
+    predictions are read: nothing is tested.
+    """
     tables = set(tables_of((name for cell in cells for name in cell.values), plan.measured))
     by_cell = {id(cell): cell for cell in cells}
     found = (
@@ -355,7 +359,9 @@ def _p(entry: Compared) -> float:
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
-    """Return the baseline of each cell that has one, by the cell's id, within its own grid."""
+    """Return the baseline of each cell that has one, by the cell's id; among those of several grids
+    that of its own.
+    """
     candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
     grids = {trial.method: trial.grid for trial in plan.trials if trial.grid}
     found = {}

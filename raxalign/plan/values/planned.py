@@ -60,13 +60,17 @@ class PlannedSides:
 
     @property
     def assumed(self) -> float | None:
-        """In points, what four of five grids find under `ASSUMPTIONS`; None where untested."""
+        """In points, the smallest difference that is found in four of five grids under
+        `ASSUMPTIONS`; None where nothing is tested.
+        """
         known = _LESS[len(self.runs)]
         return known[min(min(self.runs, default=2) - 2, len(known) - 1)] if self.tested else None
 
 
 def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
-    """Yield the comparisons of a plan with its baseline, of main metrics that are shares."""
+    """Yield the comparisons of a plan, of the main metric of each task where it is a share, with
+    the method that leaves the encoder as it is.
+    """
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in plan.trials:
         groups[trial.cell].append(trial)

@@ -38,7 +38,9 @@ class PlannedComparison:
 
     @property
     def smallest(self) -> float | None:
-        """The smallest true difference that four of five call real; None with one trained run."""
+        """The smallest true difference that four of five such comparisons call real; None where
+        there is one run of what is trained.
+        """
         return _smallest(self.spread) if self.sides.tested else None
 
     def more_runs_for(self, effect: float) -> int | None:
@@ -130,7 +132,9 @@ def _spread(
     given: Assumed,
     measured: Mapping[tuple[str, str], Compared],
 ) -> tuple[Spread, str]:
-    """The spread of a comparison and its source: own results, another method's, or assumptions."""
+    """The spread of a comparison, and where it comes from: its own results, those of another method
+    on the same encoder, or assumptions.
+    """
     first = sides.trials[0]
     of_task = [entry for (_, task), entry in measured.items() if task == sides.task]
     of_encoder = [entry for entry in of_task if entry.cell.encoder == first.encoder]

@@ -61,7 +61,9 @@ class Predictions:
         return {name: runs for name in names if (runs := every.get(name)) is not None}
 
     def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
-        """Check whether two cells share their task's training, so that runs are paired by seed."""
+        """Check whether two cells share their task's training, seed by seed, so that their runs are
+        compared in pairs.
+        """
         trained = []
         for part in _parts(first, name, self.plan.pivot):
             a, b = first.evaluations.get(part, {}), second.evaluations.get(part, {})

@@ -148,7 +148,9 @@ def _floors(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[st
 
 
 def _said(notes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what notes say for themselves, and held-out parts that are not evaluated as a whole."""
+    """Yield what notes say for themselves, and a sentence per held-out part of a language that is
+    not evaluated as a whole.
+    """
     for kind in _SAID:
         yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
     for lang, parts in notes.get("left_out", {}).items():

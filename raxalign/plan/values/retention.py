@@ -186,7 +186,9 @@ def made_again(
 
 
 def again(found: Sequence[Tombstone]) -> str | None:
-    """Return a sentence on weights that are made again, with the time they took; None without."""
+    """Return a sentence on weights that were not kept and have to be made again, with the time
+    that they took; None where there are none.
+    """
     if not found:
         return None
     seconds = math.fsum(entry.manifest.seconds for entry in found)

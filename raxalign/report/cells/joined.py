@@ -171,7 +171,9 @@ class _Join:
         return {(of, task): f"{of}: {task}" if task in differ else task for of, task in made}
 
     def _owned(self) -> set[_Place]:
-        """The cells that their grid names, (grid, cell): those whose trials no other grid has."""
+        """The cells that are named by their grid: (grid, cell). All of them are but those that have
+        the same trials in several.
+        """
         cells: dict[_Place, dict[tuple[Any, ...], Trial]] = defaultdict(dict)
         for grid, plan in self.plans.items():
             for trial in plan.trials:

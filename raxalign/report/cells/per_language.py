@@ -26,7 +26,9 @@ def declared(results: Results, method: str) -> list[str]:
 
 
 def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
-    """Return the cell with the best value on dev, the first of equals; None where none has one."""
+    """Return the cell with the best value of a name on dev, whatever its split is, the first of
+    equals; None where none has one.
+    """
     dev, sign = (*name[:3], "dev"), results.plan.measured(name[0], name[2]).sign
     there = [cell for cell in cells if dev in cell.values]
     return max(there, key=lambda cell: sign * cell.values[dev].mean, default=None)

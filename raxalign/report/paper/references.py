@@ -23,7 +23,9 @@ _HOLM = "holm1979"  # its correction is under every mark
 
 
 def references(plan: Plan, published: Sequence[str] = ()) -> str:
-    """Return BibTeX entries of a plan and its published tables, by key, that of raxalign first."""
+    """Return BibTeX entries of a plan and the papers whose tables are shown, in the order of their
+    keys, that of raxalign first.
+    """
     known = entries()
     asked = {_HOLM, *(name for name in published if name in known)}
     for stage in plan.stages.values():

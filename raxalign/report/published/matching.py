@@ -89,7 +89,9 @@ def untouched(results: Results, rule: Rule) -> str | None:
 
 
 def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
-    """Return the names of what a rule means in a cell, one per metric; else on the other split."""
+    """Return the names of a cell's values that a rule means, one for each of its metrics; on the
+    other split where this one has none.
+    """
     metrics = rule.metrics or ((rule.metric,) if rule.metric else ())
     for where in (split, "dev" if split == "test" else "test"):
         names = [_name(results, cell, rule, metric, where) for metric in metrics]

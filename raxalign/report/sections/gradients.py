@@ -73,7 +73,9 @@ def _parts(curves: _Curves) -> list[str]:
 
 
 def _shown(parts: list[str]) -> list[str]:
-    """Those that there is room for: of many blocks some at equal distances, and both ends."""
+    """Those that there is room for: of many blocks some at equal distances, the first and the last
+    among them.
+    """
     rest = [part for part in parts if not part.startswith(_BLOCK)]
     blocks, room = parts[len(rest) :], MOST_CURVES - len(rest)
     if len(blocks) > room:

@@ -76,7 +76,9 @@ class Seen:
         return [-v if self.study.objectives[0].lower else v for v in values]
 
     def expected(self) -> tuple[list[float], list[tuple[float, float]]]:
-        """Return the expected best of 1, 2, ... trials (first objective), with 95 % intervals."""
+        """Return the expected best of 1, 2, ... trials by the first objective, and the ends of its
+        95 % intervals, the lower one first.
+        """
         scores = self.signed([score for _, score in self.spent()])
         low, high = (self.signed(ends) for ends in expected_best_interval(scores))
         pairs = [(min(ends), max(ends)) for ends in zip(low, high, strict=True)]

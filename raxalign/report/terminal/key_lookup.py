@@ -207,7 +207,9 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
 
 
 def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
-    """Return everything on what a key is of, with `examples` predictions per language and split."""
+    """Return everything about what a key is of, as JSON can hold it, with some predictions
+    (`examples`) of each task, language and split.
+    """
     if match.plan is not None:
         found = _Details(storage, match.plan, examples)
         if match.sort == "trial":

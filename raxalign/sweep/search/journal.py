@@ -26,7 +26,9 @@ _PLACE = f"{FOLDER}/{JOURNAL}"
 
 
 class _InTurn:
-    """No lock: a turn keeps others out. Optuna's would wait 30 seconds for a dead process."""
+    """No lock: studies are read and written within a turn alone. Optuna's own locks are waited for
+    30 seconds where a process died that held one.
+    """
 
     def acquire(self) -> bool:
         """Do nothing."""
@@ -83,7 +85,9 @@ class Journal:
 
     @property
     def rests(self) -> bool:
-        """Whether a turn should wait: it costs requests, and the last one was a moment ago."""
+        """Whether a turn should wait, since it costs requests to an object store and the last one
+        was a moment ago.
+        """
         return self.storage.is_remote and time.monotonic() - self._left < PAUSE
 
     @property

@@ -77,7 +77,9 @@ class Owner:
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """How a point ended. One that was pruned has no scores and no reason."""
+    """How a point ended: its scores on development sets, or why there are none; and its dev curve,
+    where its training was watched. One that was pruned has no scores and no reason.
+    """
 
     scores: tuple[float, ...] | None  # on development sets
     seconds: float | None = None
@@ -144,7 +146,9 @@ class StudyRun:
         return dict(self._optuna.user_attrs)
 
     def begin(self, points: Sequence[Mapping[str, Value]], known: Known) -> None:
-        """Take points that were measured before as the first, at most half of a study's trials."""
+        """Take points that were measured before as the first ones of a study that has not begun: at
+        most half of its trials.
+        """
         there = [trial.params for trial in self.trials()]
         most = None if self.study.most is None else self.study.most // 2
         pairs = zip(points, known(points), strict=True)

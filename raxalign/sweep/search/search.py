@@ -57,7 +57,9 @@ def known_points(
 
 
 def planned_trials(storage: Storage) -> Iterator[Mapping[str, Any]]:
-    """Yield the trials of all plans that were run in a storage, except those of other versions."""
+    """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
+    to another version, and is left out.
+    """
     for text in stored_texts(storage):
         try:
             yield from json.loads(text)["trials"]
