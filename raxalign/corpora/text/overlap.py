@@ -41,7 +41,9 @@ def fingerprint(*sides: str) -> bytes:
 
 @cache
 def _other_characters() -> re.Pattern[str]:
-    r"""What is neither letter, mark nor number (``\W`` has the vowel signs of Devanagari too)."""
+    r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for
+    punctuation).
+    """
     marks = character_class(lambda char: unicodedata.category(char)[0] == "M", 0x300, 0x1FFFF)
     return re.compile(rf"(?:[\W_](?<![{marks}]))+")
 

@@ -84,7 +84,7 @@ def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
 
 
 def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
-    """Int32s the word-type pairs that occur together in a sentence pair, by sorting a chunk of
+    """Numbers the word-type pairs that occur together in a sentence pair, by sorting a chunk of
     cells at a time.
 
     The numbers of very many cells are in files in `work`, so that only those in use take memory.
@@ -304,7 +304,9 @@ class DirectedModel:
             self.null_lexicon = np.exp(digamma(present) - digamma(present.sum()))
 
     def _optimize_tension(self, feature: float) -> None:
-        """Steps along the gradient of the prior: the closeness found less that expected (§3.2)."""
+        """Steps along the gradient of the expected log prior: the mean closeness found, less the
+        one that the prior expects (section 3.2).
+        """
         n_words = int(self.explained.lengths.sum())
         shapes: dict[tuple[int, int], int] = {}
         for block in self.cells.blocks:
