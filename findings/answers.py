@@ -13,7 +13,14 @@ from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name, cells
 from raxalign.analysis.power import design, runs_for
 from raxalign.analysis.runs import Runs, links_of, over, union
-from raxalign.analysis.significance import LEVEL, ContrastTest, contrast, holm, lies_within
+from raxalign.analysis.significance import (
+    LEVEL,
+    ContrastTest,
+    contrast,
+    differences,
+    holm,
+    lies_within,
+)
 from raxalign.config.specs import EncoderSpec
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
@@ -155,35 +162,39 @@ class _Reader:
 
     def answer(self, question: Question) -> tuple[ContrastTest | None, frozenset[str]]:
         """Return the contrast of a question, or None where a value is missing, and the keys of all
-        that its values were made from.
+        that its values were made from. Two values whose runs share their task's training are
+        compared run by run.
         """
         weighted: list[tuple[float, Runs]] = []
+        sides: list[tuple[Cell, Name]] = []
         evaluations: set[str] = set()
         for weight, pick in question.parts:
             quantity = question.quantity
             name = (quantity.task, pick.lang, pick.metric or quantity.metric, "test")
-            runs, keys = self._runs(pick, name)
-            if runs is None:
+            chosen = self._chosen(pick)
+            runs = [self._predictions.runs(cell, [name]).get(name) for cell in chosen]
+            if not runs or None in runs:
                 return None, frozenset()
-            weighted.append((weight, runs))
-            evaluations |= keys
+            there = [each for each in runs if each is not None]
+            weighted.append((weight, there[0] if len(there) == 1 else pooled(there)))
+            sides += [(cell, name) for cell in chosen]
+            evaluations |= {key for cell in chosen for key in evaluations_of(cell, name)}
+        if [weight for weight, _ in weighted] == [1.0, -1.0] and self._share_trainings(sides):
+            weighted = [(1.0, differences(weighted[1][1], weighted[0][1]))]
         return contrast(weighted), with_inputs(self._plan.stages, evaluations)
 
-    def _runs(self, pick: Pick, name: Name) -> tuple[Runs | None, set[str]]:
-        """The runs of a value and its evaluations; None where one of its cells has no value."""
+    def _chosen(self, pick: Pick) -> list[Cell]:
+        """The cells of a value, one per encoder; none where one of them is not there."""
         labels = encoders_of(self._encoders, pick.encoder)
-        found: list[Runs] = []
-        keys: set[str] = set()
-        for label in labels:
-            cell = next((c for c in self._cells if c.encoder == label and _is(c, pick)), None)
-            if cell is None or name not in cell.values:
-                return None, set()
-            runs = self._predictions.runs(cell, [name]).get(name)
-            if runs is None:
-                return None, set()
-            found.append(runs)
-            keys |= evaluations_of(cell, name)
-        return (found[0] if len(found) == 1 else pooled(found)), keys
+        found = [c for c in self._cells if c.encoder in labels and _is(c, pick)]
+        return found if len(found) == len(labels) else []
+
+    def _share_trainings(self, sides: Sequence[tuple[Cell, Name]]) -> bool:
+        """Whether two sides are a cell each, of one metric, and share their task's trainings."""
+        cells_of, names = [cell for cell, _ in sides], {name for _, name in sides}
+        if len(cells_of) != 2 or len(names) != 1:
+            return False
+        return self._predictions.pairs_up(cells_of[1], cells_of[0], names.pop())
 
 
 def encoders_of(specs: Sequence[EncoderSpec], options: Mapping[str, object]) -> list[str]:
