@@ -204,13 +204,12 @@ class ArtifactStore:
         return self._storage.fetch(_path(manifest.kind, manifest.key), published, problem)
 
     def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
-        sizes = self._storage.sizes(path, manifest.content)
-        for name, entry in manifest.files.items():
-            size = entry.size if sizes is None else sizes.get(name)
-            if size is None:
-                return f"{name} is missing"
-            if size != entry.size:
-                return f"{name} has {size} bytes instead of {entry.size}"
+        if (sizes := self._storage.sizes(path, manifest.content)) is not None:
+            for name, entry in manifest.files.items():
+                if name not in sizes:
+                    return f"{name} is missing"
+                if sizes[name] != entry.size:
+                    return f"{name} has {sizes[name]} bytes instead of {entry.size}"
         return self._fetch(manifest, seen, anew=True)[1]
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
