@@ -16,8 +16,9 @@ _MANY = 24
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the file: None, bool, int, float, str, a list of nodes or a dict of nodes; `line`
-    (1-based) is that of its key; `key` the dotted path to it; `text` a scalar as it is written.
+    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of
+    nodes; `line` (1-based) is that of its key; `key` is the dotted path to it; `text` is a scalar
+    as it was written.
     """
 
     value: Any

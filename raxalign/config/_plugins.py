@@ -67,7 +67,8 @@ def read_plugin(
     also: Iterable[str] = ("kind",),
 ) -> tuple[str, BaseParams] | None:
     """Read a plug-in of a folder of the catalogue: its kind as plans have it, and its options; None
-    after a fault. `node` is the mapping that it is in, `also` the `entries` that are not options.
+    after a fault. `kind` names it, `node` is the mapping that it is in, and `also` names the
+    `entries` that are not options.
     """
     params = plugin_params(folder, kind, faults)
     if params is None:

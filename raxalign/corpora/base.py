@@ -109,7 +109,8 @@ class Corpus(PlugIn):
         """Count the sentence pairs up to `enough` (of the training file where dev and test have
         their own), or return None.
 
-        It is None where counting takes a download, or a file cannot be read. Nothing is checked.
+        It is None where counting takes a download, or where a file cannot be read. Lines are
+        counted, not checked.
         """
         return None
 

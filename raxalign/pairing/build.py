@@ -38,7 +38,8 @@ LINKED_TYPES = "linked_types.arrow"
 
 @dataclass(frozen=True)
 class LinkRecipe:
-    """How the links of a language and the pivot are made of a word aligner's two directions.
+    """How the links of a language and the pivot are made: by which word aligner, and what becomes
+    of its two directions.
 
     `metadata` holds more facts for the metadata of the datasets.
     """
@@ -70,8 +71,9 @@ class LinkRecipe:
 def build_training(
     bitext: Path, recipe: LinkRecipe, inputs: AlignerInputs, folder: Path
 ) -> dict[str, Json]:
-    """Write the word pairs of a training bitext (a dataset folder) to `<folder>/data`; return
-    notes: counts, the word aligner, and the links' digest. `inputs` get sentences and languages.
+    """Write the word pairs of a training bitext (a dataset folder) to `<folder>/data`; returns
+    notes: counts, the word aligner, and the links' digest. Sentences and languages are added to
+    `inputs`.
     """
     table = read_table(bitext)
     links = _align({bitext: table}, recipe, inputs)
@@ -130,8 +132,9 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
 
 
 def export_pharaoh(folder: Path, path: Path) -> int:
-    """Write the links of a word-pair dataset as a Pharaoh file (0-based), line by line of the
-    corpus up to the last that is in the dataset; others are blank. Return the number of lines.
+    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), line by line of the
+    corpus up to the last that is in the dataset; lines that are not are blank. Returns the number
+    of lines.
 
     ``aligner: links`` reads the file for the same corpus where blanks divide its words
     (``pretokenized: true``), and `raxalign aer` beside links made by hand.

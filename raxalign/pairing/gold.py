@@ -167,7 +167,8 @@ class LinkCounts:
 
 
 def count_links(links: Links, sure: Links, possible: Links | None = None) -> LinkCounts:
-    """Count by sentence pair. Sure links count as possible ones too, repeated or not.
+    """Count by sentence pair. Sure links count as possible ones too, whether or not `possible`
+    repeats them.
 
     Raises `ValueError` where the three are of different numbers of sentence pairs.
 

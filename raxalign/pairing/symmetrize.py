@@ -88,7 +88,8 @@ def _rounds(pair: Ints) -> list[Ints]:
 
 
 class Growth:
-    """Links that grow from an intersection of directions, given as sorted `Links.codes`.
+    """Links that grow from the intersection of two directions' links, all given as sorted
+    `Links.codes`.
 
     The scan of one sentence pair has an order, and scans of different sentence pairs are
     independent. So the possible additions are numbered within their sentence pair, and number k of
@@ -113,7 +114,8 @@ class Growth:
         return self.union[self._linked]
 
     def grow_diagonal(self, *, by_added: bool) -> None:
-        """Add neighbours of links that have a free word, in passes until one adds none.
+        """Add neighbours of links that have a free word, passing over all sentence pairs until no
+        pass adds any.
 
         A pass goes over the links that are there, or, `by_added`, over those that may be added.
         """

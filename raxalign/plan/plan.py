@@ -199,8 +199,9 @@ class Plan:
         )
 
     def leaves(self, trial: Trial, *, unseen: bool) -> bool:
-        """Check whether a trial's method changes nothing of a language: it changes nothing at all,
-        or the language is `unseen` and the method has readouts of others alone.
+        """Check whether a trial's method changes nothing of the representations of a language: it
+        changes nothing at all, or the language is `unseen` and the method has readouts of other
+        languages alone.
         """
         stages = [self.stages[key] for key in self.aligned(trial)]
         if not stages or any(stage.catalogue is None for stage in stages):
@@ -213,7 +214,8 @@ class Plan:
     def stays(self, trial: Trial, task: str, metric: str, at: tuple[int, int] | None) -> bool:
         """Check whether a metric of representations is that of the encoder itself whatever the
         method finds: readouts move each language as a whole in a way that the metric does not see,
-        or nothing is changed `at` a layer of an encoder (the layer, its number of blocks).
+        or nothing is changed `at` a layer of an encoder (the layer, its number of blocks), where
+        that is known.
         """
         stage = self.stages.get(trial.evaluations.get(task, ""))
         made = self.stages.get(stage.inputs["aligned"]) if stage is not None else None

@@ -1,5 +1,6 @@
 """The plans that a storage keeps of the grids that ran in it. Each is named after the digest of its
-text. A worker gets the name from the driver, and so reads no other plan.
+text. A worker gets the name from the driver, and so reads the plan that the driver wrote and no
+other one.
 """
 
 from __future__ import annotations

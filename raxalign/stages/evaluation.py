@@ -194,7 +194,8 @@ def _training_caveats(
 ) -> dict[str, Any]:
     """Return the caveats of the trainings that a result depends on: `unknown_in_training` (maker ->
     language -> share), `loss_not_lowered`, `loss_still_falling`, `cut_batches`, `fitted_on` (maker
-    -> language -> what a map over pairs rests on), and `thin_support`, the evaluation's included.
+    -> language -> what a map over pairs rests on), and `thin_support`, with what the evaluation
+    itself found thin.
     """
     thin, cut = dict(evaluated_on), set[str]()
     fitted, unknown, flat, falling = (dict[str, Any]() for _ in range(4))

@@ -80,7 +80,8 @@ class ObjectFiles(Files):
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return all at once, where the file system can. Of many objects, those are not read one by
-        one that this machine has read, or that are collected, under the stamp listed now.
+        one that this machine has read, or that are collected, under the stamp that a listing shows
+        now.
         """
         if len(paths) <= FEW:
             return self.read_all(paths)

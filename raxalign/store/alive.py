@@ -1,5 +1,6 @@
-"""Whether a process lives: a name of its own, which its machine knows, and signs of life for
-others. Temporary files and folders hold the name of the process that made them.
+"""Whether a process lives: a name that no other process has, which its own machine knows, and signs
+of life that it gives for other machines. Temporary files and folders hold the name of the process
+that made them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def lives(name: str, age: float, silence: float) -> bool:
 @contextmanager
 def beating(beat: Callable[[], object], *, every: float, name: str) -> Iterator[None]:
     """Give signs of life (`beat`) in a thread of some name, one after some seconds each, until the
-    block ends. One that fails is left out: the storage may be back in time.
+    block ends. One that fails is left out: the storage may be back before others count the process
+    as dead.
     """
     over = threading.Event()
 

@@ -68,7 +68,8 @@ class Storage:
     @cached_property
     def local(self) -> Path:
         """The folder of this machine for downloads, for checkpoints and for what is being made: the
-        storage itself where that is a file system, else a folder in this machine's cache.
+        storage itself where that is a file system, else a folder in this machine's cache
+        (``RAXALIGN_CACHE``).
         """
         root = self.root
         return local_cache(root) if self.is_remote else Path(root.removeprefix("file://"))

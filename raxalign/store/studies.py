@@ -1,5 +1,6 @@
 """Searches in a storage: one record per study, from which everything but the search itself reads
-what was suggested so far and its trials' dev curves, by which they are compared.
+what was suggested so far; and the dev curves of its trials, by which they are compared while they
+run.
 """
 
 from __future__ import annotations

@@ -158,7 +158,8 @@ def _no_cluster(address: str, error: Exception) -> ResourceError:
 
 def require_token() -> None:
     """Write the token of Ray's clusters into a file that only the user can read: Ray would make one
-    that all can. A cluster here answers to who knows it, unless `RAY_AUTH_MODE` says otherwise.
+    that all can. A cluster that Ray starts here answers to who knows it, unless `RAY_AUTH_MODE`
+    says otherwise.
     """
     if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
         return

@@ -73,7 +73,8 @@ def share_of_a_card(wanted: float | None, card: int) -> float:
 def wanted_bytes(plan: Plan, storage: Storage, parts: int = 1) -> float | None:
     """Return the memory of a card that the largest training of a plan takes: by what trainings of
     the same method or task took in this storage, else by its encoder's parameters. None where
-    neither is known for one of them. Of several `parts` of the weights, parameters alone count.
+    neither is known for one of them. Where workers divide the weights into several `parts`, the
+    parameters alone count.
     """
     if parts > 1:
         return _estimated(plan, parts)

@@ -73,7 +73,8 @@ def _run_groups(job: Job, key: str) -> str | None:
 
 def clear_room(job: Job, key: str) -> None:
     """Free the room on the cluster that an earlier group of a trial holds. Where its controller was
-    lost, Ray Train frees it only on a cluster with a dashboard.
+    lost, Ray Train frees it only on a cluster with a dashboard, and the next group would wait for
+    it.
     """
     storage, name = split_place(f"{job.scratch}/rooms/{key}")
     with suppress(FileNotFoundError):

@@ -23,8 +23,8 @@ Mark = tuple[int, int, int]
 
 def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     """Return how far a trial, or a stage, is: its evaluations in the ledger, its trainings that are
-    done, and the steps that the checkpoints of the others keep. What got
-    further has a greater mark.
+    done, and the steps that the checkpoints of the others keep. What got further has a greater
+    mark.
     """
     ledger, store, evaluations = job.storage.ledger, job.storage.artifacts, list[str]()
     trained = [plan.stages[key]] if key in plan.stages else []

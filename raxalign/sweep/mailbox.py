@@ -1,6 +1,6 @@
 """What workers tell the driver while they work: how far a job is, what holds it up, and what
-plug-ins print. They leave files in Ray's scratch folder. The work goes on without one that is not
-read.
+plug-ins print. They leave it as files in Ray's scratch folder. Where one cannot be written or read,
+the work goes on without.
 """
 
 from __future__ import annotations

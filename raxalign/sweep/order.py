@@ -70,7 +70,8 @@ class Order:
 
     def take(self, fits: Callable[[SweepJob], bool]) -> SweepJob | None:
         """Return the ready job with the longest chain that there is room for; it then counts as
-        running. While a group waits for room, nothing with a shorter chain starts.
+        running. While a group waits for room, nothing with a shorter chain starts: the group would
+        wait without an end.
         """
         heaps = sorted((heap for heap in self._ready.values() if heap), key=lambda heap: heap[0])
         for heap in heaps:

@@ -27,7 +27,8 @@ class Ahead:
     """Prepares the steps of one training, each one step ahead where it was asked for.
 
     The result does not depend on it: what an objective prepares is a function of the step (see
-    `HostSided`). An error of the thread is raised where its step is taken.
+    `HostSided`). An error of the thread is raised where its step is taken, as if it had been
+    prepared there.
     """
 
     def __init__(self, objective: Objective, *, works: bool) -> None:

@@ -152,7 +152,8 @@ class Joint(Objective):
     """The sum of two losses, in the steps that `turns` give each. The loss of a step that one of
     them has no part in counts the last one that it had, so that losses can be compared.
 
-    `first.end` is called after every step, by its joint number, `second.end` after its own.
+    `first.end` is called after every step, with its number in the joint training, `second.end`
+    after its own steps.
     """
 
     def __init__(self, first: Objective, second: Objective, turns: Turns, mixing: Mixing) -> None:

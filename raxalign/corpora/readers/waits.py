@@ -10,7 +10,8 @@ _LONGEST = 300.0
 
 
 def retry_after(asked: str, usual: float) -> float:
-    """Return the seconds that a server names in ``Retry-After``, at most 300, or else `usual`.
+    """Return the seconds that a server names in ``Retry-After``, at most 300, or else the usual
+    ones.
 
     >>> retry_after("7", 1.0), retry_after("86400", 1.0), retry_after("", 1.0)
     (7.0, 300.0, 1.0)

@@ -310,7 +310,8 @@ def write_heldout(source: SplitCorpus, options: BitextOptions, folder: Path) -> 
     """Write the test side to `<folder>/data` and the dev side to `<folder>/dev`, in file order;
     returns notes, with counts per part.
 
-    Raises `DataError` where the corpus is shorter than its split, or a side is empty.
+    Raises `DataError` where the corpus is shorter than its split, or a side has no sentence pair
+    left.
     """
     cleaner, dev = Cleaner(source, options), source.split[1]
     cleaner.read_last(sum(source.split))

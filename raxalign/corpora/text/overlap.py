@@ -22,7 +22,8 @@ def normalize(text: str) -> str:
     """Return a sentence without the differences that do not count: NFKC, case folded, with only its
     letters, marks and numbers left.
 
-    A sentence of nothing else keeps all but white space: ``?!`` and ``...`` stay different.
+    A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...``
+    stay different.
 
     >>> normalize("Ｗhat's  up?"), normalize("?!")
     ('whatsup', '?!')

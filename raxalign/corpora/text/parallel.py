@@ -118,9 +118,11 @@ def _correlation(one: list[float], other: list[float]) -> float:
 
 
 def swapped(pairs: Iterable[tuple[str, str]], lang: str, pivot: str) -> str | None:
-    """Return why the sides of translations, the first in `lang`, seem to be swapped, if so.
+    """Return why the two sides of translations, the first in `lang`, seem to be swapped; None where
+    they do not.
 
-    Letters of another script show it, and frequent words of the phrasebook's languages.
+    Letters of another script show it, and the most frequent words of a language that the phrasebook
+    speaks.
     """
     found = list(pairs)
     source, target = [own for own, _ in found], [other for _, other in found]

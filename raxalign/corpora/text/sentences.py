@@ -1,4 +1,5 @@
-"""Columns of sentences in a dataset: words, their running text, and where each starts and ends.
+"""Columns of sentences in a dataset: words, the running text that they stand in, and where each of
+them starts and ends.
 
 A column ``src`` of words has the columns ``src_text``, ``src_starts`` and ``src_ends`` with it. All
 are null where the text of a sentence is not known, and `src_ends` where the words stand in the text

@@ -1,4 +1,5 @@
-"""Sentences to words: Moses tokenisation, and segmentation of scripts without spaces.
+"""Sentences to words: Moses tokenisation, and segmentation where a script does not divide words by
+spaces.
 
 Words are made of a copy of the text that is NFC and without format characters (soft hyphens,
 joiners, direction marks, byte order marks) and control characters, in which a zero-width space is a
@@ -129,7 +130,8 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
 
 def within_text(divide: Tokenize, text: str) -> list[str]:
-    r"""Divide a sentence into words that stand in its text, without white space at its ends.
+    r"""Divide a sentence into words that stand in its text, which loses nothing but the white space
+    at its ends.
 
     The words are a plain list where one of them is not in the text: segmenters may change words.
 

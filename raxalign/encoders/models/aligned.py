@@ -46,7 +46,8 @@ class AlignedEncoder:
     not there: up to this layer, training for a task leaves the encoder as it is (it is not saved).
 
     Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the
-    pooled vectors, on which rotations are fitted; for affine steps and means these are the same.
+    pooled vectors (rotations are fitted on those; for affine steps and mean pooling the two are the
+    same).
     """
 
     encoder: Encoder

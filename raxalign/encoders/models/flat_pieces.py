@@ -2,7 +2,8 @@
 once for all that read the same text by the same tokenizer.
 
 Files are made part after part by processes of their own, since most of the work holds Python's
-lock; the parts are then copied end to end. So no process holds more than one part.
+lock; the parts are then copied end to end. So no process holds more than one part, whatever the
+size of the dataset.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class FlatPieces:
     ones (0: it has none) from the place `first_W` of the sentence on. Neighbours may share a piece.
     `unknown` counts the tokenizer's unknown piece (None: it has no such piece).
 
-    The arrays of mapped files are read-only, except `count_W`, whose changes stay in memory.
+    The arrays of mapped files are read-only, except `count_W`: what is written there is not
+    written to the file.
     """
 
     ids: Flat

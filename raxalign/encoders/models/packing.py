@@ -1,4 +1,5 @@
-"""Several sentences (or pairs) in one row, each seeing only itself: no padding.
+"""Several sentences (or sentence pairs) in one row, each seeing only itself: the forward pass
+without padding.
 
 Position ids begin anew with each sentence, and attention keeps sentences apart, so every sentence
 has exactly the states that it has alone: by kernels that take the places where sentences begin
@@ -329,7 +330,8 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
     in float32 as a padded batch in the precision of the encoder has. Where this holds, the encoder
     attends so from now on.
 
-    A difference or an error is False, with a warning. Random state and mode are as before.
+    A difference or an error is False, and a warning names it. Neither random state nor the model's
+    mode is changed.
     """
     if not keeps_positions(encoder):
         return False

@@ -417,7 +417,8 @@ def pair_row(
 
 def padded(rows: Sequence[PieceRow], filler: int, segment_types: int) -> Batch:
     """Return rows as a batch in the memory of the host; they may be of different languages.
-    `filler` is the piece of padding, `segment_types` the encoder's number of token types.
+    `filler` is the piece that stands for padding, `segment_types` the number of token types of the
+    encoder.
     """
     languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
     number = {lang: i for i, lang in enumerate(languages)}

@@ -48,7 +48,8 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
     """Return (words, vectors (V, H)) of a file in word2vec's text format, or its binary one
     (``.bin``); at most the first `limit`.
 
-    A word that is given twice has its first vector. Raises `DataError` with the line for others.
+    A word that is given twice has its first vector. Raises `DataError` with the line where the file
+    is neither.
     """
     try:
         with path.open("rb") as file:

@@ -42,7 +42,8 @@ class Spoken:
 
     @classmethod
     def join(cls, parts: Sequence[Spoken | None]) -> Spoken | None:
-        """The items of parts, one after the other; None where a part's languages are not known.
+        """The items of several parts, one part after the other; None where a part's languages are
+        not known.
 
         >>> Spoken.join([Spoken.of("de", 1), Spoken.of("en", 2), Spoken.of("de", 1)])
         Spoken(names=('de', 'en'), numbers=array([0, 1, 1, 0]))

@@ -19,7 +19,8 @@ ALPHABET_SHARE = 4  # characters are at most one in this many of the vocabulary
 def train_wordpiece(
     sentences: Sequence[Sequence[str]], vocab_size: int, *, lowercase: bool = False
 ) -> Any:
-    """A fast BERT tokenizer trained on the sentences; accents are kept, case unless `lowercase`.
+    """A fast BERT tokenizer whose vocabulary was trained on the sentences; accents are kept, cased
+    unless `lowercase`.
 
     The trainer of the library numbers continuing characters in the order of a hash table, and
     breaks ties by number, so that two processes get two vocabularies. The characters are therefore

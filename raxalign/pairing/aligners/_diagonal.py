@@ -356,7 +356,8 @@ def _closeness(S: int, T: int) -> Floats:
 
 
 def found_closeness(S: int, T: int, axis: int, *, released: bool) -> Floats:
-    """(S, T) closeness of the positions of links; `axis` is that of the explaining side.
+    """(S, T) closeness of the positions that links are counted at, where `axis` is that of the
+    explaining side.
 
     The program numbers the explained word from 0 here, and from 1 everywhere else.
     """

@@ -1,4 +1,5 @@
-"""eflomal (Östling & Tiedemann 2016), a program: Gibbs sampling of IBM 1, HMM, fertilities.
+"""eflomal (Östling & Tiedemann 2016), called as a program: Gibbs sampling of IBM 1, an HMM and
+fertilities.
 
 It seeds itself from the system, so that links differ a little from run to run. It lower-cases, and
 finds no links in sentences of 1,024 words and more. It is GPL-3 and therefore never imported.

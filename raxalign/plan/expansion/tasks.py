@@ -99,7 +99,8 @@ class TaskStages:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
         the family of the encoder, and that it has a masked-LM head for; and task name -> why
-        readouts that the task's training outdates are kept.
+        readouts that the task's training outdates are kept, for those of these tasks where they
+        are.
         """
         keys: dict[str, str] = {}
         outdated: dict[str, str] = {}

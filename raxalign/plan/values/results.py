@@ -147,7 +147,8 @@ def _of_trial(
     trial: Trial, record: Mapping[str, Any], added: Sequence[Mapping[str, Any]], pivot: str
 ) -> tuple[Sequence[Mapping[str, Any]], Collection[str]]:
     """Return the scores of an evaluation as a trial has them, and which of their languages the
-    trial has not aligned: trials that align others may share it, with means of their own.
+    trial has not aligned: trials that align others may share an evaluation, and then have means of
+    their own.
     """
     scores, stored = (*record["scores"], *added), record.get("unseen", ())
     languages = record.get("languages", ())

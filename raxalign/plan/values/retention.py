@@ -180,7 +180,8 @@ def made_again(
     plan: Plan, done: AbstractSet[str], stored: AbstractSet[str], records: Mapping[str, Tombstone]
 ) -> str | None:
     """Return a sentence on the weights that pending evaluations need and that were not kept; None
-    where there are none. `records` is what is left of those, by key; see `to_make`.
+    where there are none. `records` is what is left of those that were not kept, by key; see
+    `to_make` for the others.
     """
     return again([records[key] for key in to_make(plan, done, stored) if key in records])
 

@@ -106,7 +106,8 @@ class Journal:
 
     def _fetch(self) -> None:
         """Add what other machines have written. What this machine alone has stays where nobody has
-        written since (a driver was killed before its turn ended), and is dropped otherwise.
+        written since (a driver was killed before its turn ended), and is dropped otherwise: its
+        points have not run.
         """
         if (size := self._size_there()) == self._there:
             return

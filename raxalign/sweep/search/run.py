@@ -38,7 +38,8 @@ _FEW = 4  # points below which importances are not estimated
 @dataclass
 class Owner:
     """This driver. On its own machine a driver is recognised by its process; on others by a file
-    next to the journal in the storage, renewed every minute: silence of five minutes is death.
+    next to the journal in the storage, which it renews every minute: one that did not for five
+    minutes is dead.
     """
 
     storage: Storage

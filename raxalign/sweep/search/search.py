@@ -1,5 +1,6 @@
 """The searches of a grid: suggestions in, results in the ledger out. A running sweep asks for more
-trials. A study begins with what the ledger has in its spaces, of any grid in the same storage.
+trials. A study begins with what the ledger has in its spaces: trials of grids that have run in the
+same storage.
 """
 
 from __future__ import annotations
