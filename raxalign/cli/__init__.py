@@ -5,6 +5,7 @@ each starts no more than it needs.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -98,6 +99,8 @@ def main() -> None:
         arguments = _filled([argument for argument in sys.argv[1:] if argument not in everywhere])
         if _READING.intersection(arguments[:1]):  # it makes many objects that stay until its end
             gc.set_threshold(_RARELY)
+            # pydantic looks through every installed package for plug-ins of its own: a tenth of all
+            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         app(arguments, prog_name="raxalign")
     except KeyboardInterrupt:
         tell("interrupted")

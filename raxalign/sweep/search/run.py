@@ -196,7 +196,7 @@ class StudyRun:
             self._note(number, REASON, outcome.reason)
         trial, curve = self.trials()[number], outcome.curve
         for point in curve.points if curve is not None and not trial.state.is_finished() else ():
-            self.storage.set_trial_intermediate_value(trial._trial_id, point.step, point.score)
+            self.storage.set_trial_intermediate_value(self._id(number), point.step, point.score)
         state, scores = None, None if outcome.scores is None else list(outcome.scores)
         if scores is None and curve is not None and curve.pruned:
             self._note(number, STOPPED, asdict(_stopped(curve)))
@@ -207,7 +207,12 @@ class StudyRun:
 
     def _note(self, number: int, name: str, value: Any) -> None:
         """Keep something with a point that runs."""
-        self.storage.set_trial_user_attr(self.trials()[number]._trial_id, name, value)
+        self.storage.set_trial_user_attr(self._id(number), name, value)
+
+    def _id(self, number: int) -> int:
+        """Return what the journal calls the point of a number."""
+        study = self.storage.get_study_id_from_name(self.study.name)
+        return int(self.storage.get_trial_id_from_study_id_trial_number(study, number))
 
     def refuse(self, number: int, reason: str) -> None:
         """Keep that a point cannot be run."""
