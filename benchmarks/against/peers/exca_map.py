@@ -24,7 +24,9 @@ class Experiment(pydantic.BaseModel):
     """The trials."""
 
     corpus: Corpus = Corpus()
-    infra: MapInfra = MapInfra(folder="cache", cluster="local", max_jobs=work.workers())
+    infra: MapInfra = MapInfra(
+        folder="cache", cluster="local", max_jobs=work.workers(), timeout_min=60
+    )
 
     @infra.apply(item_uid=str)
     def run(self, points: list[tuple[str, int]]):
