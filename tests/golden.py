@@ -102,7 +102,7 @@ OWN = """
     data: {train: "rows.{pivot}", dev: "rows.{lang}"}
     codes: {en: en, de: de, fr: fr}"""
 LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT).replace(" OWN", OWN)
-# What most tests use, which grids of users look like.
+# The grid of most tests, with more methods and tasks.
 SMALL_METHODS = """
   none: {}
   rotation: {center: [false, true]}

@@ -21,6 +21,8 @@ from ray.tune.execution.tune_controller import TuneController
 
 import raxalign as rx
 from raxalign.errors import ResourceError, StorageError
+from raxalign.plan.load import open_grid
+from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
@@ -33,8 +35,8 @@ from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.machines import check_shared, patience, signed
 from raxalign.sweep.tuner import run_grid
-from tests.grids import small_plan
-from tests.searches import METRIC, record_of, search_grid
+from tests.grids import write_grid
+from tests.searches import METRIC, search_grid
 
 pytestmark = pytest.mark.slow
 
@@ -144,11 +146,17 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
     tmp_path, monkeypatch, joined
 ):
     alphas = [round(0.02 * number, 2) for number in range(1, 13)]
-    parts = {"languages": "{each: [de]}", "size": 200, "sentences": "[100]"}
-    plan = small_plan(tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",), **parts)
-    storage, counted = Storage(str(tmp_path / "storage")), Actors()
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=200,
+        sentences="[100]",
+        methods=(f"mean_shift: {{alpha: {alphas}}}",),
+    )
+    root = str(tmp_path / "storage")
+    plan, counted = open_grid(path, storage=root).plan, Actors()
     monkeypatch.setattr(tuner, "_work", nothing)
-    ended = run_grid(plan, Job(storage, write_plan(plan, storage)), counted.hear)
+    ended = run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), counted.hear)
     assert (ended.done, ended.failed) == (12, {})
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 
@@ -194,8 +202,9 @@ def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path
     path = search_grid(tmp_path, "", methods=("none: {}", finetune), tasks=(task,), more=more)
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
     finished = rx.run(opened)
-    record = record_of(opened)
-    curves = DevCurves(opened.storage.files, record.study).all()
+    study = opened.plan.studies[0]
+    record = read_record(opened.storage, study)
+    curves = DevCurves(opened.storage.files, study.name).all()
     assert finished.failed == {}
     assert record.finished
     assert {entry.state for entry in record.tried} <= {"done", "pruned"}

@@ -102,8 +102,9 @@ def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied
     Recorder(plan, where).describe("finetune beats none.")
     first = tags(where)["mlflow.note.content"]
     assert first.startswith("finetune beats none.\n\n[One row per cell](#/experiments/1/runs?")
-    runs = tracked(where.uri, "small")
-    (grid,) = (run["id"] for run in runs if run["tags"]["raxalign.kind"] == "grid")
+    grid = next(
+        run["id"] for run in tracked(where.uri, "small") if run["tags"]["raxalign.kind"] == "grid"
+    )
     assert f"(#/experiments/1/runs/{grid}/artifacts)" in first
     Recorder(plan, where).describe("finetune is worse than none.")
     assert tags(where)["mlflow.note.content"].startswith("finetune is worse")
