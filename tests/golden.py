@@ -17,6 +17,7 @@ from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.store.key import digest
+from tests.grids import ENCODER
 
 METHODS = """
   none: {}
@@ -101,12 +102,28 @@ OWN = """
     data: {train: "rows.{pivot}", dev: "rows.{lang}"}
     codes: {en: en, de: de, fr: fr}"""
 LATER_TASKS = LATER_TASKS.replace("COMMIT", COMMIT).replace(" OWN", OWN)
+# The grid of most tests, with more methods and tasks.
+SMALL_METHODS = """
+  none: {}
+  rotation: {center: [false, true]}
+  finetune: {lambda: [0.1, 1.0], batch_size: 16}
+  strong_contrastive: {}
+  mean_shift: {layers: 1}
+"""
+SMALL_TASKS = """
+  retrieval: {}
+  sentence_retrieval: {}
+  xnli: {data: phrasebook}
+  mlqa: {data: phrasebook}
+  pos: {data: phrasebook}
+"""
 EACH, TOGETHER = "{each: [de, fr]}", "{together: [de, fr]}"
 GRIDS = {
     "each": grid(EACH, methods=METHODS, tasks=TASKS),
     "together": grid(TOGETHER, methods=METHODS, tasks=TASKS),
     "later, each": grid(EACH, methods=LATER_METHODS, tasks=LATER_TASKS),
     "later, together": grid(TOGETHER, methods=LATER_METHODS, tasks=LATER_TASKS),
+    "small": grid(EACH, encoder=ENCODER, methods=SMALL_METHODS, tasks=SMALL_TASKS),
     "refit": grid(EACH, tasks="\n  pos: {data: phrasebook, readout: refit}\n"),
     "static": grid(EACH, encoder="[static, {kind: static, vectors: 'vectors.{lang}'}]"),
     "phrasebook": grid(EACH, encoder="phrasebook"),

@@ -10,16 +10,16 @@ from pathlib import Path
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 
+SPLIT = "split: {test: 30, dev: 30}"
 BASE = """
 name: small
 pivot: en
 encoder: {encoder}
 languages: {languages}
 corpus:
-  source: phrasebook
-  size: {size}
-  split: {{test: 30, dev: 30}}
+  {corpus}
 pairs: {{aligner: {aligner}}}
 sentences: {sentences}
 seeds: {seeds}
@@ -57,14 +57,16 @@ def write_grid(
     more: str = "",
     run: str = "checkpoint_minutes: 0.01",
     name: str = "grid.yaml",
+    corpus: str = "",
 ) -> Path:
     """Write a grid file with these parts; returns its path. Checkpoints are frequent, so that
-    trainings of seconds have some.
+    trainings of seconds have some. `corpus` has the lines of another corpus than the phrasebook of
+    `size` sentences.
     """
     text = BASE.format(
         encoder=encoder,
         languages=languages,
-        size=size,
+        corpus=corpus or f"source: phrasebook\n  size: {size}\n  {SPLIT}",
         aligner=aligner,
         sentences=sentences,
         seeds=seeds,
@@ -81,6 +83,11 @@ def write_grid(
 def small_plan(folder: Path, **parts: object) -> Plan:
     """The plan of such a grid; no storage is looked at."""
     return expand(load(write_grid(folder, **parts)))  # type: ignore[arg-type]
+
+
+def of_kind(plan: Plan, kind: str) -> list[Stage]:
+    """The stages of a kind, in order."""
+    return [stage for stage in plan.stages.values() if stage.kind == kind]
 
 
 def kinds(plan: Plan) -> Counter[str]:

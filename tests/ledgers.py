@@ -4,6 +4,7 @@ agree with each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ SENTENCES = 60
 METRICS = ("contextual_accuracy", "contextual_accuracy_all", "noncontextual_accuracy")
 
 
-def made_up(folder: Path, **parts: object) -> tuple[Opened, Ledger]:
+Fill = Callable[[Ledger, Opened, Trial, str], None]
+
+
+def made_up(folder: Path, write: Fill | None = None, **parts: object) -> tuple[Opened, Ledger]:
     """A grid of three methods, two sizes, a λ axis and two seeds on retrieval and XNLI, with all of
-    its results.
+    its results, which `write` may write.
     """
     options: dict[str, object] = {
         "languages": "{together: [de, fr, es]}",
@@ -39,16 +43,16 @@ def made_up(folder: Path, **parts: object) -> tuple[Opened, Ledger]:
     file = write_grid(folder, **{**options, **parts})  # type: ignore[arg-type]
     opened = open_grid(file, storage=str(folder / "storage"))
     ledger = opened.storage.ledger
-    fill_all(ledger, opened)
+    fill_all(ledger, opened, write)
     return opened, ledger
 
 
-def fill_all(ledger: Ledger, opened: Opened) -> None:
+def fill_all(ledger: Ledger, opened: Opened, write: Fill | None = None) -> None:
     """Give a ledger the results of a grid that it lacks."""
     for trial in opened.plan.trials:
         for key in trial.evaluations.values():
             if not ledger.has(key):
-                fill(ledger, opened, trial, key)
+                (write or fill)(ledger, opened, trial, key)
 
 
 def fill(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
+from raxalign.plan.study_record import StudyRecord, read_record
 from raxalign.plan.trial import Trial
 from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.ledger import Ledger
@@ -22,6 +23,7 @@ from tests.grids import write_grid
 
 SPACES = "lambda: {log_uniform: [0.01, 10]}, layers: {choice: [last, 1]}"
 METRIC = "xnli/avg_zero_shot/accuracy"
+TWO = (f"finetune: {{{SPACES}, batch_size: 16}}", f"slow: {{kind: finetune, {SPACES}}}")
 
 
 def search_grid(folder: Path, search: str, *, spaces: str = SPACES, **parts: object) -> Path:
@@ -65,6 +67,19 @@ def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
         record |= {"notes": {}, "seconds": 10.0, "device": "cpu", "threads": 1}
         if not ledger.has(key):
             ledger.write(key, {**record, "versions": {}, "created": 0.0}, None)
+
+
+def finished(folder: Path, search: str, **parts: object) -> Opened:
+    """A grid with its storage next to it, whose search has run to its end."""
+    opened = open_search(search_grid(folder, search, **parts))
+    run(source_of(opened))
+    return opened
+
+
+def record_of(opened: Opened) -> StudyRecord:
+    """The record of the only study of a grid."""
+    (study,) = opened.plan.studies
+    return read_record(opened.storage, study)
 
 
 SELECTIONS = 9

@@ -23,10 +23,8 @@ def fixed(value, influences=NOTHING, units=None):
 
 
 def trained(values, influences=None):
-    runs, influences = (
-        len(values),
-        np.zeros((len(values), 10)) if influences is None else influences,
-    )
+    runs = len(values)
+    influences = np.zeros((runs, 10)) if influences is None else influences
     return Runs(tuple(range(runs)), np.array(values), np.arange(10), influences, chance=True)
 
 
@@ -54,10 +52,8 @@ def test_examples_that_languages_share_add_their_covariance():
     assert found.high - found.low == pytest.approx(2 * half)
     apart = [fixed(v, shared, np.arange(50) + 50 * at) for at, v in enumerate(values)]
     others = [fixed(0.5, 0 * shared, np.arange(50) + 50 * at) for at in range(4)]
-    own = over_languages(others, apart)
-    assert own.freedom == pytest.approx(3), (
-        "examples of one language are in the spread of languages"
-    )
+    # examples of one language are in the spread of languages
+    assert over_languages(others, apart).freedom == pytest.approx(3)
 
 
 def test_runs_that_move_all_languages_alike_add_their_covariance():

@@ -16,9 +16,8 @@ stats = load("scipy.stats")  # whose import takes a second
 def test_without_runs_as_chance_power_is_that_of_a_t_test():
     spread = Spread(0.01**2, clusters=2000)
     smallest = design(spread).smallest()
-    assert smallest == pytest.approx(
-        0.01 * (stats.t.ppf(0.975, 1999) + stats.norm.ppf(0.8)), rel=1e-4
-    )
+    quantiles = stats.t.ppf(0.975, 1999) + stats.norm.ppf(0.8)
+    assert smallest == pytest.approx(0.01 * quantiles, rel=1e-4)
     found = stats.nct.sf(stats.t.ppf(0.975, 1999), 1999, smallest / 0.01)
     assert design(spread).power(smallest) == pytest.approx(found, abs=2e-3)
     assert design(spread).power(0) == pytest.approx(0.05, abs=1e-3), "false alarms"
@@ -37,16 +36,12 @@ def test_the_spread_with_other_runs_and_examples_follows_by_hand():
     assert other.examples == pytest.approx(0.0005 / 4 + within)
     assert other.clusters == 2000
     same = at(spread, [2])
-    assert (same.examples, same.trained[0].between) == (
-        pytest.approx(0.0006),
-        pytest.approx(0.0004),
-    )
+    assert (same.examples, same.trained[0].between) == pytest.approx((0.0006, 0.0004))
 
 
 def test_the_runs_that_are_asked_for_find_the_effect_and_one_less_does_not():
-    spread = Spread(
-        0.004**2, 5000, (TrainedSide(5, 0.004**2, 0.001**2), TrainedSide(5, 0.003**2, 0))
-    )
+    sides = (TrainedSide(5, 0.004**2, 0.001**2), TrainedSide(5, 0.003**2, 0))
+    spread = Spread(0.004**2, 5000, sides)
     runs = runs_for(spread, 0.02)
     assert runs is not None
     assert design(at(spread, [runs, runs])).power(0.02) >= 0.8

@@ -18,24 +18,13 @@ def predictions(*rows, **flags):
     """Rows of (direction, src, tgt, correct), the last both in context and out of it; flags are
     true where not given, `identical` false.
     """
-    columns = {
-        name: [row[i] for row in rows]
-        for i, name in enumerate(("direction", "src", "tgt", "correct"))
-    }
-    columns["correct_first"] = flags.get("correct_first", columns["correct"])
-    rest = {
-        name: flags.get(name, [name != "identical"] * len(rows))
-        for name in ("first", "first_any", "identical", "unseen")
-    }
-    return pa.table(
-        {
-            **columns,
-            **rest,
-            "id": range(len(rows)),
-            "src_position": [0] * len(rows),
-            "tgt_position": [1] * len(rows),
-        }
-    )
+    names, n = ("direction", "src", "tgt", "correct"), len(rows)
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    columns |= {"id": range(n), "src_position": [0] * n, "tgt_position": [1] * n}
+    columns["correct_first"] = columns["correct"]
+    for name in ("first", "first_any", "identical", "unseen"):
+        columns[name] = [name != "identical"] * n
+    return pa.table(columns | flags)
 
 
 def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts():
@@ -114,9 +103,8 @@ def test_equally_frequent_words_share_a_rank():
 
 
 def test_tags_of_words_and_of_places():
-    lexicon = majority_tags(
-        [(["close", "Hund"], ["VERB", "NOUN"]), (["close"], ["ADJ"]), (["close"], ["ADJ"])]
-    )
+    tagged = [(["close", "Hund"], ["VERB", "NOUN"]), *[(["close"], ["ADJ"])] * 2]
+    lexicon = majority_tags(tagged)
     assert lexicon == {"close": "ADJ", "Hund": "NOUN"}
     table = predictions(("to_pivot", "Hund", "Close", True), ("to_pivot", "hund", "open", True))
     assert tags_of_types(table, "tgt", lexicon) == ["ADJ", None]

@@ -19,6 +19,10 @@ from raxalign.tasks.retrieval import Retrieval
 from raxalign.tasks.word_alignment import WordAlignment
 from raxalign.tasks.xnli import Xnli
 
+labels = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=3, max_size=3
+)
+
 
 class Macro(ClassificationTask):
     """A classifier by the mean over labels."""
@@ -42,35 +46,23 @@ def table(lang="de", **columns):
 
 
 def test_accuracy_of_labels():
-    found = sample(
-        Xnli, table(id=[0, 1, 2, 3], label=list("abca"), predicted=list("abcc")), "accuracy"
-    )
+    answers = table(id=[0, 1, 2, 3], label=list("abca"), predicted=list("abcc"))
+    found = sample(Xnli, answers, "accuracy")
     assert (found.value, found.units.tolist()) == (0.75, [0, 1, 2, 3])
 
 
 def test_premises_are_the_units_where_they_are_known():
-    found = sample(
-        Xnli,
-        table(id=[0, 1, 2], premise=["x", "x", "y"], label=list("aaa"), predicted=list("aba")),
-        "accuracy",
-    )
+    answers = {"id": [0, 1, 2], "label": list("aaa"), "predicted": list("aba")}
+    found = sample(Xnli, table(premise=["x", "x", "y"], **answers), "accuracy")
     assert len(found.units) == 2
     assert found.value == pytest.approx(2 / 3)
 
 
 def test_word_pairs_are_counted_by_sentence_and_averaged_over_directions():
     flags = {"identical": [False] * 4 + [True], "unseen": [True, True, True, False, True]}
-    first = {
-        "first": [True, False, True, True, False],
-        "first_unseen": [True, False, True, False, False],
-    }
-    pairs = table(
-        direction=["to_pivot"] * 3 + ["from_pivot"] * 2,
-        id=[7, 7, 8, 7, 8],
-        correct=[True, False, True, True, True],
-        **flags,
-        **first,
-    )
+    flags |= {"first": [True, False, True, True, False], "correct": [True, False, True, True, True]}
+    flags |= {"first_unseen": [True, False, True, False, False]}
+    pairs = table(direction=["to_pivot"] * 3 + ["from_pivot"] * 2, id=[7, 7, 8, 7, 8], **flags)
     pairs = pairs.append_column("correct_first", pa.array([True, None, False, False, None]))
     # to_pivot alone has unseen pairs
     assert value(Retrieval, pairs, "contextual_accuracy") == 2 / 3
@@ -116,14 +108,9 @@ def link_counts(draw):
 
 
 def links_table(counts):
-    return table(
-        id=range(len(counts.found)),
-        n_gold=counts.sure,
-        n_predicted=counts.found,
-        n_right=counts.right,
-        n_right_sure=counts.right_sure,
-        n_wrong=counts.wrong,
-    )
+    numbers = {"n_gold": counts.sure, "n_predicted": counts.found, "n_right": counts.right}
+    numbers |= {"n_right_sure": counts.right_sure, "n_wrong": counts.wrong}
+    return table(id=range(len(counts.found)), **numbers)
 
 
 def counted(*rows):
@@ -188,22 +175,14 @@ def test_entity_scores_of_nothing_are_0_for_each_model(rows, values):
         assert np.isfinite(found.influence()).all()
 
 
-labels = st.lists(
-    st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=3, max_size=3
-)
-
-
 @given(st.lists(labels, min_size=1, max_size=3))
 @example([[("a", "a")] * 3, [("a", "b"), ("c", "c"), ("a", "a")]])  # labels that one model lacks
 def test_macro_f1_is_the_mean_over_models_whatever_labels_each_gives(models):
     rows = [(f"m{n}", i, *pair) for n, model in enumerate(models) for i, pair in enumerate(model)]
     toward, ids, gold, predicted = (list(column) for column in zip(*rows, strict=True))
     found = sample(Macro, table(toward=toward, id=ids, label=gold, predicted=predicted), "macro_f1")
-    each = [
-        macro_f1(*(np.array([ord(x) for x in side]) for side in zip(*m, strict=True)))
-        for m in models
-    ]
-    assert found.value == pytest.approx(np.mean(each))
+    sides = [np.array([[ord(x) for x in pair] for pair in model]).T for model in models]
+    assert found.value == pytest.approx(np.mean([macro_f1(*both) for both in sides]))
     assert len(found.units) == 3
 
 
@@ -213,12 +192,8 @@ def test_questions_on_one_context_are_one_unit():
 
 
 def test_ranks_of_both_directions():
-    ranks = table(
-        direction=["to_pivot", "to_pivot", "from_pivot"],
-        query=["a", "b", "a"],
-        rank=[1.0, 4.0, 2.0],
-        correct=[True, False, False],
-    )
+    columns = {"direction": ["to_pivot", "to_pivot", "from_pivot"], "query": ["a", "b", "a"]}
+    ranks = table(rank=[1.0, 4.0, 2.0], correct=[True, False, False], **columns)
     assert value(DictionaryRetrieval, ranks, "mrr") == ((1 + 0.25) / 2 + 0.5) / 2
     assert value(DictionaryRetrieval, ranks, "precision_at_1") == 0.25
     # a word of one language is not the same word of the other
@@ -228,10 +203,8 @@ def test_ranks_of_both_directions():
 def dictionary(*rows):
     """(direction, query, gold, rank) a row."""
     names = ("direction", "query", "gold", "rank")
-    return table(
-        **{name: [row[i] for row in rows] for i, name in enumerate(names)},
-        correct=[row[3] <= 1 for row in rows],
-    )
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    return table(correct=[row[3] <= 1 for row in rows], **columns)
 
 
 ONE_TO_ONE = [
@@ -261,10 +234,8 @@ def test_the_directions_of_a_dictionary_entry_are_one_unit():
     assert around is not None
     assert around.examples == 2
     one_way = sample(DictionaryRetrieval, dictionary(*HOUSES, HOME), "mrr_to_pivot")
-    assert (len(one_way.units), clusters(one_way, one_way)) == (
-        2,
-        1,
-    )  # haus and heim hang together by the other direction
+    # haus and heim hang together by the other direction
+    assert (len(one_way.units), clusters(one_way, one_way)) == (2, 1)
 
 
 def one_run(found):
@@ -306,11 +277,8 @@ def test_equal_methods_that_are_right_both_ways_or_not_at_all_are_seldom_told_ap
 
 
 def test_several_models_of_the_pivot_are_parts():
-    found = sample(
-        Xnli,
-        table(toward=["de", "de", "fr"], id=[0, 1, 0], label=list("aaa"), predicted=list("aba")),
-        "accuracy",
-    )
+    answers = {"id": [0, 1, 0], "label": list("aaa"), "predicted": list("aba")}
+    found = sample(Xnli, table(toward=["de", "de", "fr"], **answers), "accuracy")
     assert found.value == pytest.approx((0.5 + 1.0) / 2)
 
 
@@ -324,14 +292,10 @@ def test_groups_of_a_parallel_set_have_one_number_in_every_language():
     """In the second language two premises are one text, so that its own numbers go wrong from there
     on; examples are the same by `id`.
     """
-    first = table(
-        "de", id=[0, 1, 2, 3], premise=[0, 1, 1, 2], label=list("aaaa"), predicted=list("abab")
-    )
-    second = table(
-        "fr", id=[0, 1, 2, 3], premise=[0, 0, 0, 1], label=list("aaaa"), predicted=list("abab")
-    )
+    answers = {"id": [0, 1, 2, 3], "label": list("aaaa"), "predicted": list("abab")}
     german, french = (
-        sample(Xnli, table, "accuracy", lang) for table, lang in ((first, "de"), (second, "fr"))
+        sample(Xnli, table(lang, premise=premises, **answers), "accuracy", lang)
+        for lang, premises in (("de", [0, 1, 1, 2]), ("fr", [0, 0, 0, 1]))
     )
     assert (german.units.tolist(), french.units.tolist()) == ([0, 1, 3], [0, 3])
     around = interval(mean_of([one_run(german), one_run(french)]))
@@ -340,9 +304,8 @@ def test_groups_of_a_parallel_set_have_one_number_in_every_language():
 
 
 def test_contexts_that_share_a_question_in_two_languages_are_one_cluster():
-    german = sample(
-        Mlqa, table("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5]), "f1"
-    )
+    answers = table("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5])
+    german = sample(Mlqa, answers, "f1")
     spanish = sample(Mlqa, table("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "f1", "es")
     around = interval(mean_of([one_run(german), one_run(spanish)]))
     assert around is not None

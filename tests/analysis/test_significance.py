@@ -30,18 +30,15 @@ from tests.every import EVERY
 
 stats = load("scipy.stats")  # whose import takes a second
 
+FOUR = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4)
 SHARE, NUMBER = share("accuracy", "Share of what is right."), undeclared("distance")
 
 
 def sample(gains, counts=None, units=None, links=None):
     gains = np.atleast_2d(np.array(gains, dtype=float))
     counts = np.ones_like(gains) if counts is None else np.atleast_2d(np.array(counts, dtype=float))
-    return Sample(
-        np.arange(gains.shape[1]) if units is None else np.array(units),
-        gains,
-        counts,
-        links=None if links is None else np.array(links),
-    )
+    units = np.arange(gains.shape[1]) if units is None else np.array(units)
+    return Sample(units, gains, counts, links=None if links is None else np.array(links))
 
 
 def system(*runs, chance=True, **options):
@@ -65,19 +62,16 @@ def measured(samples):
 def test_a_value_is_the_mean_over_parts_of_ratios_of_sums():
     two = sample([[1, 0, 2], [1, 1, 0]], [[2, 2, 2], [1, 1, 0]])
     assert two.value == pytest.approx((3 / 6 + 2 / 2) / 2)
-    assert sample([[1, 0], [0, 0]], [[1, 1], [0, 0]]).value == 0.5, (
-        "a part without counts is left out"
-    )
+    empty = sample([[1, 0], [0, 0]], [[1, 1], [0, 0]])
+    assert empty.value == 0.5, "a part without counts is left out"
 
 
 def test_a_brevity_penalty_is_formed_over_all_units():
-    short = Sample(
-        np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[4.0, 6.0]])
+    short, long = (
+        Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([wanted]))
+        for wanted in ([4.0, 6.0], [1.0, 2.0])
     )
     assert short.value == pytest.approx(3 / 6 * np.exp(1 - 10 / 6))
-    long = Sample(
-        np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[1.0, 2.0]])
-    )
     assert long.value == 3 / 6
 
 
@@ -93,14 +87,8 @@ def test_influences_are_the_derivatives_by_the_weights_of_units(penalty):
         for step in (1e-5, -1e-5):
             weight = np.ones(7)
             weight[unit] += step
-            values.append(
-                Sample(
-                    whole.units,
-                    gains * weight,
-                    counts * weight,
-                    None if wanted is None else wanted * weight,
-                ).value
-            )
+            more = None if wanted is None else wanted * weight
+            values.append(Sample(whole.units, gains * weight, counts * weight, more).value)
         assert influence == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-6)
 
 
@@ -114,7 +102,7 @@ def p_of(difference, examples, n, *sides):
         sides: (variance of the mean over runs, noise within runs in it, runs) of each trained side
     """
     middles = (np.arange(1000) + 0.5) / 1000
-    total, weights, logs = np.array([examples]), np.ones(1), []
+    total, weights, logs = np.array([examples]), None, []
     for own, within, runs in sides:
         true = np.maximum(own * (runs - 1) / stats.chi2.ppf(middles, runs - 1), within)
         total = np.add.outer(total, true - within)
@@ -122,10 +110,8 @@ def p_of(difference, examples, n, *sides):
     if len(sides) == 2:
         weights = 1 + 2 * np.exp(-((logs[0][:, None] - logs[1]) ** 2))
     freedom = (n - 1) * (total / examples) ** 2
-    return np.average(
-        2 * stats.t.sf(abs(difference) / np.sqrt(total[0]), freedom[0]),
-        weights=weights if len(sides) == 2 else None,
-    )
+    p = 2 * stats.t.sf(abs(difference) / np.sqrt(total[0]), freedom[0])
+    return np.average(p, weights=weights)
 
 
 def test_a_p_value_and_its_interval_by_brute_force():
@@ -189,17 +175,14 @@ def test_p_falls_with_the_difference_and_is_below_the_level_where_the_interval_h
 def test_an_interval_of_a_share_is_wilson_s_and_stays_within_0_and_1():
     around = interval(fixed([1] * 3 + [0] * 7))
     n, z = 9, stats.t.ppf(0.975, 9)  # the variance with n - 1 is worth one example less
-    centre, half = (
-        (0.3 + z * z / (2 * n)) / (1 + z * z / n),
-        z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n)),
-    )
-    assert (around.low, around.high) == (pytest.approx(centre - half), pytest.approx(centre + half))
+    centre = (0.3 + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n))
+    assert (around.low, around.high) == pytest.approx((centre - half, centre + half))
     perfect, z = interval(fixed([1] * 20)), stats.norm.ppf(0.975)
     assert (perfect.low, perfect.high) == (pytest.approx(20 / (20 + z * z)), 1)
+    # a value of .5 whose two runs are .9 and .1 may be nearly anything, and nothing else
     two = interval(system([1] * 9 + [0], [0] * 9 + [1]))
-    assert 0 <= two.low < 0.1, (
-        "a value of .5 whose two runs are .9 and .1 may be nearly anything, and nothing else"
-    )
+    assert 0 <= two.low < 0.1
     assert 0.9 < two.high <= 1
 
 
@@ -218,11 +201,7 @@ def test_values_between_0_and_1_that_are_not_declared_a_share_have_student_s_int
     assert (around.low, around.high) == (1.0, 1.0)
 
 
-@given(
-    st.lists(
-        st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), min_size=2, max_size=4
-    )
-)
+@given(st.lists(FOUR, min_size=2, max_size=4))
 def test_intervals_of_shares_hold_their_value_and_stay_within_0_and_1(answers):
     runs = system(*answers)
     around = interval(runs)
@@ -253,9 +232,9 @@ def test_one_run_of_what_has_chance_tells_nothing_and_one_without_chance_does():
     assert (found.p, found.low, found.untested) == (None, None, ONE_RUN)
     assert compare(once, fixed(answers)).untested == ONE_RUN
     assert interval(once, examples_alone=True) == interval(fixed(answers))
-    assert compare(fixed(answers), fixed([1] * 8)).p == pytest.approx(
-        2 * stats.t.sf(0.25 / math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64), 7)
-    )
+    error = math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64)
+    p = compare(fixed(answers), fixed([1] * 8)).p
+    assert p == pytest.approx(2 * stats.t.sf(0.25 / error, 7))
 
 
 def test_one_example_tells_nothing():
@@ -285,10 +264,8 @@ def test_runs_that_share_their_training_are_compared_seed_by_seed():
     assert paired.difference == pytest.approx(apart.difference)
     assert paired.p < 0.05 < 0.5 < apart.p
     shorter = compare(base.only([0, 1, 2]), other.only([3, 2, 1]), paired=True)
-    assert (shorter.runs, shorter.difference) == (
-        2,
-        pytest.approx(np.mean(other.values[1:3] - base.values[1:3])),
-    )
+    assert shorter.runs == 2
+    assert shorter.difference == pytest.approx(np.mean(other.values[1:3] - base.values[1:3]))
 
 
 def test_examples_of_one_sentence_are_no_independent_examples():
@@ -314,14 +291,10 @@ def test_units_that_one_system_lacks_count_as_nothing_of_it():
     first, second = fixed([1, 0, 1], units=[1, 2, 3]), fixed([0, 1, 1, 0], units=[2, 3, 4, 5])
     found = compare(first, second)
     assert (found.examples, found.difference) == (5, pytest.approx(1 / 2 - 2 / 3))
-    influences = np.array([0, -1 / 8, 1 / 8, 1 / 8, -1 / 8]) - np.array(
-        [1 / 9, -2 / 9, 1 / 9, 0, 0]
-    )
+    influences = np.array([0, -1, 1, 1, -1]) / 8 - np.array([1, -2, 1, 0, 0]) / 9
     half = stats.t.ppf(0.975, 4) * math.sqrt(5 / 4 * influences @ influences)
-    assert (found.low, found.high) == (
-        pytest.approx(found.difference - half),
-        pytest.approx(found.difference + half),
-    )
+    ends = (found.difference - half, found.difference + half)
+    assert (found.low, found.high) == pytest.approx(ends)
 
 
 def test_a_mean_over_languages_takes_parallel_examples_for_one():
@@ -329,12 +302,9 @@ def test_a_mean_over_languages_takes_parallel_examples_for_one():
     examples they tell more.
     """
     answers = [1, 0, 1, 1, 0, 1, 0, 0, 1, 1]
-    one = fixed(answers)
-    parallel, separate = (
-        mean_of([one, fixed(answers)]),
-        mean_of([one, fixed(answers, units=range(100, 110))]),
-    )
-    alone, together, wider = interval(one), interval(parallel), interval(separate)
+    one, apart = fixed(answers), fixed(answers, units=range(100, 110))
+    alone, together = interval(one), interval(mean_of([one, fixed(answers)]))
+    wider = interval(mean_of([one, apart]))
     assert (together.low, together.high, together.examples) == (alone.low, alone.high, 10)
     assert wider.examples == 20
     assert wider.high - wider.low < alone.high - alone.low
@@ -349,17 +319,15 @@ def test_a_mean_over_languages_is_formed_run_by_run_over_the_seeds_that_all_have
 
 
 def test_several_models_of_one_seed_are_averaged():
-    runs = Runs.of(
-        {0: [sample([1, 0]), sample([1, 1])], 1: [sample([0, 0]), sample([1, 1])]}, chance=True
-    )
+    samples = {0: [sample([1, 0]), sample([1, 1])], 1: [sample([0, 0]), sample([1, 1])]}
+    runs = Runs.of(samples, chance=True)
     assert runs.values.tolist() == [0.75, 0.5]
     assert runs.influences.tolist() == [[0.125, -0.125], [0, 0]]
 
 
 def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx(
-        [0.03, 0.06, 0.06]
-    )  # 3 x .01, then 2 x .03, then at least as much
+    # 3 x .01, then 2 x .03, then at least as much
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
 

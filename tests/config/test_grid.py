@@ -11,14 +11,15 @@ from raxalign.config.specs import CorpusSettings, Split
 from raxalign.config.yaml_file import parse, written
 from tests.config.small import PARTS, SMALL, change
 
+GRIDS = Path(__file__).parents[2] / "grids"
+
 
 def test_a_small_grid_has_its_defaults_filled_in(read, tmp_path):
     grid = read(SMALL)
     assert (grid.name, grid.pivot, grid.languages) == ("small", "en", ("de", "no"))
     assert not grid.together
-    assert [(spec.kind, spec.label) for spec in grid.encoders] == [
-        ("transformer", "bert-base-multilingual-cased")
-    ]
+    (spec,) = grid.encoders
+    assert (spec.kind, spec.label) == ("transformer", "bert-base-multilingual-cased")
     assert (grid.sentences, grid.seeds) == ((1_000, 10_000), (0,))
     assert grid.corpus == CorpusSettings()
     assert (grid.pairs.kind, grid.pairs.symmetrization) == ("eflomal", "intersection")
@@ -42,31 +43,21 @@ def test_norwegian_and_numbers_mean_what_they_say(read):
 
 
 def test_lists_under_a_task_are_values_and_one_kind_may_have_two_names(read):
-    grid = read(
-        change(
-            "  retrieval: {}", "  retrieval: {}\n  near: {kind: retrieval, k: 5, languages: [de]}"
-        )
-    )
-    assert [(task.name, task.kind, task.params.k, task.languages) for task in grid.tasks] == [
-        ("retrieval", "retrieval", 10, None),
-        ("near", "retrieval", 5, ("de",)),
-    ]
+    more = "  retrieval: {}\n  near: {kind: retrieval, k: 5, languages: [de]}"
+    tasks = read(change("  retrieval: {}", more)).tasks
+    found = [(task.name, task.kind, task.params.k, task.languages) for task in tasks]
+    assert found == [("retrieval", "retrieval", 10, None), ("near", "retrieval", 5, ("de",))]
 
 
 def test_excluded_points_are_those_of_the_grid(read, faults):
-    grid = read(
-        SMALL
-        + "exclude: [{method: rotation, layers: 9, sentences: [1000]}, {language: no, encoder:"
-        " bert-base-multilingual-cased}]\n"
-    )
+    entries = "{method: rotation, layers: 9, sentences: [1000]}, {language: no, encoder:"
+    grid = read(f"{SMALL}exclude: [{entries} bert-base-multilingual-cased}}]\n")
     assert grid.exclude == (
         {"method": "rotation", "layers": "9", "sentences": [1_000]},
         {"language": "no", "encoder": "bert-base-multilingual-cased"},
     )
-    told = faults(
-        SMALL + "exclude:\n- {method: rotate}\n- {sentence: 1}\n- {method: none, center: true}\n-"
-        " {center: 2, seed: 7}\n- {}\n"
-    )
+    wrong = "- {method: rotate}\n- {sentence: 1}\n- {method: none, center: true}\n"
+    told = faults(f"{SMALL}exclude:\n{wrong}- {{center: 2, seed: 7}}\n- {{}}\n")
     assert [line.split(" (")[0] for line in told] == [
         "line 15: exclude[0].method: 'rotate' is not a method of this grid",
         "line 16: exclude[1].sentence: unknown key",
@@ -78,12 +69,8 @@ def test_excluded_points_are_those_of_the_grid(read, faults):
 
 
 def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read, faults):
-    text = change(
-        "rotation: {",
-        "weak_contrastive: {freeze: [lower, {blocks: 1-2}, {blocks: 1-2, embeddings: true}]}\n "
-        " rotation: {",
-        SMALL,
-    )
+    frozen = "freeze: [lower, {blocks: 1-2}, {blocks: 1-2, embeddings: true}]"
+    text = change("  rotation: {", f"  weak_contrastive: {{{frozen}}}\n  rotation: {{")
     held = {"blocks": "1-2", "embeddings": True}
     for given, meant in (
         ("{blocks: 1-2, embeddings: true}", held),
@@ -114,23 +101,16 @@ def test_paths_are_relative_to_the_grid_file(tmp_path, monkeypatch):
 
 
 def test_encoders_of_one_name_have_different_labels(read):
-    grid = read(
-        change(
-            "bert-base-multilingual-cased",
-            "[{kind: scratch, layers: 2}, {kind: scratch, steps: 5}, scratch]",
-        )
-    )
+    encoders = "[{kind: scratch, layers: 2}, {kind: scratch, steps: 5}, scratch]"
+    grid = read(change("bert-base-multilingual-cased", encoders))
     labels = [spec.label for spec in grid.encoders]
     assert len(set(labels)) == 3
     assert "layers=2" in labels[0]
 
 
 def test_a_language_may_have_a_corpus_of_its_own(read, tmp_path):
-    overrides = (
-        "  by_language: {de: {path: other}, no: {source: tsv, path: no.tsv}}\n  split: {dev: 0}\n "
-        " path:"
-    )
-    grid = read(change("  path:", overrides))
+    own = "  by_language: {de: {path: other}, no: {source: tsv, path: no.tsv}}"
+    grid = read(change("  path:", f"{own}\n  split: {{dev: 0}}\n  path:"))
     german, norwegian = grid.corpora["de"], grid.corpora["no"]
     assert (german.kind, german.params.path) == ("moses", str(tmp_path / "other"))
     assert (norwegian.kind, norwegian.params.path) == ("tsv", str(tmp_path / "no.tsv"))
@@ -144,12 +124,8 @@ def test_shared_options_may_be_incomplete_where_each_language_completes_them(rea
         "path that both files share up to their extension, the code of the language; or the whole"
         " path, with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`"
     )
-    assert faults(change(", no: {path: b}", "", text)) == [
-        f"line 5: corpus.path: is missing ({about})"
-    ]
-
-
-GRIDS = Path(__file__).parents[2] / "grids"
+    (told,) = faults(change(", no: {path: b}", "", text))
+    assert told == f"line 5: corpus.path: is missing ({about})"
 
 
 @pytest.mark.parametrize("name", ["liu2020-static", "search", "weam2021"])
@@ -188,11 +164,9 @@ def _sorted(data):
 
 def _facts(grid):
     """What a grid says, without the text and without order where order means nothing."""
-    facts = {
-        name: value
-        for name, value in vars(grid).items()
-        if name not in {"text_of_file", "lines", "methods", "tasks"}
-    }
+    facts = dict(vars(grid))
+    for name in ("text_of_file", "lines"):
+        del facts[name]
     facts["methods"] = {spec.name: (spec.kind, frozenset(spec.points)) for spec in grid.methods}
     facts["tasks"] = {spec.name: spec for spec in grid.tasks}
     return facts
@@ -217,18 +191,16 @@ def points(read, lora):
 
 
 def test_lists_in_a_mapping_are_axes_like_any_other(read):
-    found = points(read, "[none, {rank: [4, 8], alpha: [8, 16]}, {}]")
-    values = [
-        point if point == "none" else (point.rank, point.alpha, point.targets) for point in found
-    ]
+    none, *found = points(read, "[none, {rank: [4, 8], alpha: [8, 16]}, {}]")
     product = [(4, 8.0), (4, 16.0), (8, 8.0), (8, 16.0), (8, 16.0)]
-    assert values == ["none", *((rank, alpha, "auto") for rank, alpha in product)]
+    assert none == "none"
+    assert [(point.rank, point.alpha) for point in found] == product
+    assert {point.targets for point in found} == {"auto"}
     (point,) = points(read, "{rank: 2, targets: 'value, query'}")
     assert (point.rank, point.targets) == (2, "query,value")
 
 
 def test_a_mapping_that_a_list_makes_twice_is_a_fault(faults):
     text = change("  none: {}", "  finetune: {lora: [{rank: [4, 8]}, {rank: 8}]}")
-    assert [line.split(" (")[0] for line in faults(text)] == [
-        "line 10: methods.finetune.lora[1]: a mapping is given twice"
-    ]
+    (told,) = faults(text)
+    assert told.startswith("line 10: methods.finetune.lora[1]: a mapping is given twice (")

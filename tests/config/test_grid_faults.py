@@ -10,9 +10,8 @@ from tests.config.small import PARTS, SMALL, cases, change
 def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults):
     text = change("pivot: en", "pivott: en")
     text = change("[de, no]", "[de, norsk]", text)
-    text = change(
-        "sentences: [1_000, 10_000]", "pairs: {symmetrization: intersect}\nsentences: [0]", text
-    )
+    pairs = "pairs: {symmetrization: intersect}\nsentences: [0]"
+    text = change("sentences: [1_000, 10_000]", pairs, text)
     text = change("  rotation: {center", "  rotatoin: {centre", text)
     told = faults(text)
     assert [line.split(" (")[0] for line in told] == [
@@ -46,36 +45,21 @@ def test_faults_hidden_behind_a_duplicate_key_are_told_too(faults):
 
 def test_every_missing_or_empty_section_is_told(faults):
     told = faults("pivot: en\ncorpus:\n")
-    assert [line.split(":")[1].strip() for line in told] == [
-        "encoder",
-        "languages",
-        "methods",
-        "name",
-        "sentences",
-        "tasks",
-        "corpus",
-    ]
+    missing = ["encoder", "languages", "methods", "name", "sentences", "tasks", "corpus"]
+    assert [line.split(":")[1].strip() for line in told] == missing
 
 
 def test_a_fault_in_a_product_is_told_once(faults):
-    told = faults(
-        change(
-            "center: [false, true]", "center: [false, true], poling: [a, b], pooling: [first, lst]"
-        )
-    )
+    told = faults(change("center: [", "poling: [a, b], pooling: [first, lst], center: ["))
     assert told == [
         "line 11: methods.rotation.poling: unknown key (did you mean pooling?)",
-        (
-            "line 11: methods.rotation.pooling[1]: 'lst' is not permitted (did you mean last?"
-            " permitted: first, last, mean, sum)"
-        ),
+        "line 11: methods.rotation.pooling[1]: 'lst' is not permitted (did you mean last?"
+        " permitted: first, last, mean, sum)",
     ]
 
 
-FORMS = (
-    "write `last`, one number, a fraction of the depth such as 0.5, or a range such as 9-12 or"
-    " 0.5-1.0"
-)
+RANGES = "a range such as 9-12 or 0.5-1.0"
+FORMS = f"write `last`, one number, a fraction of the depth such as 0.5, or {RANGES}"
 LAYERS = {
     "banana": FORMS,
     "-1": FORMS,
@@ -90,9 +74,8 @@ LAYERS = {
 @pytest.mark.parametrize("layers", LAYERS)
 def test_layers_of_another_form_are_faults_of_the_file(layers, faults):
     text = change("layers: [9, 9-12]", f"layers: [9, {layers}]")
-    space = (
-        f"  retrieval: {{layers: {layers}}}\n  space: {{kind: representation, layers: {layers}}}"
-    )
+    given = f"layers: {layers}"
+    space = f"  retrieval: {{{given}}}\n  space: {{kind: representation, {given}}}"
     said = f"layers {layers!r}: {LAYERS[layers]}"
     assert faults(change("  retrieval: {}", space, text)) == [
         f"line 11: methods.rotation.layers[1]: {said}",
@@ -102,15 +85,11 @@ def test_layers_of_another_form_are_faults_of_the_file(layers, faults):
 
 
 def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults):
-    text = change(
-        "  retrieval: {}", "  ner: {layers: last-five}\n  pos: {dataset: x, layers: last-four}"
-    )
-    text = change(
-        "  none: {}", "  sentence_margin: {layers: 1-3}\n  distillation: {layers: 2-2}", text
-    )
-    assert faults(text) == [
+    tasks = "  ner: {layers: last-five}\n  pos: {dataset: x, layers: last-four}"
+    methods = "  sentence_margin: {layers: 1-3}\n  distillation: {layers: 2-2}"
+    assert faults(change("  none: {}", methods, change("  retrieval: {}", tasks))) == [
         "line 10: methods.sentence_margin.layers: layers '1-3' names several layers; choose one",
-        (f"line 14: tasks.ner.layers: layers 'last-five': {FORMS} (or `last-four`)"),
+        f"line 14: tasks.ner.layers: layers 'last-five': {FORMS} (or `last-four`)",
     ]
 
 

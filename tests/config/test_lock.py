@@ -20,10 +20,8 @@ def test_the_text_does_not_depend_on_the_order_of_entries(tmp_path):
 
 
 def test_entries_that_another_process_has_saved_are_kept(tmp_path):
-    ours, theirs = (
-        Lock.load(tmp_path / "cao.yaml").with_("a", "1"),
-        Lock.load(tmp_path / "cao.yaml").with_("b", "2"),
-    )
+    before = Lock.load(tmp_path / "cao.yaml")
+    ours, theirs = before.with_("a", "1"), before.with_("b", "2")
     theirs.save()
     ours.save()
     assert Lock.load(tmp_path / "cao.yaml").entries == {"a": "1", "b": "2"}

@@ -5,6 +5,10 @@ import pytest
 from raxalign.config.options import read_options
 from raxalign.errors import RaxalignError
 
+MAPPING = "codes: '{nl nld' is not a YAML .*mappings {name: value}"
+CODES = r"codes: 'nl' is not permitted \(permitted: a mapping, flores, ntrex\)"
+SPLIT = r"split: '\[train' is not a YAML value .*put text that begins like this in quotes"
+
 
 def test_values_are_those_of_a_grid_file(tmp_path):
     options = ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "part="]
@@ -31,21 +35,12 @@ def test_paths_are_texts_relative_to_a_folder(tmp_path, kind, option, found):
 
 
 def test_all_faults_are_told_at_once(tmp_path):
+    options = ["lamda=1", "batch_size=-1", "epochs", "warmup=0.1", "warmup=0.2", "layers=[9"]
     with pytest.raises(RaxalignError) as caught:
-        read_options(
-            "methods",
-            "finetune",
-            ["lamda=1", "batch_size=-1", "epochs", "warmup=0.1", "warmup=0.2", "layers=[9"],
-            tmp_path,
-        )
-    for told in (
-        "5 faults",
-        "lamda: unknown key (did you mean lambda?)",
-        "batch_size: -1",
-        "epochs: is not an option",
-        "warmup: given twice",
-        "'[9' is not a YAML",
-    ):
+        read_options("methods", "finetune", options, tmp_path)
+    wrong = ("5 faults", "lamda: unknown key (did you mean lambda?)", "batch_size: -1")
+    wrong += ("epochs: is not an option", "warmup: given twice", "'[9' is not a YAML")
+    for told in wrong:
         assert told in str(caught.value)
 
 
@@ -72,22 +67,10 @@ def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path, kind, option, fie
 @pytest.mark.parametrize(
     ("kind", "options", "told"),
     [
-        (
-            "moses",
-            "path=x;codes={nl nld",
-            "codes: '{nl nld' is not a YAML .*mappings {name: value}",
-        ),
-        (
-            "moses",
-            "path=x;codes=nl",
-            r"codes: 'nl' is not permitted \(permitted: a mapping, flores, ntrex\)",
-        ),
+        ("moses", "path=x;codes={nl nld", MAPPING),
+        ("moses", "path=x;codes=nl", CODES),
         ("moses", "path=x;pretokenized=,", "pretokenized: ',' is not a YAML value"),
-        (
-            "hub",
-            "dataset=owner/name;split=[train",
-            r"split: '\[train' is not a YAML value .*put text that begins like this in quotes",
-        ),
+        ("hub", "dataset=owner/name;split=[train", SPLIT),
         ("tsv", "path={side}.tsv", r"path: unknown placeholder in '\{side\}\.tsv'"),
         ("moses", "", "path: "),
         ("mosses", "", "did you mean moses"),

@@ -14,6 +14,9 @@ from raxalign.config.published import names, read, short_name
 from raxalign.errors import GridError
 from tests.grids import write_grid
 
+REPORT = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
+OLD = {"values": "[71.3, 73.5, 72.4]", "metric": "metric: accuracy", "all": "all}"}
+OLD |= {"note": "row: shifted, column", "unit": "accuracy_percent"}
 TABLES = [(name, label) for name in names() for label in read(name).tables]
 
 
@@ -82,18 +85,6 @@ def test_a_joined_rule_adds_and_replaces():
     assert (rule.task, rule.lang, rule.metric) == (("xnli",), "de", "accuracy")
     assert (rule.method, dict(rule.task_params)) == (("finetune",), {"setting": "zero-shot"})
     assert table.rule("zero-shot/xlm-mlm-tlm", "de") is None
-
-
-REPORT = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
-
-
-OLD = {
-    "values": "[71.3, 73.5, 72.4]",
-    "metric": "metric: accuracy",
-    "note": "row: shifted, column",
-    "unit": "accuracy_percent",
-    "all": "all}",
-}
 
 
 def my_table(folder, **changes):

@@ -28,11 +28,8 @@ def test_a_method_with_spaces_is_read_with_its_corners(grid):
         Space("layers", "choice", choices=("last", 9, "9-12")),
     )
     dumps = [point.model_dump(by_alias=True) for point in method.points]
-    assert [(dump["lambda"], dump["epochs"], dump["layers"]) for dump in dumps] == [
-        (0.01, 1, "last"),
-        (0.01, 1, "9"),
-        (0.01, 1, "9-12"),
-    ]
+    corners = [(dump["lambda"], dump["epochs"], dump["layers"]) for dump in dumps]
+    assert corners == [(0.01, 1, layers) for layers in ("last", "9", "9-12")]
 
 
 def test_a_point_is_what_a_grid_with_these_values_has(grid, read):

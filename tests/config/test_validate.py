@@ -13,6 +13,13 @@ from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath
 from raxalign.config.yaml_file import parse
 
+LOOP = {"betas", "clip", "eps", "schedule", "select_every", "selection", "weight_decay"}
+LOOP |= {"with_task"}
+UNKNOWN = "line 2: profil: unknown key (did you mean profile?)"
+PERMITTED = "is not permitted (did you mean {}? permitted: {})"
+PROFILES = PERMITTED.format("released", "paper, released, sane")
+HUB = PERMITTED.format("hub", "hub, phrasebook, a mapping")
+
 
 class Files(BaseParams):
     train: DataPath | None = None
@@ -57,10 +64,6 @@ def test_good_options_are_built():
     assert built == Options(reg_weight=0.1, layers="9", alpha=(1.0, 2.0), data=Files(dev="x"))
 
 
-UNKNOWN = "line 2: profil: unknown key (did you mean profile?)"
-PERMITTED = "is not permitted (did you mean {}? permitted: {})"
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -82,19 +85,10 @@ PERMITTED = "is not permitted (did you mean {}? permitted: {})"
             ],
         ),
         ("epochs: true\nprofil: paper", [UNKNOWN, "line 1: epochs: true is not a number"]),
-        (
-            "profile: relased",
-            [f"line 1: profile: 'relased' {PERMITTED.format('released', 'paper, released, sane')}"],
-        ),
+        ("profile: relased", [f"line 1: profile: 'relased' {PROFILES}"]),
         ("reg_weight: 1", ["line 1: reg_weight: unknown key (did you mean lambda?)"]),
-        (
-            "data: hubb",
-            [f"line 1: data: 'hubb' {PERMITTED.format('hub', 'hub, phrasebook, a mapping')}"],
-        ),
-        (
-            "data:\n  trian: x\n  dev: 3.5.1",
-            ["line 2: data.trian: unknown key (did you mean train?)"],
-        ),
+        ("data: hubb", [f"line 1: data: 'hubb' {HUB}"]),
+        ("data:\n  trian: x\n  dev: 3", ["line 2: data.trian: unknown key (did you mean train?)"]),
         ("\ndata: {train: x}", ["line 2: data.dev: is missing (it has no default)"]),
         ("profile: paper\nwide: true", ["line 1: grid: profile: paper is never wide"]),
         (
@@ -141,10 +135,6 @@ def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it
     said = {"swap": True, "codes": {"nl": "nld"}}
     assert After(**said).identity() == {"rate": 0.1, **said}
     assert (Before.later(), After.later()) == ({}, {"swap": False, "codes": {}})
-
-
-LOOP = {"betas", "clip", "eps", "schedule", "select_every", "selection", "weight_decay"}
-LOOP |= {"with_task"}
 
 
 @pytest.mark.parametrize(

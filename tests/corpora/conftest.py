@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.moses import Moses
+from tests.corpora.places import placed
 
 
 @pytest.fixture
@@ -18,21 +17,12 @@ def moses(tmp_path):
 
     def make(source, target, prefix="corpus"):
         for code, content in (("de", source), ("en", target)):
-            data = (
-                content
-                if isinstance(content, bytes)
-                else "".join(f"{line}\n" for line in content).encode()
-            )
-            (tmp_path / f"{prefix}.{code}").write_bytes(data)
-        return _corpus_at(tmp_path / prefix, "de", "en")
+            if not isinstance(content, bytes):
+                content = "".join(f"{line}\n" for line in content).encode()
+            (tmp_path / f"{prefix}.{code}").write_bytes(content)
+        return placed(Moses(Moses.Params(path=str(tmp_path / prefix))), tmp_path / "downloads")
 
     return make
-
-
-def _corpus_at(prefix: Path, lang: str, pivot: str):
-    corpus = Moses(Moses.Params(path=str(prefix)))
-    locations = {name: str(source.path) for name, source in corpus.sources(lang, pivot).items()}
-    return corpus, CorpusInputs(locations, prefix.parent / "downloads")
 
 
 class FileServer(ThreadingHTTPServer):
@@ -100,9 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
 def server():
     """An HTTP server on loopback that knows ranges, and can be told to fail in real ways."""
     with FileServer() as server:
-        thread = threading.Thread(
-            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield server

@@ -21,10 +21,14 @@ from raxalign.corpora.text.bitext import (
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
+from tests.corpora.places import placed
 
 OPTIONS = BitextOptions(max_words=20)
 AS_WRITTEN = {"src_ends": None, "tgt_ends": None}
 WITHOUT_TEXT = dict.fromkeys(("src_text", "src_starts", "tgt_text", "tgt_starts")) | AS_WRITTEN
+START = BitextOptions(training_from="start", shortage="use-all")
+SOURCE = ["a", "bbb", "c" * 6, "dd", "ee", "ff", "gg gg", "test"]
+TARGET = ["a", "bb", "c" * 6, "d", "ee", "fff", "ggg", "test"]
 
 
 def lines(n: int, word: str) -> list[str]:
@@ -32,15 +36,13 @@ def lines(n: int, word: str) -> list[str]:
 
 
 def train(made, folder, sentences, split=(2, 3), options=OPTIONS):
-    corpus, inputs = made
-    source = SplitCorpus(corpus, inputs, "de", "en", split)
+    source = SplitCorpus(*made, "de", "en", split)
     notes = write_training(source, sentences, options, folder)
     return read_table(folder / "data"), notes
 
 
 def hold_out(made, folder, split=(2, 3), options=OPTIONS):
-    corpus, inputs = made
-    notes = write_heldout(SplitCorpus(corpus, inputs, "de", "en", split), options, folder)
+    notes = write_heldout(SplitCorpus(*made, "de", "en", split), options, folder)
     return read_table(folder / "data"), read_table(folder / "dev"), notes
 
 
@@ -128,16 +130,12 @@ def test_no_training_pair_shares_a_side_with_dev_or_test(moses, tmp_path):
 
 
 def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language(moses, tmp_path):
-    french = moses(
-        ["un", "deux", "", "trois", "..."], ["One!", "Two .", "blank", "three", "..."], "french"
-    )
+    target = ["One!", "Two .", "blank", "three", "..."]
+    french = moses(["un", "deux", "", "trois", "..."], target, "french")
     hold_out(french, tmp_path / "fr", split=(3, 1))
-    made = moses(
-        ["eins", "zwei", "two", "drei", "vier", "fünf"],
-        ["one", "Two", "zwei", "three", "?!", "five"],
-    )
-    corpus, inputs = made
-    source = SplitCorpus(corpus, inputs, "de", "en", (1, 0))
+    target = ["one", "Two", "zwei", "three", "?!", "five"]
+    made = moses(["eins", "zwei", "two", "drei", "vier", "fünf"], target)
+    source = SplitCorpus(*made, "de", "en", (1, 0))
     notes = write_training(source, 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
     # "one" is training text in French too
     assert ids(read_table(tmp_path / "de/data")) == [4, 2, 0]
@@ -148,9 +146,8 @@ def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language
 
 
 def test_repeated_pairs_are_dropped_and_the_nearest_to_dev_stays(moses, tmp_path):
-    made = moses(
-        ["Hallo", "Hallo", "hallo !", "Ja", "Test"], ["Hello", "Hi", "hello", "Yes", "test"]
-    )
+    target = ["Hello", "Hi", "hello", "Yes", "test"]
+    made = moses(["Hallo", "Hallo", "hallo !", "Ja", "Test"], target)
     table, notes = train(made, tmp_path, 4, (1, 0), replace(OPTIONS, shortage="use-all"))
     assert ids(table) == [3, 2, 1]
     assert notes["counts"]["training"]["repeated"] == 1
@@ -173,8 +170,8 @@ def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
 
 @pytest.mark.parametrize(("lang", "word"), [("de", "wort "), ("th", "ก")])
 def test_no_held_out_sentence_is_dropped_for_its_length(moses, tmp_path, lang, word):
-    corpus, inputs = moses([word * n for n in (100, 400, 1)], ["one", "two", "three"])
-    source = SplitCorpus(corpus, inputs, lang, "en", (2, 1))
+    made = moses([word * n for n in (100, 400, 1)], ["one", "two", "three"])
+    source = SplitCorpus(*made, lang, "en", (2, 1))
     notes = write_heldout(source, replace(OPTIONS, max_basic_tokens=3), tmp_path / "heldout")
     kept = {part: counts["kept"] for part, counts in notes["counts"].items()}
     assert kept == {"test": 2, "dev": 1}
@@ -227,9 +224,8 @@ class Golden(Corpus):
         if self.bad:
             yield self.bad
         for i in range(8):
-            yield SentencePair(
-                i, f"ja {i}.", f"yes {i}.", ("ja", f"{i}."), ("yes", f"{i}."), ((0, 0), (1, 1))
-            )
+            words = (("ja", f"{i}."), ("yes", f"{i}."))
+            yield SentencePair(i, f"ja {i}.", f"yes {i}.", *words, ((0, 0), (1, 1)))
 
 
 def golden(tmp_path, bad=None):
@@ -253,10 +249,7 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
         (tmp_path / f"corpus.{code}").write_text(f"{text}\n" * 3, encoding="utf-8")
     for name, params in (("given", {"pretokenized": True}), ("made", {})):
         corpus = Moses(Moses.Params(path=str(tmp_path / "corpus"), **params))
-        inputs = CorpusInputs(
-            {key: str(source.path) for key, source in corpus.sources("zh", "en").items()}, tmp_path
-        )
-        source = SplitCorpus(corpus, inputs, "zh", "en", (1, 1))
+        source = SplitCorpus(*placed(corpus, tmp_path, "zh"), "zh", "en", (1, 1))
         notes = write_heldout(source, OPTIONS, tmp_path / name)
         (row,) = read_table(tmp_path / name / "dev").to_pylist()
         own = {part: read_metadata(tmp_path / name / part).get("words") for part in ("data", "dev")}
@@ -273,12 +266,8 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("word", "link", "told"),
     [
-        ("a", (0, 1), "pair 99: link .* out of range"),
-        ("a", (1, 0), "pair 99: link .* out of range"),
-        ("a", (-1, 0), "pair 99: link .* out of range"),
-        ("", (0, 0), "pair 99: a word"),
-        ("a b", (0, 0), "pair 99: a word"),
-        ("a\tb", (0, 0), "pair 99: a word"),
+        *(("a", link, "pair 99: link .* out of range") for link in ((0, 1), (1, 0), (-1, 0))),
+        *((word, (0, 0), "pair 99: a word") for word in ("", "a b", "a\tb")),
     ],
 )
 def test_gold_links_out_of_range_and_words_with_blanks_are_refused(tmp_path, word, link, told):
@@ -318,11 +307,6 @@ def test_sides_are_compared_without_case_space_and_punctuation(one, other, same)
 def letters(words, lang):
     """Each letter is a piece."""
     return sum(map(len, words))
-
-
-START = BitextOptions(training_from="start", shortage="use-all")
-SOURCE = ["a", "bbb", "c" * 6, "dd", "ee", "ff", "gg gg", "test"]
-TARGET = ["a", "bb", "c" * 6, "d", "ee", "fff", "ggg", "test"]
 
 
 def test_the_first_pairs_that_have_the_pieces_are_taken_and_the_others_counted(moses, tmp_path):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from raxalign.config.sources import LocalFile
-from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.opus import Opus
@@ -15,6 +14,7 @@ from raxalign.languages import is_code, language
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.xnli import Xnli
+from tests.corpora.places import placed
 
 
 def test_every_language_of_the_large_sets_has_a_code_and_is_a_different_known_one():
@@ -66,9 +66,8 @@ def test_published_trees_have_the_code_of_a_side_inside_of_their_paths(tmp_path)
     for lang, name in (("de", "ref.deu"), ("fra", "ref.fra"), ("zh", "ref.zho-CN")):
         source, target = (LocalFile(files[part]) for part in (name, "src.eng"))
         assert ntrex.sources(lang, "en") == {"source": source, "target": target}
-    places = {name: str(source.path) for name, source in ntrex.sources("de", "en").items()}
-    pairs = list(ntrex.read("de", "en", CorpusInputs(places, tmp_path)))
-    assert [(pair.source, pair.target) for pair in pairs] == [("ref.deu", "src.eng")]
+    (pair,) = ntrex.read("de", "en", placed(ntrex, tmp_path)[1])
+    assert (pair.source, pair.target) == ("ref.deu", "src.eng")
     for path, own, english in (
         ("/data/dev/{side}.dev", "/data/dev/zho_Hant.dev", "/data/dev/eng_Latn.dev"),
         ("/data/dev", "/data/dev.zho_Hant", "/data/dev.eng_Latn"),
@@ -81,9 +80,8 @@ def test_a_star_next_to_the_code_of_a_side_is_one_file(tmp_path):
     for name in ("a.de", "b.de", "a.en"):
         (tmp_path / f"[1]-{name}.txt").write_text("x\n", encoding="utf-8")
     corpus = Moses(Moses.Params(path=f"{tmp_path}/[1]-*.{{side}}.txt"))
-    with pytest.raises(
-        DataError, match=r"\*\.de\.txt: is several files: \[1\]-a\.de\.txt, \[1\]-b"
-    ):
+    told = r"\*\.de\.txt: is several files: \[1\]-a\.de\.txt, \[1\]-b"
+    with pytest.raises(DataError, match=told):
         corpus.sources("de", "en")
     (tmp_path / "[1]-b.de.txt").unlink()
     assert corpus.sources("de", "en")["source"] == LocalFile(tmp_path / "[1]-a.de.txt")

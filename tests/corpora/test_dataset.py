@@ -11,31 +11,15 @@ from raxalign.corpora.text.dataset import (
 )
 from raxalign.errors import DataError
 
-SCHEMA = pa.schema(
-    {
-        "id": pa.int64(),
-        "src": pa.list_(pa.string()),
-        "src_links": pa.list_(pa.int32()),
-        "name": pa.string(),
-        "score": pa.float64(),
-        "weight": pa.float32(),
-        "flag": pa.bool_(),
-        "vector": pa.list_(pa.float32(), 2),
-    }
-)
+TYPES = {"id": pa.int64(), "src": pa.list_(pa.string()), "src_links": pa.list_(pa.int32())}
+TYPES |= {"name": pa.string(), "score": pa.float64(), "weight": pa.float32()}
+SCHEMA = pa.schema(TYPES | {"flag": pa.bool_(), "vector": pa.list_(pa.float32(), 2)})
 
 
 def rows(start, n):
-    return {
-        "id": list(range(start, start + n)),
-        "src": [["ein", f"Haus{i}"] for i in range(n)],
-        "src_links": [[0, 1]] * n,
-        "name": ["ä"] * n,
-        "score": [0.5] * n,
-        "weight": [0.25] * n,
-        "flag": [True] * n,
-        "vector": [[1.0, 2.0]] * n,
-    }
+    own = {"id": [*range(start, start + n)], "src": [["ein", f"Haus{i}"] for i in range(n)]}
+    same = {"src_links": [0, 1], "name": "ä", "score": 0.5, "weight": 0.25, "flag": True}
+    return own | {name: [value] * n for name, value in {**same, "vector": [1.0, 2.0]}.items()}
 
 
 def write(folder, batches=((0, 3), (3, 2)), metadata=None):

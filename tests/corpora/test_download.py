@@ -1,7 +1,7 @@
 import hashlib
 import random
 import socket
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -115,14 +115,7 @@ def test_a_server_that_is_not_there_is_a_transient_error(tmp_path):
 
 
 def test_downloads_of_one_file_take_turns(server, url, tmp_path):
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(download(url, tmp_path / "file.zip")))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(download, [url] * 4, [tmp_path / "file.zip"] * 4))
     assert found == [SHA256] * 4
     assert len(server.requests) == 1

@@ -10,18 +10,22 @@ from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.readers.hub import MissingSplit, load_rows
 from raxalign.errors import DataError, TransientError
+from tests.corpora.places import placed
 
 ROWS = [
     {"translation": {"de": "Hallo", "en": "Hello"}},
     {"translation": {"de": None, "en": 'No, "no"'}},
 ]
+OTHERS = {"a.jsonl": json.dumps(ROWS[0]).encode()}
+NO_FIELD = r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"
+NUMBER = {"a.jsonl": b'{"s": "a"}\n', "b.jsonl": b'{"s": 5}\n'}
 EXPECTED = [SentencePair(0, "Hallo", "Hello"), SentencePair(1, "", 'No, "no"')]
+COMMIT = "0123456789" * 4
 
 
 def read(path, downloads, **params):
-    corpus = Hub(Hub.Params(path=str(path), **params))
-    locations = {name: str(source.path) for name, source in corpus.sources("de", "en").items()}
-    return list(corpus.read("de", "en", CorpusInputs(locations, downloads)))
+    corpus, inputs = placed(Hub(Hub.Params(path=str(path), **params)), downloads)
+    return list(corpus.read("de", "en", inputs))
 
 
 @pytest.mark.parametrize("name", ["train.json", "train.jsonl", "train.csv", "train.tsv"])
@@ -56,34 +60,24 @@ def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
     folder = tmp_path / "de-en"
     folder.mkdir()
     for number in (1, 0):
-        (folder / f"part-{number}.jsonl").write_text(
-            json.dumps({"s": f"s{number}", "t": f"t{number}"}) + "\n"
-        )
+        row = json.dumps({"s": f"s{number}", "t": f"t{number}"})
+        (folder / f"part-{number}.jsonl").write_text(row + "\n")
     (folder / "README.md").write_text("no data")
-    corpus = Hub(
-        Hub.Params(path=f"{tmp_path}/{{lang}}-{{pivot}}", source_field="s", target_field="t")
-    )
+    fields = {"source_field": "s", "target_field": "t"}
+    corpus = Hub(Hub.Params(path=f"{tmp_path}/{{lang}}-{{pivot}}", **fields))
     assert corpus.sources("de", "en") == {
         f"files/part-{n}.jsonl": LocalFile(folder / f"part-{n}.jsonl") for n in (0, 1)
     }
     assert corpus.fetch("de", "en", tmp_path) == {}
-    found = read(folder, tmp_path, source_field="s", target_field="t")
+    found = read(folder, tmp_path, **fields)
     assert [pair.source for pair in found] == ["s0", "s1"]
 
 
 @pytest.mark.parametrize(
     ("files", "field", "told"),
     [
-        (
-            {"a.jsonl": json.dumps(ROWS[0]).encode()},
-            "translation.fr",
-            r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en",
-        ),
-        (
-            {"a.jsonl": b'{"s": "a"}\n', "b.jsonl": b'{"s": 5}\n'},
-            "s",
-            "row 1: field 's' is not text but 5",
-        ),
+        (OTHERS, "translation.fr", NO_FIELD),
+        (NUMBER, "s", "row 1: field 's' is not text but 5"),
         ({"a.parquet": b"PAR1xx"}, "s", "a.parquet"),
         ({"a.jsonl": b'{"s": "a"\n{{{'}, "s", "a.jsonl"),
         ({"a.jsonl": b'{"s": "\xff"}'}, "s", "a.jsonl"),
@@ -105,9 +99,6 @@ def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
     ):
         with pytest.raises(DataError, match=told):
             read(place, tmp_path)
-
-
-COMMIT = "0123456789" * 4
 
 
 def test_sources_are_pinned_by_a_commit_only(tmp_path):
@@ -180,10 +171,8 @@ def test_a_branch_of_converted_files_is_read_by_the_folders_of_its_configuration
 
 
 def test_parts_of_splits_are_read_and_dev_is_a_name_of_validation(tmp_path):
-    branch = converted(
-        tmp_path / "set",
-        de={split: [{"text": f"{split}{i}"} for i in range(4)] for split in ("train", "dev")},
-    )
+    rows = {split: [{"text": f"{split}{i}"} for i in range(4)] for split in ("train", "dev")}
+    branch = converted(tmp_path / "set", de=rows)
     head = (
         "---\nconfigs:\n- config_name: of\n  data_files:\n  - {split: train, path: de/train/*}\n  -"
         " {split: dev, path: de/dev/*}\n---\n"
@@ -199,7 +188,6 @@ def test_parts_of_splits_are_read_and_dev_is_a_name_of_validation(tmp_path):
 def test_the_corpus_is_read_from_a_branch_of_converted_files(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     branch = converted(tmp_path / "set", de__en={"train": ROWS})
-    corpus = Hub(
-        Hub.Params(dataset=branch, config="{lang}.{pivot}", revision="refs/convert/parquet")
-    )
+    named = {"config": "{lang}.{pivot}", "revision": "refs/convert/parquet"}
+    corpus = Hub(Hub.Params(dataset=branch, **named))
     assert list(corpus.read("de", "en", CorpusInputs({}, tmp_path))) == EXPECTED

@@ -5,10 +5,11 @@ import lzma
 import pytest
 
 from raxalign.config.sources import LocalFile
-from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.corpora.base import SentencePair
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.readers.lines import _BLOCK
 from raxalign.errors import DataError
+from tests.corpora.places import placed
 
 
 def pairs(made):
@@ -90,15 +91,12 @@ def test_a_missing_file_is_named_and_the_prefix_explained(moses, tmp_path):
 
 def files(folder, **texts):
     for name, lines in texts.items():
-        (folder / name.replace("_", ".")).write_text(
-            "".join(f"{line}\n" for line in lines), encoding="utf-8"
-        )
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / name.replace("_", ".")).write_text(text, encoding="utf-8")
 
 
 def opened(lang="de", **params):
-    corpus = Moses(Moses.Params(**params))
-    locations = {name: str(source.path) for name, source in corpus.sources(lang, "en").items()}
-    return corpus, CorpusInputs(locations, None)
+    return placed(Moses(Moses.Params(**params)), lang=lang)
 
 
 def test_parts_are_read_in_order_with_ids_that_run_on(tmp_path):
@@ -130,9 +128,8 @@ def test_without_a_dev_file_there_is_no_dev_and_one_that_is_not_there_is_named(m
 
 def test_files_may_call_languages_by_other_codes(tmp_path):
     files(tmp_path, **{"nld-eng_nld": ["ja"], "nld-eng_eng": ["yes"]})
-    corpus, inputs = opened(
-        "nl", path=f"{tmp_path}/{{lang}}-{{pivot}}", codes={"nl": "nld", "en": "eng"}
-    )
+    codes = {"nl": "nld", "en": "eng"}
+    corpus, inputs = opened("nl", path=f"{tmp_path}/{{lang}}-{{pivot}}", codes=codes)
     assert list(corpus.read("nl", "en", inputs)) == [SentencePair(0, "ja", "yes")]
 
 
@@ -191,11 +188,8 @@ def test_pretokenized_words_are_what_blanks_divide(tmp_path):
     )
     corpus, inputs = opened(path=str(tmp_path / "corpus"), pretokenized=True)
     found = list(corpus.read("de", "en", inputs))
-    assert [pair.source_words for pair in found] == [
-        ("Herr", "Dr.", "Maier", "sagt:", "„ja“"),
-        ("10\u00a0000", "\u3000", "x"),
-        (),
-    ]
+    first = ("Herr", "Dr.", "Maier", "sagt:", "„ja“")
+    assert [pair.source_words for pair in found] == [first, ("10\u00a0000", "\u3000", "x"), ()]
     assert found[0].target_words == ("don't", "@-@", "do")
 
 

@@ -11,6 +11,9 @@ from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers import lines
 from raxalign.errors import DataError
 
+NO_NAME = "is not a name that OPUS can have"
+EUROPARL = "/OPUS-Europarl/v8/moses/de-en.txt.zip"
+
 
 def archive(corpus, pair, texts, packed_by=zipfile.ZIP_STORED):
     buffer = io.BytesIO()
@@ -23,9 +26,8 @@ def archive(corpus, pair, texts, packed_by=zipfile.ZIP_STORED):
 
 @pytest.fixture
 def mirror(server):
-    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive(
-        "Europarl", "de-en", {"de": b"eins\nzwei\n", "en": b"one\ntwo\n"}
-    )
+    texts = {"de": b"eins\nzwei\n", "en": b"one\ntwo\n"}
+    server.files[EUROPARL] = archive("Europarl", "de-en", texts)
     server.files["/OPUS-EUbookshop/v2/moses/de-en.txt.zip"] = archive(
         "EUbookshop", "de-en", {"de": b"drei\n", "en": b"three\n"}
     )
@@ -44,10 +46,6 @@ def read(corpus, folder, lang="de", digests=None):
     return list(corpus.read(lang, "en", inputs))
 
 
-NO_NAME = "is not a name that OPUS can have"
-EUROPARL = "/OPUS-Europarl/v8/moses/de-en.txt.zip"
-
-
 def packed(server, source, target, corpus="Europarl"):
     """The corpus of a server whose one file has these sides."""
     server.files[EUROPARL] = archive(corpus, "de-en", {"de": source, "en": target})
@@ -59,10 +57,8 @@ def digest(server, path=EUROPARL):
 
 
 def test_a_corpus_is_downloaded_and_read(mirror, tmp_path):
-    assert read(opus(mirror), tmp_path) == [
-        SentencePair(0, "eins", "one"),
-        SentencePair(1, "zwei", "two"),
-    ]
+    pairs = [SentencePair(0, "eins", "one"), SentencePair(1, "zwei", "two")]
+    assert read(opus(mirror), tmp_path) == pairs
     assert read(opus(mirror), tmp_path, "fr") == [SentencePair(0, "un", "one")]
 
 
@@ -118,9 +114,8 @@ def test_a_mirror_may_be_a_folder(mirror, tmp_path):
         local.parent.mkdir(parents=True, exist_ok=True)
         local.write_bytes(content)
     corpus = Opus(Opus.Params(corpus="Europarl", base_url=str(tmp_path / "mirror")))
-    assert corpus.fetch("de", "en", tmp_path / "downloads") == {
-        "opus:Europarl/v8/de-en": digest(mirror)
-    }
+    fetched = corpus.fetch("de", "en", tmp_path / "downloads")
+    assert fetched == {"opus:Europarl/v8/de-en": digest(mirror)}
     assert len(read(corpus, tmp_path / "downloads")) == 2
     assert not (tmp_path / "downloads").exists()
     with pytest.raises(DataError, match="no such file in the local mirror"):
@@ -163,12 +158,8 @@ def test_a_zip_file_that_grows_as_no_text_does_is_refused_before_it_is_read(
 
 def test_where_it_comes_from_and_pins_are_no_part_of_the_identity(mirror):
     params = Opus.Params(corpus="Europarl")
-    for other in (
-        {"base_url": "http://x"},
-        {"sha256": "0" * 64},
-        {"version": "v8"},
-        {"version": {"Europarl": "v8"}},
-    ):
+    pins = ({"sha256": "0" * 64}, {"version": "v8"}, {"version": {"Europarl": "v8"}})
+    for other in ({"base_url": "http://x"}, *pins):
         assert Opus.Params(corpus="Europarl", **other).identity() == params.identity()
     assert Opus.Params(corpus="Europarl", version="v7").identity() != params.identity()
     assert Opus.Params.model_validate_json(params.model_dump_json(by_alias=True)) == params

@@ -31,11 +31,9 @@ def sentences(n, word):
 def test_a_file_that_is_shifted_by_a_line_is_recognised(n):
     source, target = sentences(n, "wort"), sentences(n, "word")
     assert doubts(source, target) == []
-    for neighbour, moved in (
-        ("next", (source[1:], target[:-1])),
-        ("previous", (source[:-1], target[1:])),
-    ):
-        (doubt,) = doubts(*moved)
+    moved = {"next": (source[1:], target[:-1]), "previous": (source[:-1], target[1:])}
+    for neighbour, sides in moved.items():
+        (doubt,) = doubts(*sides)
         assert f"lines of xx are as long as the {neighbour} lines of en" in doubt
 
 
@@ -92,18 +90,12 @@ def test_letters_of_the_other_script_or_frequent_words_show_sides_that_are_swapp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ar", "bg", "de", "es", "fr", "hi", "tr", "zh"])
-@pytest.mark.parametrize("place", ["ntrex/ntrex.{}", "tatoeba/{}-en.{}"])
+@pytest.mark.parametrize("place", ["ntrex/ntrex.{side}", "tatoeba/{lang}-en.{side}"])
 def test_published_text_is_not_suspected_and_is_when_it_is_shifted_or_swapped(
     real_data, lang, place
 ):
-    own, english = (
-        (real_data / name).read_text(encoding="utf-8").rstrip("\n").split("\n")
-        for name in (
-            (place.format(lang), place.format("en"))
-            if place.startswith("ntrex")
-            else (f"tatoeba/{lang}-en.{lang}", f"tatoeba/{lang}-en.en")
-        )
-    )
+    files = (real_data / place.format(lang=lang, side=side) for side in (lang, "en"))
+    own, english = (file.read_text("utf-8").rstrip("\n").split("\n") for file in files)
     assert doubts(own, english) == []
     for first in (None, GLANCE):
         assert len(doubts(own[1:], english[:-1], first)) == 1
@@ -115,10 +107,8 @@ def test_published_text_is_not_suspected_and_is_when_it_is_shifted_or_swapped(
 
 @pytest.mark.parametrize("lang", ["de", "fr", "es", "tr"])
 def test_the_sides_of_a_dictionary_are_told_by_the_words_of_other_text(real_data, lang):
-    text = [
-        (real_data / "ntrex" / f"ntrex.{code}").read_text(encoding="utf-8").splitlines()[:1000]
-        for code in (lang, "en")
-    ]
+    files = (real_data / "ntrex" / f"ntrex.{code}" for code in (lang, "en"))
+    text = [file.read_text(encoding="utf-8").splitlines()[:1000] for file in files]
     lines = (real_data / "dictionaries" / f"{lang}-en.train.txt").read_text(encoding="utf-8")
     entries = [tuple(line.split()) for line in lines.splitlines()]
     known, exchanged = vocabularies(pairs(*text)), [entry[::-1] for entry in entries]

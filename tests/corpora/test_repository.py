@@ -30,6 +30,8 @@ sentences: 20
 methods: {{none: {{}}, rotation: {{}}}}
 tasks: {{xnli: {{data: hub, epochs: 1}}}}
 """
+CORPUS = Opus(Opus.Params(corpus="Europarl"))
+ZIP = "OPUS-Europarl/v8/moses/de-en.txt.zip"
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +106,10 @@ def test_an_encoder_is_fetched_by_its_old_name_once_without_what_nobody_reads(
     again = encoder(hub).load(EncoderInputs(), "cpu")
     assert hub.taken() == []
     offline()
-    words, how = [["Haus"]], {"layers": (1,), "pooling": "mean"}
-    assert again.words(words, "de", **how).vectors_NLH.equal(
-        first.words(words, "de", **how).vectors_NLH
+    one, other = (
+        loaded.words([["Haus"]], "de", layers=(1,), pooling="mean") for loaded in (first, again)
     )
+    assert one.vectors_NLH.equal(other.vectors_NLH)
     assert encoder(hub).load(EncoderInputs(), "cpu").n_layers == first.n_layers == 2
 
 
@@ -240,10 +242,8 @@ def test_each_configuration_of_a_corpus_of_the_hub_is_fetched_though_one_pin_is_
 )
 def test_of_a_task_with_languages_of_its_own_these_alone_are_fetched(tmp_path, options, read):
     path = write(tmp_path)
-    text = GRID.replace("{each: [de]}", "{each: [bg, de]}").replace(
-        "epochs: 1", f"epochs: 1{options}"
-    )
-    path.write_text(text, encoding="utf-8")
+    text = GRID.replace("{each: [de]}", "{each: [bg, de]}")
+    path.write_text(text.replace("epochs: 1", f"epochs: 1{options}"), encoding="utf-8")
     found = {remote.name for remote in remotes(open_grid(path, storage=str(tmp_path / "s")).grid)}
     names = {f"hub:{OLD_BERT}", *(f"opus:Europarl/v8/{pair}" for pair in ("bg-en", "de-en"))}
     assert found == names | {f"hub:{XNLI}/{lang}@main" for lang in read.split()}
@@ -259,20 +259,15 @@ def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_
     again = resolve(open_grid(path, storage=str(tmp_path / "s")), downloads)
     assert again.plan == first.plan
     moved, changes = updated(again, downloads)
-    assert changes == tuple(
-        f"hub:{XNLI}/{lang}@main: {old[:12]} -> {new[:12]}" for lang in ("de", "en")
-    )
+    step = f"{old[:12]} -> {new[:12]}"
+    assert changes == tuple(f"hub:{XNLI}/{lang}@main: {step}" for lang in ("de", "en"))
     assert Lock.load(path).get(f"hub:{XNLI}/de@main") == new
-    keys = [
-        {key for trial in o.plan.trials for key in trial.evaluations.values()}
-        for o in (first, moved)
-    ]
-    assert not keys[0] & keys[1]
+    before, after = (
+        {key for trial in opened.plan.trials for key in trial.evaluations.values()}
+        for opened in (first, moved)
+    )
+    assert before.isdisjoint(after)
     assert updated(moved, downloads)[1] == ()
-
-
-CORPUS = Opus(Opus.Params(corpus="Europarl"))
-ZIP = "OPUS-Europarl/v8/moses/de-en.txt.zip"
 
 
 @pytest.mark.parametrize(("pairs", "changed"), [(41, 0.0), (40, 1e10), (41, None)])

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.base import Corpus, SentencePair
 from raxalign.corpora.readers import lines
 from raxalign.corpora.readers.inspection import (
     KEPT,
@@ -19,12 +19,15 @@ from raxalign.corpora.readers.inspection import (
 )
 from raxalign.corpora.tsv import Tsv
 from raxalign.errors import DataError
+from tests.corpora.places import placed
+
+BY_LANG = {"header": True, "source_column": "{lang}_text", "target_column": "{pivot}_text"}
+OTHER = r"pairs\.tsv:2: . columns?, the first line has 2. .*`delimiter`"
+NAMED = {"header": True, "target_column": "fr"}
 
 
 def opened(lang="de", **params):
-    corpus = Tsv(Tsv.Params(**params))
-    places = {name: str(source.path) for name, source in corpus.sources(lang, "en").items()}
-    return corpus, CorpusInputs(places, None)
+    return placed(Tsv(Tsv.Params(**params)), lang=lang)
 
 
 def read(tmp_path, content, **params):
@@ -37,11 +40,7 @@ def read(tmp_path, content, **params):
     ("content", "params", "found"),
     [
         ("7\tHello\tHallo\n", {"source_column": 2, "target_column": 1}, ("Hallo", "Hello")),
-        (
-            "en_text\tde_text\r\nHello\tHallo\r\n",
-            {"header": True, "source_column": "{lang}_text", "target_column": "{pivot}_text"},
-            ("Hallo", "Hello"),
-        ),
+        ("en_text\tde_text\r\nHello\tHallo\r\n", BY_LANG, ("Hallo", "Hello")),
         ("de\ten\nHallo\tHello\n", {"header": True}, ("Hallo", "Hello")),
         ('"a\tb"\n', {}, ('"a', 'b"')),
         ('"\t"\n', {}, ('"', '"')),
@@ -84,10 +83,6 @@ def test_parts_each_have_their_header_and_ids_run_on(tmp_path):
     assert found == list(enumerate(f"{part} {n}" for part in parts for n in (1, 2)))
     assert corpus.part_sizes("de", "en", inputs) == (2, 2)
     assert corpus.n_pairs("de", "en", 9) == 2
-
-
-OTHER = r"pairs\.tsv:2: . columns?, the first line has 2. .*`delimiter`"
-NAMED = {"header": True, "target_column": "fr"}
 
 
 @pytest.mark.parametrize(

@@ -14,31 +14,22 @@ from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
 from raxalign.report.doctor import examine
-from tests.grids import write_grid
+from tests.grids import of_kind, write_grid
 from tests.tiny import tiny_bert
 
-METHODS = (
-    "none: {}",
-    "rotation: {}",
-    "tlm: {}",
-    "mlm: {}",
-    "ppa: {}",
-    "moco: {kind: ppa, tlm: false}",
-    "weam: {}",
-    "awesome_align: {}",
-    "links: {kind: awesome_align, mlm: 0, tlm: 0}",
-    "code_switching: {dictionary: d.txt}",
-    "finetune: {}",
-)
+METHODS = ("none: {}", "rotation: {}", "tlm: {}", "mlm: {}", "ppa: {}", "weam: {}", "finetune: {}")
+METHODS += ("moco: {kind: ppa, tlm: false}", "awesome_align: {}")
+METHODS += ("links: {kind: awesome_align, mlm: 0, tlm: 0}", "code_switching: {dictionary: d.txt}")
 TASKS = ("retrieval: {}", "token_translation: {}")
+HELD_METHODS = ("none: {}", "rotation: {}", "finetune: {lora: {rank: 4}}")
+TAGGER = "pos: {data: phrasebook, tagger: bilstm_crf}"
 
 
 def encoder(folder, *weights):
     """A folder with the file names of an encoder, and weights that have a header alone."""
     folder.mkdir()
-    header = json.dumps(
-        {"__metadata__": {"format": "pt"}, **{name: {} for name in weights}}
-    ).encode()
+    names = {"__metadata__": {"format": "pt"}, **{name: {} for name in weights}}
+    header = json.dumps(names).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     config = {"model_type": "bert", "num_hidden_layers": 2, "architectures": ["BertForMaskedLM"]}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -48,19 +39,15 @@ def encoder(folder, *weights):
 
 def plan_of(folder, *weights):
     (folder / "d.txt").write_text("Hund dog\n", encoding="utf-8")
-    path = write_grid(folder, methods=METHODS, tasks=TASKS, sentences="100")
-    text = path.read_text(encoding="utf-8")
-    line = next(line for line in text.splitlines() if line.startswith("encoder:"))
     name = encoder(folder / "tiny", *weights)
-    path.write_text(text.replace(line, f"encoder: {name}"), encoding="utf-8")
+    path = write_grid(folder, encoder=str(name), methods=METHODS, tasks=TASKS, sentences="100")
     return open_grid(path, storage=str(folder / "storage")).plan
 
 
 def test_what_predicts_words_is_dropped_and_counted(tmp_path):
     plan = plan_of(tmp_path, "embeddings.word_embeddings.weight")
-    assert {trial.method for trial in plan.trials} == {
-        *("none", "rotation", "moco", "links", "finetune")
-    }
+    methods = {trial.method for trial in plan.trials}
+    assert methods == {"none", "rotation", "moco", "links", "finetune"}
     assert {task for trial in plan.trials for task in trial.evaluations} == {"retrieval"}
     dropped = [line for line in plan.merged if "masked-LM head" in line]
     assert dropped == [
@@ -125,10 +112,6 @@ def test_doctor_names_what_this_machine_lacks_for_an_encoder(tmp_path, monkeypat
     assert "word2vec: the library gensim is not installed" in line
 
 
-HELD_METHODS = ("none: {}", "rotation: {}", "finetune: {lora: {rank: 4}}")
-TAGGER = "pos: {data: phrasebook, tagger: bilstm_crf}"
-
-
 def held_grid(tmp_path, run="base_precision: bf16", **parts):
     given = {"methods": HELD_METHODS, "tasks": ("retrieval: {}", TAGGER), **parts}
     return write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", run=run, **given)
@@ -164,21 +147,22 @@ def test_what_trains_all_weights_is_refused_where_they_would_be_held(parts, key,
     assert open_grid(held_grid(tmp_path, encoder=static, methods=("none: {}",))).plan.trials
 
 
-@pytest.fixture
-def folder(tmp_path):
-    tiny_bert(tmp_path / "small", ["the", "der"], layers=2)
-    return tmp_path
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with encoders, of which two are the same."""
+    place = tmp_path_factory.mktemp("encoders")
+    for name, seed in (("small", 0), ("copy", 0), ("other", 1)):
+        tiny_bert(place / name, ["the", "der"], layers=2, seed=seed)
+    return place
 
 
 def grid_of(folder, options, **parts):
-    text = write_grid(folder, languages="{each: [de]}", sentences="[100]", **parts).read_text()
-    path = folder / "grid.yaml"
-    path.write_text(text.replace("{aligner: fast_align}", f"{{aligner: simalign, {options}}}"))
-    return load(path)
+    parts |= {"languages": "{each: [de]}", "sentences": "[100]"}
+    return load(write_grid(folder, aligner=f"simalign, {options}", **parts))
 
 
 def pairs_of(plan):
-    return {stage.params["part"]: stage for stage in plan.stages.values() if stage.kind == "pairs"}
+    return {stage.params["part"]: stage for stage in of_kind(plan, "pairs")}
 
 
 def test_its_encoder_is_an_input_of_the_word_pairs(folder):
@@ -193,20 +177,12 @@ def test_its_encoder_is_an_input_of_the_word_pairs(folder):
 
 
 def test_its_word_pairs_are_the_same_for_every_encoder_of_the_grid(folder):
-    tiny_bert(folder / "other", ["the", "der"], layers=2, seed=1)
-    grid = grid_of(folder, "encoder: small, layer: 1")
-    text = grid.text_of_file
-    start = text.index("encoder: {kind: scratch")
-    end = text.index("\n", start)
-    (folder / "grid.yaml").write_text(text[:start] + "encoder: [small, other]" + text[end:])
-    plan = expand(load(folder / "grid.yaml"))
+    plan = expand(grid_of(folder, "encoder: small, layer: 1", encoder="[small, other]"))
     assert len({trial.encoder for trial in plan.trials}) == 2
-    assert len([stage for stage in plan.stages.values() if stage.kind == "pairs"]) == 2
+    assert len(of_kind(plan, "pairs")) == 2
 
 
 def test_the_content_of_its_encoder_counts_and_not_its_path(folder):
-    tiny_bert(folder / "copy", ["the", "der"], layers=2)
-    tiny_bert(folder / "other", ["the", "der"], layers=2, seed=1)
     small, copy, other = (
         pairs_of(expand(grid_of(folder, f"encoder: {name}, layer: 1")))["training"].key
         for name in ("small", "copy", "other")
@@ -225,9 +201,7 @@ def test_other_word_aligners_read_no_encoder(tmp_path):
     grid = load(write_grid(tmp_path))
     assert len(all_encoders(grid)) == len(grid.encoders) == 1
     plan = expand(grid)
-    assert all(
-        "encoder" not in stage.inputs for stage in plan.stages.values() if stage.kind == "pairs"
-    )
+    assert all("encoder" not in stage.inputs for stage in of_kind(plan, "pairs"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
-from tests.grids import TINY, small_plan
+from tests.grids import TINY, of_kind, small_plan
 
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
@@ -26,20 +26,33 @@ def plan_of(folder, *tasks, run="workers: 2", finetune="finetune: {}"):
     return small_plan(folder, methods=methods, tasks=tasks, run=run, **options)
 
 
-def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(tmp_path):
-    plan = plan_of(tmp_path, REFIT)
-    there = {trial.method: trial.aligned in plan.stages for trial in plan.trials}
+@pytest.fixture(scope="module")
+def refit(tmp_path_factory):
+    return plan_of(tmp_path_factory.mktemp("refit"), REFIT)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The plan of a grid in which a task reads the aligned encoders."""
+    return plan_of(tmp_path_factory.mktemp("whole"), "retrieval: {}")
+
+
+def rotated(plan):
+    (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
+    return trial
+
+
+def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(refit):
+    there = {trial.method: trial.aligned in refit.stages for trial in refit.trials}
     assert there == {"none": True, "rotation": False, "finetune": True}
 
 
-def test_every_trial_of_a_task_with_a_training_trains(tmp_path):
-    plan = plan_of(tmp_path, REFIT)
-    assert [plan.trains(trial) for trial in plan.trials] == [True, True, True]
+def test_every_trial_of_a_task_with_a_training_trains(refit):
+    assert [refit.trains(trial) for trial in refit.trials] == [True, True, True]
 
 
-def test_without_a_task_s_training_a_trial_trains_where_its_method_does(tmp_path):
-    plan = plan_of(tmp_path, "retrieval: {}")
-    trains = {trial.method: plan.trains(trial) for trial in plan.trials}
+def test_without_a_task_s_training_a_trial_trains_where_its_method_does(whole):
+    trains = {trial.method: whole.trains(trial) for trial in whole.trials}
     assert trains == {"none": False, "rotation": False, "finetune": True}
 
 
@@ -55,35 +68,32 @@ def test_a_training_whose_dropout_draws_for_whole_batches_is_not_divided(tmp_pat
         assert [trial.method for trial in plan.trials if plan.trains(trial)] == divided
 
 
-def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_training(tmp_path):
-    plan, root = plan_of(tmp_path, REFIT), str(tmp_path / "storage")
-    (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
-    write_plan(plan, Storage(root))
-    (start,) = [stage for stage in plan.stages.values() if stage.kind == "encoder"]
-    Workshop(plan, Storage(root), Runtime()).ensure(start.key)
-    told = []
-    export_trial(trial.key, tmp_path / "out", storage=Storage(root), tell=told.append)
+def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_training(
+    refit, tmp_path
+):
+    storage, trial, told = Storage(str(tmp_path / "storage")), rotated(refit), []
+    write_plan(refit, storage)
+    (start,) = of_kind(refit, "encoder")
+    Workshop(refit, storage, Runtime()).ensure(start.key)
+    export_trial(trial.key, tmp_path / "out", storage=storage, tell=told.append)
     assert told[0].endswith("before it are fitted now, and no task measured them")
-    assert ArtifactStore(root).has("aligned", trial.aligned)
+    assert ArtifactStore(storage.root).has("aligned", trial.aligned)
     read = AlignedEncoder.from_export(tmp_path / "out")
     assert [(t.lang, t.sort) for t in read.transforms] == [("de", "readout")]
 
 
-def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(tmp_path):
-    plan = plan_of(tmp_path, REFIT)
-    (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
-    bare = replace(trial, evaluations={})
-    write_plan(replace(plan, trials=(bare,)), Storage(str(tmp_path / "storage")))
+def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(refit, tmp_path):
+    storage, bare = Storage(str(tmp_path)), replace(rotated(refit), evaluations={})
+    write_plan(replace(refit, trials=(bare,)), storage)
     with pytest.raises(RaxalignError, match=r"none of its tasks reads it\. Add a task"):
-        export_trial(bare.key, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
+        export_trial(bare.key, tmp_path / "out", storage=storage)
 
 
-def test_an_export_takes_the_plan_that_has_the_encoder(tmp_path):
+def test_an_export_takes_the_plan_that_has_the_encoder(refit, whole, tmp_path):
     """Though the other one has as many tasks, and comes first."""
-    narrow, whole = plan_of(tmp_path, REFIT), plan_of(tmp_path, "retrieval: {}")
-    (trial,) = [trial for trial in narrow.trials if trial.method == "rotation"]
+    storage, narrow, trial = Storage(str(tmp_path)), refit, rotated(refit)
     while plan_path(narrow.to_json()) > plan_path(whole.to_json()):
         narrow = replace(narrow, points=narrow.points + 1)
     for plan in (narrow, whole):
-        write_plan(plan, Storage(str(tmp_path / "storage")))
-    assert trial.aligned in find(trial.aligned, Storage(str(tmp_path / "storage"))).plan.stages
+        write_plan(plan, storage)
+    assert trial.aligned in find(trial.aligned, storage).plan.stages

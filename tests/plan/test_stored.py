@@ -1,5 +1,7 @@
 """The plans that a storage keeps: a changed one is refused, and none of them runs a program."""
 
+# ruff: noqa: F811 - a fixture is imported
+
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from raxalign.sweep.job import read_plan, write_plan
 from raxalign.sweep.search.search import planned_trials
 from raxalign.train.runtime import Runtime
 from tests.aws import BUCKET
-from tests.test_cli import Done, run  # noqa: F401 - a fixture
+from tests.test_cli import run  # noqa: F401 - a fixture
 from tests.toys.pages import write_page
 
 
@@ -59,9 +61,8 @@ def forged(plan, folder):
         other.parent.mkdir(exist_ok=True)
         code = f"open({str(ran)!r}, 'a').close()\n" + Path(file.path).read_text(encoding="utf-8")
         other.write_text(code, encoding="utf-8")
-        files.append(
-            replace(file, path=str(other), digest=hashlib.sha256(code.encode()).hexdigest())
-        )
+        digest = hashlib.sha256(code.encode()).hexdigest()
+        files.append(replace(file, path=str(other), digest=digest))
     return replace(Plan.from_json(text), plugins=tuple(files)), ran
 
 
@@ -84,12 +85,7 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
     assert not ran.exists()
 
 
-def test_no_command_runs_a_file_because_a_stored_plan_names_it(
-    plan,
-    root,
-    tmp_path,
-    run,  # noqa: F811
-):
+def test_no_command_runs_a_file_because_a_stored_plan_names_it(plan, root, tmp_path, run):
     made, ran = forged(plan, tmp_path)
     key = plan.trials[-1].key
     files_of(root).delete(plan_path(plan.to_json()))
@@ -106,12 +102,7 @@ def test_no_command_runs_a_file_because_a_stored_plan_names_it(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_user_s_own_files_are_run_where_a_command_names_them(
-    plan,
-    root,
-    tmp_path,
-    run,  # noqa: F811
-):
+def test_the_user_s_own_files_are_run_where_a_command_names_them(plan, root, tmp_path, run):
     key = plan.trials[-1].key
     named = [word for file in plan.plugins for word in ("--plugins", file.path)]
     at = ("--storage", root)
@@ -122,12 +113,7 @@ def test_the_user_s_own_files_are_run_where_a_command_names_them(
     assert run("diff", root, root, *named).code == 0
 
 
-def test_a_named_file_with_another_content_is_not_that_of_the_plan(
-    plan,
-    root,
-    tmp_path,
-    run,  # noqa: F811
-):
+def test_a_named_file_with_another_content_is_not_that_of_the_plan(plan, root, tmp_path, run):
     Path(plan.plugins[0].path).write_text("# edited\n" + Path(plan.plugins[0].path).read_text())
     named = [word for file in plan.plugins for word in ("--plugins", file.path)]
     used = next(file for file in plan.plugins if file.folder == "encoders")

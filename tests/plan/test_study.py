@@ -20,14 +20,16 @@ def opened(folder, search="trials: 4, confirm: 2", **parts):
     return open_search(search_grid(folder, search, **parts))
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A grid with one study."""
+    return opened(tmp_path_factory.mktemp("searched"))
+
+
 def test_there_is_one_study_per_language_and_size(tmp_path):
     plan = opened(tmp_path, languages="{each: [de, fr]}", sentences="[100, 200]").plan
-    assert [(study.languages, study.sentences) for study in plan.studies] == [
-        (("de",), 100),
-        (("de",), 200),
-        (("fr",), 100),
-        (("fr",), 200),
-    ]
+    found = [(*study.languages, study.sentences) for study in plan.studies]
+    assert found == [("de", 100), ("de", 200), ("fr", 100), ("fr", 200)]
     assert len({study.name for study in plan.studies}) == 4
     assert plan.trials == ()
 
@@ -44,16 +46,12 @@ def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path):
     assert name("six", "trials: 4", size=300) != first
 
 
-def test_a_plan_with_suggestions_is_read_back_from_json(tmp_path):
-    found = opened(tmp_path)
+def test_a_plan_with_suggestions_is_read_back_from_json(searched):
     suggestions = [Suggestion(0, POINT), Suggestion(0, POINT, confirmed=True)]
-    plan = reopened(found, lambda study: suggestions).plan
+    plan = reopened(searched, lambda study: suggestions).plan
     assert Plan.from_json(plan.to_json()) == plan
-    assert [(e.number, e.confirmed, plan.by_key[e.trial].seed) for e in plan.asked] == [
-        (0, False, 0),
-        (0, True, 1),
-        (0, True, 2),
-    ]
+    asked = [(entry.number, entry.confirmed, plan.by_key[entry.trial].seed) for entry in plan.asked]
+    assert asked == [(0, False, 0), (0, True, 1), (0, True, 2)]
 
 
 def test_fresh_seeds_are_the_grid_s_others_and_then_unused_ones():
@@ -80,8 +78,8 @@ def test_only_chooses_trials_and_studies(tmp_path):
         choose(plan, limit=1)
 
 
-def test_the_best_point_is_the_lowest_where_lower_is_better(tmp_path):
-    (study,) = opened(tmp_path).plan.studies
+def test_the_best_point_is_the_lowest_where_lower_is_better(searched):
+    (study,) = searched.plan.studies
     study = replace(study, objectives=(replace(study.objectives[0], lower=True),))
     tried = [Tried(n, POINT, "done", (score,)) for n, score in enumerate((0.4, 0.2, 0.3))]
     assert best_of(study, tried) == (1,)
@@ -104,8 +102,8 @@ def test_a_record_confirms_once_it_is_finished():
     assert StudyRecord.from_json(finished.to_json()) == finished
 
 
-def test_a_study_is_read_back_from_json(tmp_path):
-    (study,) = opened(tmp_path).plan.studies
+def test_a_study_is_read_back_from_json(searched):
+    (study,) = searched.plan.studies
     assert Study.from_json(study.to_json()) == study
 
 

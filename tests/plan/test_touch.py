@@ -58,10 +58,8 @@ run: {workers: 1, gpus_per_worker: 1, threads: 4, max_failures: 2}
 """
 HAS = "layers 0 (embeddings) to 2 (scratch)"
 COMMIT = "c" * 40
-BERT = {
-    "hub:bert-base-multilingual-cased": COMMIT,
-    f"depth:bert-base-multilingual-cased@{COMMIT}": "12",
-}
+MBERT = "bert-base-multilingual-cased"
+BERT = {f"hub:{MBERT}": COMMIT, f"depth:{MBERT}@{COMMIT}": "12"}
 READOUTS = ["rotation", "sentence_rotation", "linear", "centering", "znorm"]
 READOUTS += ["iterative_normalization", "lsar", "lir"]
 
@@ -99,18 +97,12 @@ def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known):
 
 
 def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known):
-    plan = known
-    (own,) = {
-        trial.evaluations["sentence_retrieval"] for trial in plan.trials if trial.method == "none"
-    }
-    assert {why.instead for trial in plan.trials for why in trial.untouched.values()} == {own}
-    of_readouts = {trial.aligned for trial in plan.trials if trial.untouched}
-    readers = [
-        stage
-        for stage in plan.stages.values()
-        if stage.maker == "sentence_retrieval" and stage.inputs["aligned"] in of_readouts
-    ]
-    assert readers == []
+    trials = known.trials
+    (own,) = {trial.evaluations["sentence_retrieval"] for trial in trials if trial.method == "none"}
+    assert {why.instead for trial in trials for why in trial.untouched.values()} == {own}
+    stages = [stage for stage in known.stages.values() if stage.maker == "sentence_retrieval"]
+    read = {stage.inputs["aligned"] for stage in stages}
+    assert read.isdisjoint(trial.aligned for trial in trials if trial.untouched)
 
 
 def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path):
@@ -163,17 +155,9 @@ def test_a_readout_is_in_the_way_of_a_training_only_where_that_reads_it(tmp_path
 
 
 def test_static_vectors_have_one_layer_that_all_meet_at(tmp_path):
-    encoder = "{kind: static, dimension: 8, min_count: 1}"
-    path = write_grid(
-        tmp_path,
-        tasks=("retrieval: {}", "representation: {}"),
-        methods=("rotation: {layers: [0, last]}",),
-        sentences="50",
-    )
-    path.write_text(
-        path.read_text().replace("encoder: {", f"encoder: {encoder} #", 1), encoding="utf-8"
-    )
-    plan = expand(load(path))
+    vectors = "{kind: static, dimension: 8, min_count: 1}"
+    tasks = ("retrieval: {}", "representation: {}")
+    plan = plan_of(tmp_path, "rotation: {layers: [0, last]}", tasks=tasks, encoder=vectors)
     assert untouched(plan) == []
     assert {len(trial.evaluations) for trial in plan.trials} == {2}
 
@@ -248,12 +232,10 @@ def test_two_meet_where_a_readout_is_read_or_the_stream_lies_above(acting, readi
 
 def test_layers_beyond_the_encoder_are_faults_of_the_file_with_their_lines(tmp_path):
     methods = ("none: {}", "rotation: {layers: [last, '3']}", "finetune: {layers: 1-4}")
-    path = write_grid(
-        tmp_path,
-        methods=methods,
-        tasks=("retrieval: {}", "low: {kind: sentence_retrieval, layers: 40}"),
-    )
+    tasks = ("retrieval: {}", "low: {kind: sentence_retrieval, layers: 40}")
+    path = write_grid(tmp_path, methods=methods, tasks=tasks)
     lines = path.read_text(encoding="utf-8").splitlines()
+    wrong = (("methods.rotation", "3"), ("methods.finetune", "1-4"), ("tasks.low", "40"))
     with pytest.raises(GridError) as told:
         expand(load(path))
     assert [
@@ -261,21 +243,15 @@ def test_layers_beyond_the_encoder_are_faults_of_the_file_with_their_lines(tmp_p
         for fault in told.value.faults
     ] == [
         (f"{key}.layers", key.split(".")[1], f"layers '{layers}': this encoder has the {HAS}")
-        for key, layers in (
-            ("methods.rotation", "3"),
-            ("methods.finetune", "1-4"),
-            ("tasks.low", "40"),
-        )
+        for key, layers in wrong
     ]
 
 
 def test_excluded_points_may_name_any_layer(tmp_path):
-    path = write_grid(
-        tmp_path,
-        methods=("none: {}", "rotation: {layers: [last, '3']}"),
-        more="exclude: [{method: rotation, layers: '3'}]\n",
-    )
-    assert {trial.params.get("layers") for trial in expand(load(path)).trials} == {None, "last"}
+    methods = ("none: {}", "rotation: {layers: [last, '3']}")
+    excluded = "exclude: [{method: rotation, layers: '3'}]\n"
+    trials = small_plan(tmp_path, methods=methods, more=excluded).trials
+    assert {trial.params.get("layers") for trial in trials} == {None, "last"}
 
 
 def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_path):
@@ -286,6 +262,5 @@ def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_
 
 
 def test_a_part_of_a_plan_tells_of_its_own_trials_alone(known):
-    plan = known
-    part = plan.only(trial for trial in plan.trials if trial.method == "znorm")
+    part = known.only(trial for trial in known.trials if trial.method == "znorm")
     assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["15", "xnli:"]

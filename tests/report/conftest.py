@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from tests.report.material import judge_of, leave_undrawn, write
+from tests.report.material import judge_of, leave_undrawn, results_of, write
 
 
 @pytest.fixture(scope="session")
 def results(made: Any) -> Results:
-    opened, ledger = made
-    return Results.of(rows(opened.plan, ledger), opened.plan)
+    return results_of(made)
 
 
 @pytest.fixture(scope="session")

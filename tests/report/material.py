@@ -57,6 +57,12 @@ def published(
     return [found for found, _ in made], [record for _, records in made for record in records]
 
 
+def results_of(made: Any) -> Results:
+    """The results of a grid, opened with its ledger."""
+    opened, ledger = made
+    return Results.of(rows(opened.plan, ledger), opened.plan)
+
+
 def judge_of(results: Results, ledger: Any) -> Judge:
     """The tests of all cells."""
     return Judge(comparisons(results.cells, results.plan, ledger))

@@ -19,7 +19,7 @@ from raxalign.corpora.phrases.rows import links, sentences
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.results import rows
+from raxalign.plan.trial import Trial
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Table
@@ -29,33 +29,28 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
-from tests.report.material import judge_of, part, published, section, share, write
+from tests.ledgers import made_up
+from tests.report.material import judge_of, part, published, results_of, section, share, write
 
 IDS = range(120)
+Grid = tuple[Ledger, Results]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
     """`none` never finds a noun, `finetune` finds everything."""
-    folder = tmp_path_factory.mktemp("grid")
-    file = write_grid(
-        folder,
-        languages="{together: [de, fr]}",
-        sentences="[100]",
-        methods=("none: {}", "finetune: {batch_size: 16}"),
-        tasks=("retrieval: {}", "representation: {}"),
-        more="published: [cao2020]\n",
-    )
-    opened = open_grid(file, storage=str(folder / "storage"))
-    ledger = opened.storage.ledger
-    made_up = {"retrieval": retrieval, "representation": representation}
-    for trial in opened.plan.trials:
-        for task, key in trial.evaluations.items():
-            if not ledger.has(key):
-                scores, table = made_up[task](trial.kind)
-                params = opened.plan.stages[key].params["task"]
-                ledger.write(key, {"scores": scores, "params": params, "task": task}, table)
-    return opened, ledger
+    parts: dict[str, Any] = {"languages": "{together: [de, fr]}", "sentences": "[100]"}
+    parts |= {"methods": ("none: {}", "finetune: {batch_size: 16}"), "seeds": "[0]"}
+    parts |= {"tasks": ("retrieval: {}", "representation: {}")}
+    return made_up(tmp_path_factory.mktemp("grid"), write_one, **parts)
+
+
+def write_one(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+    stage = opened.plan.stages[key]
+    make = {"retrieval": retrieval, "representation": representation}[stage.maker]
+    scores, table = make(trial.kind)
+    record = {"scores": scores, "params": stage.params["task"], "task": stage.maker}
+    ledger.write(key, record, table)
 
 
 def score(lang: str, metric: str, value: float) -> dict[str, Any]:
@@ -101,15 +96,10 @@ def representation(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
     return scores, pa.Table.from_pylist(points)
 
 
-def results(made: tuple[Opened, Ledger]) -> Results:
-    opened, ledger = made
-    return Results.of(rows(opened.plan, ledger), opened.plan)
-
-
 def tables(kind: str, made: tuple[Opened, Ledger], folder: Path | None = None) -> list[Table]:
     """The tables of a section, which may draw into a folder."""
     parts = {} if folder is None else {"figures": folder}
-    found = share(kind, results(made), ledger=made[1], **parts).parts
+    found = share(kind, results_of(made), ledger=made[1], **parts).parts
     return [table for each in found for table in each.tables]
 
 
@@ -123,7 +113,7 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made):
     table = cells(found)
     assert table["none"]["NOUN"].text == "0.0"
     assert table["none"]["VERB"].text == table["finetune"]["NOUN"].text == "100.0"
-    known = results(made)
+    known = results_of(made)
     measure = section("word_retrieval", known, ledger=made[1]).measures()["retrieval_by_pos"]
     none, finetune = (measure(cell) for cell in known.cells)
     assert none is not None
@@ -156,7 +146,7 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
     assert training_counts(opened.plan, Storage(ledger.root), "de") == tuple(
         Counter(word for words in side for word in words) for side in (src, tgt)
     )
-    (found,) = share("word_retrieval", results(made), ledger=ledger, figures=tmp_path).parts
+    (found,) = share("word_retrieval", results_of(made), ledger=ledger, figures=tmp_path).parts
     assert found.tables[1].title == "Retrieval by difference of frequency ranks"
     entries = cells(found.tables[1])["finetune"]
     assert entries["no rank"].state == "empty"
@@ -173,7 +163,7 @@ def test_an_average_over_some_parts_of_speech_is_not_the_papers(made, monkeypatc
     queries = {name: int(entry.below.replace(",", "")) for name, entry in shown if entry.below}
     rarest = min(("NUM", "PUNCT", "PROPN"), key=lambda name: queries[name])
     monkeypatch.setattr("raxalign.report.sections.word_retrieval.FEW", queries[rarest] + 1)
-    known = results(made)
+    known = results_of(made)
     measure = section("word_retrieval", known, ledger=made[1]).measures()["retrieval_by_pos"]
     fill = measure(known.cells[0])
     assert fill is not None
@@ -183,7 +173,7 @@ def test_an_average_over_some_parts_of_speech_is_not_the_papers(made, monkeypatc
 
 @pytest.mark.slow
 def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
-    (found,) = share("spaces", results(made), ledger=made[1], figures=tmp_path).parts
+    (found,) = share("spaces", results_of(made), ledger=made[1], figures=tmp_path).parts
     assert [figure.title for figure in found.figures] == [
         "Language identity by layer",
         "Anisotropy by layer",
@@ -206,7 +196,7 @@ def test_damaged_predictions_are_named_not_passed_over(made, tmp_path):
 
 
 def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
-    found = results(made)
+    found = results_of(made)
     tables = {t.title: t for t in part("own_tables", found, judge_of(found, made[1])).tables}
     compared = {
         title: {entry.mark or entry.delta for line in table.lines for entry in line.entries}
@@ -242,7 +232,7 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
     if not tagged:
         untagged = "raxalign.report.sections.word_retrieval.pivot_tags"
         monkeypatch.setattr(untagged, lambda plan: None)
-    known = results(made)
+    known = results_of(made)
     measures = section("word_retrieval", known, ledger=made[1]).measures()
     (shown,), records = published(known, Judge(), ["cao2020"], measures)
     (table,) = [t for t in shown.tables if t.anchor == "cao2020-retrieval_by_pos"]
@@ -258,12 +248,11 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
 
 
 def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(made):
-    spaces = section("spaces", results(made), ledger=made[1])
+    spaces = section("spaces", results_of(made), ledger=made[1])
     drawn = {kind: spaces.word_panels(kind) for kind in ("occurrence", "type")}
     assert [panel.title for panel in drawn["type"]] == ["none, finetune"], "the points are the same"
-    assert drawn["type"][0].links == [
-        (float(i), float(i % 3), float(i), float(i % 3) + 10) for i in range(5)
-    ]
+    ends = [(float(i), float(i % 3)) for i in range(5)]
+    assert drawn["type"][0].links == [(x, y, x, y + 10) for x, y in ends]
     assert [cloud.names[:1] for cloud in drawn["type"][0].series] == [["src0"], ["tgt0"]]
     assert [panel.links for panel in drawn["occurrence"]] == [[]]
 
@@ -272,9 +261,6 @@ PPA = "ppa: {queue_size: 16, batch_size: 16}"
 READ = {(lang, size): size for lang in ("de", "fr") for size in (50, 100, 200)}
 READ |= {("fr", 100): 90, ("fr", 200): 150}
 """(language, asked for) -> the pairs that its training text has."""
-
-
-Grid = tuple[Ledger, Results]
 
 
 def grid(folder: Path, **left_out: int) -> Grid:
@@ -300,7 +286,7 @@ def grid(folder: Path, **left_out: int) -> Grid:
             make(store, "aligned", trial.aligned, counts)
         for task, key in trial.evaluations.items():
             ledger.write(key, {"scores": [score], "params": {}, "task": task}, None)
-    return ledger, Results.of(rows(opened.plan, ledger), opened.plan)
+    return ledger, results_of((opened, ledger))
 
 
 @pytest.fixture(scope="module")
@@ -383,13 +369,9 @@ def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(short: Grid) -> None:
 
 def test_pairs_are_counted_where_a_map_is_fitted_after_a_task_s_training_alone(tmp_path):
     """The plan then has no aligned encoder of the trial itself."""
-    file = write_grid(
-        tmp_path,
-        languages="{together: [de]}",
-        sentences="[100]",
-        methods=("none: {}", "rotation: {}", "sentence_rotation: {}"),
-        tasks=("pos: {data: phrasebook}",),
-    )
+    methods = ("none: {}", "rotation: {}", "sentence_rotation: {}")
+    parts = {"languages": "{together: [de]}", "sentences": "[100]", "methods": methods}
+    file = write_grid(tmp_path, **parts, tasks=("pos: {data: phrasebook}",))
     opened = open_grid(file, storage=str(tmp_path / "storage"))
     store, ledger = opened.storage.artifacts, opened.storage.ledger
     for trial in opened.plan.trials:
@@ -403,7 +385,7 @@ def test_pairs_are_counted_where_a_map_is_fitted_after_a_task_s_training_alone(t
     for key, stage in opened.plan.stages.items():
         if stage.kind == "bitext" and stage.params["part"] == "training":
             make(store, "bitext", key, {"counts": {"training": {"kept": 100}}})
-    found = Results.of(rows(opened.plan, ledger), opened.plan)
+    found = results_of((opened, ledger))
     measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
     counted = {cell.method: fill.values["de"] for cell in found.cells if (fill := measure(cell))}
     assert counted == {"rotation": Value(100, None, 1), "sentence_rotation": Value(93, None, 1)}

@@ -9,13 +9,14 @@ from raxalign.analysis.significance import ONE_RUN, Comparison
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
-from raxalign.plan.values.results import rows
 from raxalign.report.answer import answer, stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from tests.grids import small_plan, write_grid
-from tests.report.material import share
+from tests.report.material import results_of, share
 
+BOTH = "by 10.0 points on average (95 %: 8.0 to 12.0; for languages like these"
+ALL_BETTER = "in the other 4 tasks it is better in 16 and worse in 0 of 16 comparisons"
 LANGS = ("bg", "de", "es", "fr")
 EMPTY = Plan("p", "en", 1, (), {}, {})
 Values = dict[str, tuple[float, Verdict]]
@@ -39,20 +40,13 @@ def grid(*methods, langs=LANGS, tasks=("xnli",)):
 def compared(results, values, method="finetune", task="xnli"):
     """Comparisons of a method with `none`, each with an interval of 2 points around it."""
     cells = {cell.method: cell for cell in results.cells}
+    facts = {"baseline": cells["none"], "measured": results.plan.measured(task, "accuracy")}
     made = []
     for lang, (difference, verdict) in values.items():
         name = (task, lang, "accuracy", "test")
         test = Comparison(difference, difference - 0.02, difference + 0.02, 0.01, 2, 2, 100)
-        found = Compared(
-            cells[method],
-            name,
-            cells[method].values[name],
-            baseline=cells["none"],
-            comparison=test,
-            verdict=verdict,
-            measured=results.plan.measured(task, "accuracy"),
-        )
-        made.append(found)
+        own = {"comparison": test, "verdict": verdict, **facts}
+        made.append(Compared(cells[method], name, cells[method].values[name], **own))
     return made
 
 
@@ -64,13 +58,8 @@ NO_DIFFERENCE = (
     "There is no significant difference between finetune and none in xnli (accuracy) in any of"
     " 4 languages; the difference on average is "
 )
-MIXED = {
-    "bg": (0.1, "better"),
-    "de": (0.08, "better"),
-    "es": (-0.12, "worse"),
-    "fr": (0.0, "cannot tell"),
-    "avg": (0.015, "cannot tell"),
-}
+MIXED = {"bg": (0.1, "better"), "de": (0.08, "better"), "es": (-0.12, "worse")}
+MIXED |= {"fr": (0.0, "cannot tell"), "avg": (0.015, "cannot tell")}
 
 
 @pytest.mark.parametrize(
@@ -175,13 +164,8 @@ def test_the_pivot_is_not_counted_among_the_languages():
 @pytest.mark.parametrize(
     ("low", "high", "untested", "part"),
     [
-        (
-            0.05,
-            0.15,
-            "",
-            "by 10.0 points on average (95 %: 8.0 to 12.0; for languages like these 5.0 to 15.0)",
-        ),
-        (-0.02, 0.22, "", "(95 %: 8.0 to 12.0; for languages like these −2.0 to +22.0)"),
+        (0.05, 0.15, "", f"{BOTH} 5.0 to 15.0)"),
+        (-0.02, 0.22, "", f"{BOTH} −2.0 to +22.0)"),
         (None, None, FEW_LANGUAGES, "in 4 of 4 languages (bg, de, es, fr), by 10.0 points"),
         (None, None, ONE_RUN, "in 4 of 4 languages, by 10.0 points"),
     ],
@@ -211,19 +195,14 @@ def headline(results, found):
 
 def test_a_cell_of_the_matrix_has_words_besides_its_colour():
     results = grid("none", "finetune")
-    values = {
-        "bg": (0.2, "better"),
-        "de": (0.05, "better"),
-        "es": (-0.1, "worse"),
-        "fr": (0.01, "cannot tell"),
-        "avg": (0.04, "better"),
-    }
+    verdicts = ["better", "better", "better", "worse", "cannot tell"]
+    apart = {"avg": 0.04, "bg": 0.2, "de": 0.05, "es": -0.1, "fr": 0.01}
+    values = {lang: (by, told) for (lang, by), told in zip(apart.items(), verdicts, strict=True)}
     (matrix,) = headline(results, compared(results, values)).matrices
     assert matrix.columns == ("mean", "bg", "de", "es", "fr")
     base, line = matrix.lines
     assert {entry.verdict for entry in base.entries} == {"baseline"}
     cells = line.entries
-    verdicts = ["better", "better", "better", "worse", "cannot tell"]
     assert [cell.verdict for cell in cells] == verdicts
     assert [cell.shade for cell in cells] == [1, 4, 1, -2, 0]
     assert (cells[1].text, cells[1].delta, cells[1].spread) == ("50.0", "+20.0", "[18.0, 22.0]")
@@ -253,11 +232,7 @@ def test_a_matrix_of_many_points_has_one_line_per_method():
     ("verdict", "clause"),
     [
         ("cannot tell", "in the other 4 tasks 0 of 16 differences are significant."),
-        (
-            "better",
-            "in the other 4 tasks it is better in 16 and worse in 0 of 16 comparisons, and the"
-            " others are not significant.",
-        ),
+        ("better", f"{ALL_BETTER}, and the others are not significant."),
     ],
 )
 def test_many_tasks_are_counted_together(verdict, clause):
@@ -299,6 +274,6 @@ def write(opened, number):
 def test_the_answer_is_that_of_the_results_in_the_ledger(opened):
     assert stored_answer(opened.plan, opened.storage.ledger) == ""
     write(opened, 0)
-    found = Results.of(rows(opened.plan, opened.storage.ledger), opened.plan)
+    found = results_of((opened, opened.storage.ledger))
     expected = answer(comparisons(found.cells, opened.plan, opened.storage.ledger), found)
     assert stored_answer(opened.plan, opened.storage.ledger) == expected

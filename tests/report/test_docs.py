@@ -31,10 +31,14 @@ from tests.grids import write_grid
 from tests.report.compiled import ENGINES, faults
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
+PAGE = ROOT / "docs" / "explanation" / "papers.md"
+CODE = re.compile(r"`([^`]+)`")
 PAGES_MADE = [(folder,) for folder in (*FOLDERS, TRAINING)]
 PAGES_MADE += [(folder, kind) for folder in PAGES for kind in catalog(folder)]
+WORDS = {"Greek": "σειρά", "Cyrillic": "слово", "CJK": "语言", "Hiragana": "ことば"}
+WORDS |= {"Hangul": "언어", "Devanagari": "हिन्दी", "Thai": "ภาษา", "Georgian": "ენა"}
+WORDS |= {"Latin": "tiếng"}
+LEFTWARD = {"Arabic": "كلمة", "Hebrew": "מילה"}
 
 
 @pytest.mark.parametrize("words", PAGES_MADE, ids=" ".join)
@@ -79,10 +83,8 @@ def test_a_list_begins_with_a_table_of_all_and_has_every_option(folder: str) -> 
 def test_one_plugin_is_printed_with_a_sentence_per_option_in_80_columns() -> None:
     text = describe("methods", "finetune")
     assert text.startswith("finetune: Train the encoder so that linked words")
-    assert (
-        "\n  lambda: default 1 (number)\n      Weight of the regulariser, λ in the formula.\n"
-        in text
-    )
+    sentence = "Weight of the regulariser, λ in the formula."
+    assert f"\n  lambda: default 1 (number)\n      {sentence}\n" in text
     assert "\n  batch_size: paper 2, released 8, sane 8 (whole number)\n" in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -113,9 +115,8 @@ def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
 def test_the_program_for_translation_memories_writes_what_is_read(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "how-to" / "own-text.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    unit = (
-        '<tu><tuv xml:lang="EN-US"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv></tu>'
-    )
+    side = '<tuv xml:lang="{}"><seg>{{}}</seg></tuv>'
+    unit = f"<tu>{side.format('EN-US')}{side.format('de')}</tu>"
     first = unit.format("It <ph>x</ph>is\n so.", "So ist &lt;es&gt;.")
     alone = '<tu><tuv lang="de"><seg>allein</seg></tuv></tu>'
     units = "".join([first, alone, unit.format("No.", "Nein.")])
@@ -136,10 +137,6 @@ def test_every_key_of_a_grid_file_has_its_line() -> None:
     models = (CorpusSettings, PairsSettings, RunConfig)
     for name in [*KEYS, *(name for model in models for name in key_names(model))]:
         assert f"`{name}`" in page, name
-
-
-PAGE = ROOT / "docs" / "explanation" / "papers.md"
-CODE = re.compile(r"`([^`]+)`")
 
 
 class Item(NamedTuple):
@@ -189,11 +186,11 @@ def test_grids_and_sections_on_the_page_exist_and_what_has_none_says_why() -> No
     for item in rows:
         assert {*item.sections} <= {*catalog("sections")}, item.name
         assert item.grids or item.told, f"{item.name}: the page does not say why"
-    grids = {path.name: load(path) for path in (ROOT / "grids").glob("*.yaml")}
-    of_papers = (
-        name for name, grid in grids.items() if grid.published or re.search(r"20\d\d", name)
-    )
-    papers = {f"grids/{name}" for name in of_papers}
+    papers = {
+        f"grids/{path.name}"
+        for path in (ROOT / "grids").glob("*.yaml")
+        if load(path).published or re.search(r"20\d\d", path.name)
+    }
     papers -= {"grids/paper.yaml", "grids/report-demo.yaml"}  # they show tables of several papers
     assert {grid for item in rows for grid in item.grids} == papers
 
@@ -231,20 +228,6 @@ def test_a_grid_cites_what_it_uses_under_its_options(tmp_path: Path) -> None:
     papers = ("@misc{mine, title = {A=B c}}", "data=hub pan2017")
     assert list(cited(papers, {"data": {"path": "github/x"}})) == [papers[0]]
     assert list(cited(papers, {"data": "hub"})) == [papers[0], "pan2017"]
-
-
-WORDS = {
-    "Greek": "σειρά",
-    "Cyrillic": "слово",
-    "CJK": "语言",
-    "Hiragana": "ことば",
-    "Hangul": "언어",
-    "Devanagari": "हिन्दी",
-    "Thai": "ภาษา",
-    "Georgian": "ენა",
-    "Latin": "tiếng",
-}
-LEFTWARD = {"Arabic": "كلمة", "Hebrew": "מילה"}
 
 
 def test_a_greek_letter_is_a_symbol_alone_and_no_formula_stands_within_a_word() -> None:

@@ -14,6 +14,9 @@ from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
+PIECES = {"mBERT": "WordPiece", "XLM-R": "Unigram", "XLM": "BPE", "Gemma": "BPE with byte fallback"}
+PIECES |= dict.fromkeys(("RoBERTa", "Llama"), "byte-level BPE")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -49,10 +52,8 @@ def moses(folder, english, german):
     """A grid of two lines of local text in each language."""
     for lang, text in (("en", english), ("de", german)):
         (folder / f"text.{lang}").write_text(text, encoding="utf-8")
-    path = write_grid(folder, languages="{each: [de]}", sentences="1")
-    text = path.read_text(encoding="utf-8").replace("{test: 30, dev: 30}", "{test: 1, dev: 0}")
-    own = f"source: moses\n  path: {folder}/text"
-    path.write_text(text.replace("source: phrasebook\n  size: 400", own), encoding="utf-8")
+    own = f"source: moses\n  path: {folder}/text\n  split: {{test: 1, dev: 0}}"
+    path = write_grid(folder, languages="{each: [de]}", sentences="1", corpus=own)
     return open_grid(path, storage=str(folder / "storage"))
 
 
@@ -121,17 +122,7 @@ def test_what_needs_a_masked_lm_head_does_not_take_an_encoder_without_one(
     assert code == DIFFERENT
 
 
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        ("mBERT", "WordPiece"),
-        ("XLM-R", "Unigram"),
-        ("RoBERTa", "byte-level BPE"),
-        ("Llama", "byte-level BPE"),
-        ("Gemma", "BPE with byte fallback"),
-        ("XLM", "BPE"),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind"), PIECES.items())
 def test_tokenizers_are_told_apart(family, kind, tmp_path):
     from transformers import AutoTokenizer
 

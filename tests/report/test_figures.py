@@ -32,6 +32,10 @@ from tests.report.material import part, section
 from tests.report.test_published_tables import row
 
 PLAN = Plan("p", "en", 1, (), {}, {})
+NONE = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+BASELINE = replace(PLAN, trials=(NONE,))
+BASE: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
+SWEEP = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
 
 
 def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:
@@ -45,17 +49,12 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
     """The best direction on dev is that of λ 1; its test values alone are drawn, though the other
     direction has a better one at λ 0.1.
     """
-    values = {
-        ("to-pivot", 0.1): 0.9,
-        ("to-pivot", 1.0): 0.2,
-        ("to-other", 0.1): 0.3,
-        ("to-other", 1.0): 0.5,
-    }
     found = []
-    for (way, weight), value in values.items():
-        own = {"lambda": weight, "direction": way}
-        found.append(of_axis("finetune", value, "test", **own))
-        found.append(of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **own))
+    for way, values in (("to-pivot", {0.1: 0.9, 1.0: 0.2}), ("to-other", {0.1: 0.3, 1.0: 0.5})):
+        for weight, value in values.items():
+            own = {"lambda": weight, "direction": way}
+            found.append(of_axis("finetune", value, "test", **own))
+            found.append(of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **own))
     plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
     (panel,) = section("curves", Results.of(found, plan)).axis_panels("finetune", "lambda")
     assert panel.title == "xnli (direction=to-other)"
@@ -231,12 +230,8 @@ def test_methods_are_compared_at_the_effort_that_both_have() -> None:
     # sum over v of v (P(V <= v)^4 - P(V < v)^4), over 5, 20, 40 and 45 %
     assert best[3] == pytest.approx((5 + 20 * 15 + 40 * 65 + 45 * 175) / 256)
     (panel,) = panels.expectations([seen(), other])
-    assert {"finetune", "strong_contrastive"} <= {
-        series.label.split()[0] for series in panel.series
-    }
-
-
-SWEEP = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
+    labels = {series.label.split()[0] for series in panel.series}
+    assert {"finetune", "strong_contrastive"} <= labels
 
 
 def test_a_sweep_is_drawn_over_weights_and_over_layers() -> None:
@@ -269,9 +264,6 @@ class _Kept:
                 both = {"output_text": text, "reference_text": "the dog"}
                 rows.append({**own, "source_text": source, **both})
         return pa.Table.from_pylist(rows)
-
-
-BASE: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
 
 
 def sentences(rows: list[dict[str, Any]]) -> Table:
@@ -311,8 +303,7 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
         for lang in ("de", "fr")
         if (label, lang) != ("mbert", "fr")
     ]
-    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
-    found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {}))
+    found = Results.of(rows, BASELINE)
     panels = section("curves", found).encoder_panels("xnli")
     assert [(panel.title, [dots.label for dots in panel.series]) for panel in panels] == [
         ("200 sentences per language", ["mbert", "g", "w"]),
@@ -321,14 +312,13 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
     assert [round(bars.y[0]) for bars in panels[1].series] == [10, 40, 50]
     assert [dots.colour for dots in panels[0].series] == [d.colour for d in panels[1].series]
     one = [entry for entry in rows if entry["encoder"] == "mbert"]
-    alone = Results.of(one, Plan("p", "en", 1, (trial,), {}, {}))
+    alone = Results.of(one, BASELINE)
     assert section("curves", alone).encoder_panels("xnli") == []
 
 
 def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
     rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
-    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
-    alone = part("own_tables", Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge())
+    alone = part("own_tables", Results.of(rows, BASELINE), Judge())
     assert "No method next to the baseline has results: nothing is compared" in alone.lead
     without = part("own_tables", Results.of([row(0.5)], PLAN), Judge())
     assert "The grid has no baseline (a method of kind none)" in without.lead

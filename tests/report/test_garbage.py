@@ -25,6 +25,7 @@ from tests.searches import measure, open_search, run, search_grid, source_of
 
 OTHER = "f" * 64
 PARTS = {"sentences": "[100]", "methods": ("none: {}",)}
+OLD = "1 temporaries (1.0 kB): their processes died"
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +92,6 @@ def clutter(root):
         "1 scratch (1.0 kB): the drivers that used": put(root, f"ray/{dead.stdout}/x/y"),
         OLD: put(root, "ledger/.tmp-x-00000000-1-1-00000000/y"),
     }
-
-
-OLD = "1 temporaries (1.0 kB): their processes died"
 
 
 def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened):

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from raxalign.plan.values.results import rows
-from raxalign.report.cells.results import Results
 from raxalign.report.figures.panels import Panel
 from raxalign.store.spool import Spool
 from tests.ledgers import made_up
-from tests.report.material import share
+from tests.report.material import results_of, share
 
 MEASURES = ("gradient_cosine", "task_gradient", "method_gradient")
 METHODS = (
@@ -51,8 +49,7 @@ def shown(folder: Path, blocks: int, seeds: str = "[0, 1]") -> Any:
                 more = value + (measure != "gradient_cosine")
                 spool.report({f"xnli/{measure}/{place}": more for place in places}, step)
         spool.flush()
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
-    return share("gradients", results, ledger=ledger, figures=folder)
+    return share("gradients", results_of((opened, ledger)), ledger=ledger, figures=folder)
 
 
 def test_a_row_has_a_panel_per_measure_with_the_means_of_its_trainings(tmp_path, panels):

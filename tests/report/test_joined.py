@@ -10,11 +10,10 @@ from raxalign.cli import app
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.joined import joined
-from raxalign.report.cells.results import Results
 from raxalign.report.tables import blocks
 from tests.grids import write_grid
 from tests.ledgers import fill_all
-from tests.report.material import write
+from tests.report.material import results_of, write
 
 RETRIEVAL = "contextual_accuracy"
 
@@ -39,17 +38,19 @@ def shown(grids, task="retrieval"):
     return [line[0] for line in block.lines]
 
 
+def compared(both):
+    """The comparisons of joined grids."""
+    results = results_of((both, both.storage.ledger))
+    return comparisons(results.cells, both.plan, both.storage.ledger)
+
+
 def test_lines_are_named_by_their_grid_but_those_that_several_share(tmp_path, monkeypatch):
     first = grid(tmp_path, "first", methods=("none: {}", "rotation: {center: [false, true]}"))
     second = grid(tmp_path, "second", methods=("none: {}", "rotation: {}", "linear: {}"))
     both = joined([first, second])
     assert both.plan.name == "first+second"
-    assert shown([first, second]) == [
-        "none",
-        "rotation center=false",
-        "first: rotation center=true",
-        "second: linear",
-    ]
+    lines = ["none", "rotation center=false", "first: rotation center=true", "second: linear"]
+    assert shown([first, second]) == lines
     assert both.plan.apart == ()
     keys = {trial.key for opened in (first, second) for trial in opened.plan.trials}
     assert {trial.key for trial in both.plan.trials} == keys
@@ -64,19 +65,14 @@ def test_lines_are_named_by_their_grid_but_those_that_several_share(tmp_path, mo
 def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table(tmp_path):
     first = grid(tmp_path, "first")
     second = grid(tmp_path, "second", methods=("linear: {}", "centering: {}"))
-    both = joined([first, second])
-    ledger = both.storage.ledger
-    results = Results.of(rows(both.plan, ledger), both.plan)
-    found = [c for c in comparisons(results.cells, both.plan, ledger) if c.baseline is not None]
-    compared = {"first: rotation", "second: linear", "second: centering"}
-    assert {c.cell.method for c in found} == compared
+    found = [one for one in compared(joined([first, second])) if one.baseline is not None]
+    methods = {"first: rotation", "second: linear", "second: centering"}
+    assert {c.cell.method for c in found} == methods
     assert {c.baseline.method for c in found} == {"first: none"}
-    alone = rx.compare(first).to_pylist()
-    together = {
-        (row["method"], row["lang"], row["metric"]): row
-        for row in rx.compare([first, second]).to_pylist()
-    }
-    for row in alone:  # the tests are the same ones, the correction is over more of them
+    both = rx.compare([first, second]).to_pylist()
+    together = {(row["method"], row["lang"], row["metric"]): row for row in both}
+    # the tests are the same ones, the correction is over more of them
+    for row in rx.compare(first).to_pylist():
         other = together[f"first: {row['method']}", row["lang"], row["metric"]]
         assert (other["p"], other["difference"]) == (row["p"], row["difference"])
         assert row["p"] is None or other["p_adjusted"] >= row["p_adjusted"]
@@ -102,9 +98,7 @@ def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path
     told = " ".join(both.plan.apart)
     assert "the encoders scratch" in told
     assert "corpus.size 700 or 720" in told
-    ledger = both.storage.ledger
-    results = Results.of(rows(both.plan, ledger), both.plan)
-    for found in comparisons(results.cells, both.plan, ledger):
+    for found in compared(both):
         if found.baseline is not None:
             assert found.baseline.method.partition(":")[0] == found.cell.method.partition(":")[0]
             assert found.baseline.encoder == found.cell.encoder

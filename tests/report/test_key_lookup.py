@@ -19,6 +19,9 @@ from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
 from tests.ledgers import made_up
 
+SMALL = {"languages": "{together: [de]}", "sentences": "100", "tasks": ("retrieval: {}",)}
+SMALL |= {"methods": ("none: {}", "rotation: {}")}
+
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
@@ -109,14 +112,6 @@ def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(store
         look_up("xyz", storage)
 
 
-SMALL = {
-    "languages": "{together: [de]}",
-    "sentences": "100",
-    "methods": ("none: {}", "rotation: {}"),
-    "tasks": ("retrieval: {}",),
-}
-
-
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory):
     """A storage in which a small grid has run."""
@@ -166,11 +161,10 @@ def test_what_only_one_has_is_named_and_what_is_not_there_is_refused(tmp_path):
 
 def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(tmp_path):
     one = str(write_grid(tmp_path, **SMALL))
-    other = str(write_grid(tmp_path, **SMALL, name="other.yaml"))
-    text = Path(other).read_text(encoding="utf-8")
-    changed = text.replace("aligner: fast_align", "aligner: fast_align, one_to_one: false")
-    Path(other).write_text(changed.replace("name: small", "name: another"), encoding="utf-8")
-    found, shown = compared(one, other)
+    aligner = "fast_align, one_to_one: false"
+    path = write_grid(tmp_path, **SMALL, aligner=aligner, name="other.yaml")
+    path.write_text(path.read_text().replace("name: small", "name: another"), encoding="utf-8")
+    found, shown = compared(one, str(path))
     assert all("one_to_one" in cause for cause in found.causes)
     assert "one_to_one true or false" in shown
     assert found.any

@@ -5,14 +5,11 @@ original encoder's value by construction, and correlations with transfer.
 import pyarrow as pa
 import pytest
 
-from raxalign.plan.load import open_grid
 from raxalign.plan.values.predictions import Predictions
-from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import remarks
-from raxalign.report.cells.results import Results
 from raxalign.report.sections.layers import _Profile
-from tests.grids import write_grid
-from tests.report.material import judge_of, share
+from tests.ledgers import made_up
+from tests.report.material import judge_of, results_of, share
 
 LANGS = ("de", "es", "fr", "bg", "el")
 MEASURES = ("mexa", "cka", "anisotropy")
@@ -21,30 +18,22 @@ METHODS = ("none", "rotation", "finetune")
 
 def made(folder, langs, measures=MEASURES):
     """Values rise by language, layer and method; MEXA and parts of speech go together."""
-    file = write_grid(
-        folder,
-        languages=f"{{together: [{', '.join(langs)}]}}",
-        sentences="[100]",
-        methods=("none: {}", "rotation: {center: true, layers: 1-2}", "finetune: {batch_size: 16}"),
-        tasks=(
-            f"representation: {{unit: sentences, projection: none, measures: {list(measures)}}}",
-            "pos: {data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}}",
-        ),
+    methods = ("none: {}", "rotation: {center: true, layers: 1-2}", "finetune: {batch_size: 16}")
+    tasks = (
+        f"representation: {{unit: sentences, projection: none, measures: {list(measures)}}}",
+        "pos: {data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}}",
     )
-    opened = open_grid(file, storage=str(folder / "storage"))
-    ledger = opened.storage.ledger
     empty = pa.table({"lang": pa.array([], pa.string()), "split": pa.array([], pa.string())})
-    for trial in opened.plan.trials:
-        for task, key in trial.evaluations.items():
-            if not ledger.has(key):
-                found = (
-                    spaces(trial.kind, langs, measures)
-                    if task == "representation"
-                    else pos(trial.kind)
-                )
-                params = opened.plan.stages[key].params["task"]
-                ledger.write(key, {"scores": found, "params": params, "task": task}, empty)
-    return opened, ledger
+
+    def write(ledger, opened, trial, key):
+        stage = opened.plan.stages[key]
+        own = stage.maker == "representation"
+        found = spaces(trial.kind, langs, measures) if own else pos(trial.kind)
+        record = {"scores": found, "params": stage.params["task"], "task": stage.maker}
+        ledger.write(key, record, empty)
+
+    parts = {"languages": f"{{together: [{', '.join(langs)}]}}", "sentences": "[100]"}
+    return made_up(folder, write, methods=methods, tasks=tasks, seeds="[0]", more="", **parts)
 
 
 def score(lang, metric, value):
@@ -66,10 +55,6 @@ def pos(kind):
     return [score(lang, "accuracy", 0.2 + up) for lang, up in {"en": 0.5, **ups}.items()]
 
 
-def results(made):
-    return Results.of(rows(made[0].plan, made[1]), made[0].plan)
-
-
 @pytest.fixture(scope="module")
 def five(tmp_path_factory):
     return made(tmp_path_factory.mktemp("five"), LANGS)
@@ -77,11 +62,9 @@ def five(tmp_path_factory):
 
 @pytest.fixture
 def tables(five, tmp_path, undrawn):
-    (part,) = share("layers", results(five), ledger=five[1], figures=tmp_path).parts
-    assert [figure.title for figure in part.figures] == [
-        "Measures by layer",
-        "Correlation with transfer by layer",
-    ]
+    (part,) = share("layers", results_of(five), ledger=five[1], figures=tmp_path).parts
+    titles = [figure.title for figure in part.figures]
+    assert titles == ["Measures by layer", "Correlation with transfer by layer"]
     return part.tables
 
 
@@ -93,7 +76,7 @@ def test_what_cannot_change_is_marked_and_not_drawn(five, tables):
     assert shown["MEXA, %", "rotation"] == ["=", "27.0", "28.0"]
     assert shown["anisotropy", "rotation"] == ["=", "0.270", "0.280"]
     assert shown["CKA", "finetune"] == ["0.310", "0.320", "0.330"]
-    found = results(five)
+    found = results_of(five)
     panels = _Profile(found, Predictions(found.plan, five[1]), "representation").panels()
     drawn = {panel.title: {line.label: list(line.x) for line in panel.series} for panel in panels}
     every = [0, 1, 2]
@@ -113,7 +96,7 @@ def test_correlations_are_over_languages_and_methods(tables):
 
 
 def test_tables_say_what_is_no_result(five):
-    found = results(five)
+    found = results_of(five)
     said = {
         (entry.cell.method, entry.name[2]): list(remarks(entry, found.unit(*entry.name[::2])))
         for entry in judge_of(found, five[1]).compared
@@ -126,7 +109,7 @@ def test_tables_say_what_is_no_result(five):
 
 def test_few_languages_are_not_correlated(tmp_path, undrawn):
     two = made(tmp_path, ("de", "fr"))
-    (part,) = share("layers", results(two), ledger=two[1], figures=tmp_path).parts
+    (part,) = share("layers", results_of(two), ledger=two[1], figures=tmp_path).parts
     below = {entry.below for line in part.tables[1].lines for entry in line.entries}
     assert all(text.endswith("2 languages: too few") for text in below)
     assert [figure.title for figure in part.figures] == ["Measures by layer"]
@@ -134,4 +117,4 @@ def test_few_languages_are_not_correlated(tmp_path, undrawn):
 
 def test_a_grid_with_the_measures_of_before_has_no_such_part(tmp_path, undrawn):
     before = made(tmp_path, ("de", "fr"), ("language_probe", "anisotropy"))
-    assert share("layers", results(before), ledger=before[1], figures=tmp_path).parts == ()
+    assert share("layers", results_of(before), ledger=before[1], figures=tmp_path).parts == ()

@@ -13,23 +13,21 @@ from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
 from raxalign.cli import app
 from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
-from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.numbers import PERCENT
-from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import opened_canvas
 from raxalign.report.figures.panels import Panel, Series
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import short_latex, short_markdown
 from tests.ledgers import made_up
-from tests.report.material import judge_of, own_table, share
+from tests.report.material import judge_of, own_table, results_of, share
 
 
 def of(folder, **parts):
     """The results of a grid in XNLI, and their tests."""
-    opened, ledger = made_up(folder, tasks=("xnli: {data: phrasebook}",), more="", **parts)
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
-    return results, judge_of(results, ledger)
+    made = made_up(folder, tasks=("xnli: {data: phrasebook}",), more="", **parts)
+    results = results_of(made)
+    return results, judge_of(results, made[1])
 
 
 def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(
@@ -62,10 +60,8 @@ def test_without_predictions_nothing_is_marked_and_the_words_say_so(results):
     entries = [entry for line in table.lines[1:] for entry in line.entries]
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     assert all(entry.delta.endswith(", cannot tell") for entry in entries)
-    assert table.notes == (
-        "No interval and no test: no predictions are stored from which the value could be"
-        " computed.",
-    )
+    why = "no predictions are stored from which the value could be computed"
+    assert table.notes == (f"No interval and no test: {why}.",)
 
 
 def test_one_run_has_neither_interval_nor_mark(tmp_path):
@@ -79,11 +75,11 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path):
 
 
 def test_notes_say_what_is_at_chance_and_what_falls_far_below():
-    cells_ = [
-        Cell(name, {}, "e", None, (), {("xnli", "sw", "accuracy", "test"): Value(value, 0.0, 3)})
-        for name, value in (("none", 0.7), ("x", 0.34))
-    ]
     name = ("xnli", "sw", "accuracy", "test")
+    cells_ = [
+        Cell(method, {}, "e", None, (), {name: Value(value, 0.0, 3)})
+        for method, value in (("none", 0.7), ("x", 0.34))
+    ]
     comparison = Comparison(-0.36, -0.4, -0.3, 0.001, 3, 3, 5010)
     found = Compared(
         *(cells_[1], name, cells_[1].values[name], Interval(0.32, 0.36, 3, 5010)),

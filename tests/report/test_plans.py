@@ -30,9 +30,10 @@ from raxalign.report.tables import blocks
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from tests.grids import small_plan, write_grid
+from tests.grids import of_kind, small_plan, write_grid
 from tests.ledgers import fill_all, made_up
 from tests.report.material import part, published
+from tests.report.test_published_tables import row
 from tests.searches import search_grid
 
 
@@ -50,10 +51,8 @@ def record(plan, ledger, number):
 def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     record(plan, Ledger(root), 0)
-    stage = next(stage for stage in plan.stages.values() if stage.kind == "bitext")
-    ArtifactStore(root).make(
-        "bitext", stage.key, lambda folder: {"size": (folder / "x").write_bytes(b"x")}
-    )
+    (stage, *_) = of_kind(plan, "bitext")
+    ArtifactStore(root).make("bitext", stage.key, lambda folder: {})
     text = as_text(plan, Storage(root), RunConfig())
     counts = ("small: 8 points, 5 trials (1 cached)", "none: 1 trial", "finetune: 4 trials")
     shared = ("bitext (1 done)", "none: 4 points are 1 trial", "evaluations: 5 (1 done)")
@@ -170,13 +169,10 @@ TRIALS = (
 
 
 def found(*trials):
-    base = {"params": {}, "languages": ["de"], "seed": None, "lang": "de", "split": "test"}
-    base |= {"metric": "accuracy", "value": 0.5}
-    base |= {"task_params": {"setting": "zero-shot", "data": "hub"}}
     own = ("method", "params", "encoder", "sentences")
     rows = [
-        {**base, **{name: getattr(one, name) for name in own}}
-        | {"trial": one.key, "task": task, "evaluation": key}
+        row(0.5, trial=one.key, task=task, evaluation=key, seed=None)
+        | {name: getattr(one, name) for name in own}
         for one in trials
         for task, key in one.evaluations.items()
     ]
@@ -232,18 +228,11 @@ def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path):
 
 def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row():
     low, xnli = blocks(*found(*TRIALS))
-    assert low.lines == (
-        ("none", "", "50.0"),
-        ("rotation", "250,000", "50.0"),
-        ("znorm", "250,000", "untouched"),
-    )
-    assert xnli.lines[1:] == (
-        ("rotation", "250,000", "untouched"),
-        ("znorm", "250,000", "untouched"),
-    )
-    assert xnli.note.splitlines() == [
-        TOLD.format(task="xnli", method=method) for method in ("rotation", "znorm")
-    ]
+    rotation, znorm = ((method, "250,000", "untouched") for method in ("rotation", "znorm"))
+    assert low.lines == (("none", "", "50.0"), (*rotation[:2], "50.0"), znorm)
+    assert xnli.lines[1:] == (rotation, znorm)
+    told = [TOLD.format(task="xnli", method=method) for method in ("rotation", "znorm")]
+    assert xnli.note.splitlines() == told
 
 
 @pytest.fixture

@@ -18,21 +18,10 @@ from raxalign.report.published.table import RECORD
 from raxalign.report.sections.base import Fill
 from tests.report.material import published, share
 
-BASE = {
-    "trial": "t",
-    "method": "finetune",
-    "params": {"lambda": 1.0},
-    "encoder": "bert-base-multilingual-cased",
-    "languages": ["de"],
-    "sentences": 250_000,
-    "seed": 0,
-    "task": "xnli",
-    "task_params": {"setting": "zero-shot", "data": "hub"},
-    "lang": "de",
-    "metric": "accuracy",
-    "split": "test",
-    "evaluation": "e",
-}
+BASE = {"trial": "t", "method": "finetune", "params": {"lambda": 1.0}, "languages": ["de"]}
+BASE |= {"encoder": "bert-base-multilingual-cased", "sentences": 250_000, "seed": 0}
+BASE |= {"task": "xnli", "task_params": {"setting": "zero-shot", "data": "hub"}, "lang": "de"}
+BASE |= {"metric": "accuracy", "split": "test", "evaluation": "e"}
 BARE = {"method": "none", "params": {}, "sentences": None}
 
 
@@ -41,10 +30,8 @@ def row(value, **changes):
 
 
 def results(rows, kinds=None):
-    trials = tuple(
-        Trial(name, kind, {}, "e", ("de",), None, None, "a", {})
-        for name, kind in (kinds or {}).items()
-    )
+    facts = ({}, "e", ("de",), None, None, "a", {})
+    trials = tuple(Trial(name, kind, *facts) for name, kind in (kinds or {}).items())
     return Results.of(rows, Plan("p", "en", 1, trials, {}, {"finetune": ("lambda",)}))
 
 
@@ -187,11 +174,11 @@ FROZEN = [
 ]
 MEXA = BARE | {"task": "representation", "task_params": {}, "lang": "fr-en"}
 BY_LAYER = [row(0.9, **MEXA | {"metric": "layer2_cka"})]
-BY_LAYER += [
-    row(value, **MEXA | {"metric": f"layer{layer}_mexa"})
-    for layer, value in enumerate((0.2, 0.6, 0.4))
-]
+MEXAS = enumerate((0.2, 0.6, 0.4))
+BY_LAYER += [row(value, **MEXA | {"metric": f"layer{layer}_mexa"}) for layer, value in MEXAS]
 POS, ENCODERS = "bakos2025/pos_mbert", ("mbert", "distilmbert", "xlmr")
+WEAM, EXACT = ("weam", "zero-shot"), "average-zero-shot EM"
+ON_DEV = [row(0.7, split="dev", task_params=SELECTED)]
 
 
 @pytest.mark.parametrize(
@@ -202,13 +189,7 @@ POS, ENCODERS = "bakos2025/pos_mbert", ("mbert", "distilmbert", "xlmr")
         # 80.0 - (73.1 + 74.5 + 80.1) / 3
         (EN, CAO, FINETUNE, "average", ("80.0", "74.7", "+4.1")),
         # printed is 48.2, and the mean of es, de and zh is 47.0
-        (
-            MLQA,
-            "weam2021/mlqa",
-            ("weam", "zero-shot"),
-            "average-zero-shot EM",
-            ("50.0", "48.2", "+3.0"),
-        ),
+        (MLQA, "weam2021/mlqa", WEAM, EXACT, ("50.0", "48.2", "+3.0")),
         ([row(0.7, task_params=TRANSLATED)], CAO, FINETUNE, "de", ("not run", "73.1", "")),
         (BOTH_WAYS, CAO, FINETUNE, "de", ("60.0", "73.1", "−13.1")),
         (SHIFTS, MDS, (LAYERS, ""), "de", ("70.00",)),
@@ -241,16 +222,8 @@ def test_a_cell_shows_the_trial_that_its_row_means(rows, table, place, column, s
         (EN, CAO, "Mean over 3 of 6 columns"),
         (MLQA, "weam2021/mlqa", "Printed as the mean"),
         (TWO_TASKS[2:3], "cao2020/retrieval", "augmentation: none (published: sentence)"),
-        (
-            [row(0.7, split="dev", task_params=SELECTED)],
-            CAO,
-            "Measured on the dev set (published: test).",
-        ),
-        (
-            [row(0.7, split="dev", task_params=SELECTED)],
-            CAO,
-            "also chose the checkpoint (selection: pivot-dev)",
-        ),
+        (ON_DEV, CAO, "Measured on the dev set (published: test)."),
+        (ON_DEV, CAO, "also chose the checkpoint (selection: pivot-dev)"),
     ],
 )
 def test_what_is_not_as_published_is_noted(rows, table, notes):
@@ -295,11 +268,8 @@ def test_a_dataset_is_matched_by_the_task_s_name():
 
 
 def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point():
-    names = {
-        "layer10_alpha1_bleu1": 0.05,
-        "layer11_alpha3.0_bleu1": 0.08,
-        "layer10_alpha2_convert_rate": 0.7,
-    }
+    names = {"layer10_alpha1_bleu1": 0.05, "layer11_alpha3.0_bleu1": 0.08}
+    names |= {"layer10_alpha2_convert_rate": 0.7}
     base = {**BARE, "task": "token_translation", "task_params": {}, "lang": "en-de"}
     rows = [row(value, metric=metric, **base) for metric, value in names.items()]
     table = table_of(rows, "token_translation", "liu2020")
@@ -403,9 +373,8 @@ def tables(method="mean_shift"):
     rows = [{**row, "method": method} for row in shifted(CHOICES)]
     trial = Trial(method, method, {}, "e", ("de",), None, None, "a", {})
     found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {method: ("alpha",)}))
-    return {
-        table.title: table for part in share("chosen_on_dev", found).parts for table in part.tables
-    }
+    shown = [table for part in share("chosen_on_dev", found).parts for table in part.tables]
+    return {table.title: table for table in shown}
 
 
 def test_each_language_has_its_weight_with_its_dev_and_test_values():

@@ -5,7 +5,6 @@ import pytest
 from raxalign.plan.load import reopened
 from raxalign.plan.study_record import read_record
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose
 from raxalign.report.plans import as_text
 from raxalign.report.sections.searches import Seen, expectations, history
@@ -13,13 +12,8 @@ from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import trial_metrics, trial_run
-from tests.report.material import leave_undrawn, share
-from tests.searches import METRIC, SPACES, open_search, run, search_grid, source_of
-
-TWO = (
-    f"finetune: {{{SPACES}, batch_size: 16}}",
-    f"slow: {{kind: finetune, {SPACES}, batch_size: 8}}",
-)
+from tests.report.material import leave_undrawn, results_of, share
+from tests.searches import METRIC, TWO, open_search, run, search_grid, source_of
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +67,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path):
     first = sum(score for _, score in seen.spent()) / 8  # the mean over all trials that were spent
     assert panel.series[0].y[0] == pytest.approx(first)
     assert len(panel.series[0].y) == 8
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    results = results_of((opened, ledger))
     (part,) = share("searches", results, ledger=ledger, figures=tmp_path).parts
     (line,) = part.tables[0].lines
     ended = len(record.pruned)
@@ -124,8 +118,7 @@ def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched):
         tags = trial_run(searched.plan, trial).tags
         assert tags["raxalign.study"] == trial.searched.study
         assert tags["raxalign.study_trial"] == str(trial.searched.number)
-        names = trial_metrics(
-            searched.plan, trial, ledger.read_many(list(trial.evaluations.values()))
-        )
+        records = ledger.read_many(list(trial.evaluations.values()))
+        names = trial_metrics(searched.plan, trial, records)
         tested = {name for name in names if "/dev_" not in name}
         assert bool(tested) == trial.searched.confirmed

@@ -12,20 +12,19 @@ import raxalign as rx
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose, section_kinds
 from raxalign.report.document import Document, Part, Share, Table
 from raxalign.report.render import as_latex
 from raxalign.report.sections.base import Section
-from tests.grids import write_grid
+from tests.grids import SPLIT, write_grid
 from tests.ledgers import made_up
-from tests.report.material import leave_undrawn, share, write
+from tests.report.material import leave_undrawn, results_of, share, write
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 EMPTY = Plan("p", "en", 1, (), {}, {})
-
-
+VERSIONS = {"raxalign": "0.1.0", "torch": "2.13.0", "commit": "abc123", "dirty": "true"}
+MADE = {"versions": VERSIONS, "device": "cuda", "machine": "NVIDIA H100", "seconds": 7200.0}
 NASTY = '# <b> & "quotes" `code`\n\n\n# after two empty lines\n'
 
 
@@ -110,19 +109,10 @@ def test_a_grid_without_results_has_no_section(kind, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-MADE = {
-    "versions": {"raxalign": "0.1.0", "torch": "2.13.0", "commit": "abc123", "dirty": "true"},
-    "device": "cuda",
-    "machine": "NVIDIA H100",
-    "created": 1_800_000_000.0,
-    "seconds": 7200.0,
-}
-
-
 def how(opened):
     ledger = opened.storage.ledger
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
-    return share("how_made", results, ledger=ledger, sources=opened.sources)
+    found = results_of((opened, ledger))
+    return share("how_made", found, ledger=ledger, sources=opened.sources)
 
 
 def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path):
@@ -132,7 +122,7 @@ def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path):
     for place, key in enumerate(dict.fromkeys(keys)):
         other = {"torch": "2.12.0"} if place else {}
         later = {"created": 1_800_000_000.0 + 86_400 * bool(place)}
-        made = {**MADE, **later, "versions": {**MADE["versions"], **other}}
+        made = {**MADE, **later, "versions": VERSIONS | other}
         ledger.write(key, {"scores": [], "params": {}, **made}, None)
     found = how(opened)
     hours = 2.0 * len(set(keys))
@@ -173,9 +163,8 @@ def test_data_is_named_by_digest_and_file_and_plugins_are_shown_as_they_were_rea
         "import raxalign as rx\nfrom typing import final\n\n\n@final\nclass Mine(rx.Section):\n"
         '    """Nothing."""\n    VERSION = 1\n    def share(self): return None\n'
     )
-    file = write_grid(tmp_path, languages="{each: [de]}", more="plugins: [mine.py]\n")
-    text = file.read_text().replace("source: phrasebook\n  size: 400", "source: moses\n  path: t")
-    file.write_text(text)
+    parts = {"languages": "{each: [de]}", "corpus": f"source: moses\n  path: t\n  {SPLIT}"}
+    file = write_grid(tmp_path, more="plugins: [mine.py]\n", **parts)
     opened = rx.plan(file, storage=str(tmp_path / "storage"))
     assert isinstance(opened.plan.plugins[0], PluginFile)
     texts = {entry.title: entry.text for entry in how(opened).listings}

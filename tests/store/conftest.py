@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import tests.fake_bucket  # noqa: F401 registers the file system
+from tests.disks import mounted
 from tests.every import EVERY
 
 
@@ -39,19 +38,5 @@ def shared(request, tmp_path) -> str:
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
     """A file system of one megabyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"mounting a small disk was refused: {done.stderr.strip()}")
-    try:
+    with mounted(tmp_path / "disk", "1m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "--lazy", place], check=True)

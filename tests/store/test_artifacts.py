@@ -9,7 +9,7 @@ import pytest
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store import artifacts
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.manifest import Verified
+from raxalign.store.manifest import MANIFEST, Verified
 from raxalign.store.storage import Storage
 
 KEY = "ab" * 32
@@ -56,10 +56,8 @@ def test_what_was_built_is_there_with_its_notes_also_on_another_machine(
     assert (folder / "words.txt").read_text() == "Haus\n" * 100
     assert (folder / "data" / "deep" / "links.bin").read_bytes() == bytes(range(256))
     manifest = store.manifest("pairs", KEY)
-    assert {name: entry.size for name, entry in manifest.files.items()} == {
-        "words.txt": 500,
-        "data/deep/links.bin": 256,
-    }
+    sizes = {name: entry.size for name, entry in manifest.files.items()}
+    assert sizes == {"words.txt": 500, "data/deep/links.bin": 256}
     assert manifest.notes == {"links": 3, "digest": "π"}
     assert (manifest.kind, manifest.key) == ("pairs", KEY)
     assert manifest.seconds >= 0
@@ -106,14 +104,14 @@ def test_a_removed_artifact_is_gone_and_can_be_made_again(root):
         ("links.bin", lambda data: b"", "data/deep/links.bin has 0 bytes instead of 256"),
         ("links.bin", None, "data/deep/links.bin is missing"),
         (
-            "manifest.json",
+            MANIFEST,
             lambda data: data.replace(b'"links": 3', b'"links": 4'),
-            "manifest.json was changed",
+            f"{MANIFEST} was changed",
         ),
-        ("manifest.json", lambda data: data[: len(data) // 2], "manifest.json is not JSON"),
-        ("manifest.json", lambda data: b"", "manifest.json is not JSON"),
-        ("manifest.json", lambda data: b"\xff\x00", "manifest.json is not JSON"),
-        ("manifest.json", lambda data: b"[]", "manifest.json has no checksum"),
+        (MANIFEST, lambda data: data[: len(data) // 2], f"{MANIFEST} is not JSON"),
+        (MANIFEST, lambda data: b"", f"{MANIFEST} is not JSON"),
+        (MANIFEST, lambda data: b"\xff\x00", f"{MANIFEST} is not JSON"),
+        (MANIFEST, lambda data: b"[]", f"{MANIFEST} has no checksum"),
     ],
 )
 def test_damage_is_named_set_aside_and_made_again(root, tmp_path, monkeypatch, name, damage, said):
@@ -147,9 +145,8 @@ def test_make_builds_a_damaged_one_again_and_says_so(root, tmp_path, monkeypatch
         new_process(monkeypatch)
         monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / f"another-{number}"))
         store = ArtifactStore(root)
-        with pytest.warns(
-            UserWarning, match=rf"words.txt has 7 bytes instead of 500.*pairs-{KEY}-{number}"
-        ):
+        told = rf"words.txt has 7 bytes instead of 500.*pairs-{KEY}-{number}"
+        with pytest.warns(UserWarning, match=told):
             folder = store.make("pairs", KEY, build)
         assert (folder / "words.txt").read_text() == "Haus\n" * 100
 
@@ -174,9 +171,8 @@ def test_a_build_that_raises_leaves_nothing(root, tmp_path):
     with pytest.raises(KeyError, match="a bug of the maker"):
         store.make("pairs", KEY, half)
     assert not store.has("pairs", KEY)
-    assert [
-        path for path in tmp_path.rglob("*") if path.is_file() or path.name.startswith(".tmp-")
-    ] == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not list(tmp_path.rglob(".tmp-*"))
 
 
 def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root):
@@ -226,15 +222,12 @@ def test_names_that_would_leave_the_folder_are_refused(tmp_path, name):
 
 def test_a_folder_is_an_absolute_path_in_the_layout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert ArtifactStore("here").folder("pairs", KEY) == f"{tmp_path}/here/artifacts/pairs/ab/{KEY}"
-    assert (
-        ArtifactStore(f"file://{tmp_path}").folder("pairs", KEY)
-        == f"{tmp_path}/artifacts/pairs/ab/{KEY}"
-    )
-    assert (
-        ArtifactStore("memory://here/").folder("pairs", KEY)
-        == f"memory://here/artifacts/pairs/ab/{KEY}"
-    )
+    for root, place in (
+        ("here", f"{tmp_path}/here"),
+        (f"file://{tmp_path}", tmp_path),
+        ("memory://here/", "memory://here"),
+    ):
+        assert ArtifactStore(root).folder("pairs", KEY) == f"{place}/artifacts/pairs/ab/{KEY}"
 
 
 def test_the_manifest_is_json_that_lists_every_file(tmp_path):
@@ -266,9 +259,8 @@ def test_an_object_store_without_its_library_says_what_to_install():
 
 
 def test_an_unknown_kind_of_storage_is_an_error():
-    with pytest.raises(
-        StorageError, match=r"nosuch://x: is not a storage \(.*s3://bucket/folder, gs:"
-    ):
+    told = r"nosuch://x: is not a storage \(.*s3://bucket/folder, gs:"
+    with pytest.raises(StorageError, match=told):
         ArtifactStore("nosuch://x")
 
 

@@ -43,9 +43,8 @@ def requests(monkeypatch):
 
 
 def fill(place):
-    store = ArtifactStore(place)
+    """Write results."""
     for number in range(N):
-        store.make("pairs", key(number), lambda folder: {"number": number})  # noqa: B023 called here
         Ledger(place).write(key(number), {"scores": [], "number": number}, None)
 
 
@@ -53,6 +52,8 @@ def fill(place):
 def root(requests, tmp_path):
     place = f"bucket://{tmp_path}/root"
     fill(place)
+    for number in range(N):
+        ArtifactStore(place).make("pairs", key(number), lambda _: {"number": number})  # noqa: B023
     requests.clear()
     return place
 
@@ -201,8 +202,7 @@ def test_a_folder_has_no_collections(tmp_path):
 
 def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path):
     root = f"memory://{tmp_path}/root"
-    for number in range(N):
-        Ledger(root).write(key(number), {"scores": [], "number": number}, None)
+    fill(root)
     Storage(root).collect([], KEYS)
     assert collected(root) is None
     assert numbers(root) == list(range(N))
@@ -210,8 +210,7 @@ def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path):
 
 def test_the_first_look_at_s3_is_three_requests(proxy, tmp_path, monkeypatch):
     root = f"s3://{BUCKET}/{tmp_path.name}"
-    for number in range(N):
-        Ledger(root).write(key(number), {"scores": [], "number": number}, None)
+    fill(root)
     Storage(root).collect([], KEYS)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "second"))
     proxy.requests.clear()

@@ -24,13 +24,9 @@ def start(program, *arguments):
     imports = "import os, sys, time\nfrom pathlib import Path\nimport tests.fake_bucket\n"
     imports += "from raxalign.store.artifacts import ArtifactStore\n"
     path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
-    return subprocess.Popen(
-        [sys.executable, "-c", imports + textwrap.dedent(program), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", imports + textwrap.dedent(program), *map(str, arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes)
 
 
 def build(folder):

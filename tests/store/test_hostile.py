@@ -25,6 +25,7 @@ NAMES = (
     *("../../../escaped.txt", "/tmp/escaped.txt", "data/../../escaped.txt", "./words.txt"),
     *("a//b", "", "..\\escaped.txt", "C:/escaped.txt", "bad\x1b[2J.txt", "x\n"),
 )
+SCORE = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
 
 
 def planted(root, name, data=b"evil"):
@@ -75,10 +76,8 @@ def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path):
     with pytest.warns(UserWarning, match="damaged training curves are left out") as found:
         points = spool.read()
     assert [(name, value, step) for name, value, step, _ in points] == [("loss", 1.0, 1)]
-    assert {str(one.message).split(":")[0].rpartition("/")[2] for one in found} == {
-        "0-cut.json",
-        "0-odd.json",
-    }
+    named = {str(one.message).split(":")[0].rpartition("/")[2] for one in found}
+    assert named == {"0-cut.json", "0-odd.json"}
 
 
 def test_a_record_that_is_nested_too_deeply_is_damage(root):
@@ -90,9 +89,6 @@ def test_a_record_that_is_nested_too_deeply_is_damage(root):
         ledger.read(KEY)
     assert ledger.failure(KEY) is None
     assert ledger.failures([KEY]) == {}
-
-
-SCORE = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -65,17 +65,9 @@ def test_keys_are_equal_exactly_where_values_are(left, right):
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (1, "1"),
-        (1, True),
-        (0, False),
-        (None, "null"),
-        (math.nan, "NaN"),
-        (math.inf, -math.inf),
-        (math.nan, {"float": "nan"}),
-        ([], {}),
-        ([[1], 2], [1, [2]]),
+        *((1, "1"), (1, True), (0, False), (None, "null"), (math.nan, "NaN"), ("é", "e\u0301")),
+        *((math.inf, -math.inf), (math.nan, {"float": "nan"}), ([], {}), ([[1], 2], [1, [2]])),
         ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
-        ("é", "e\u0301"),
     ],
 )
 def test_values_that_look_alike_differ(left, right):
@@ -83,10 +75,8 @@ def test_values_that_look_alike_differ(left, right):
 
 
 def test_a_key_never_changes_between_versions():
-    assert (
-        canonical_json({"λ": 1.0, "b": [1.5, None, True], "a": (2, "x")})
-        == '{"a":[2,"x"],"b":[1.5,null,true],"λ":1}'
-    )
+    found = canonical_json({"λ": 1.0, "b": [1.5, None, True], "a": (2, "x")})
+    assert found == '{"a":[2,"x"],"b":[1.5,null,true],"λ":1}'
     assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
@@ -100,7 +90,5 @@ def test_what_json_has_no_form_for_is_refused(value):
 
 def test_file_digest_is_the_sha256_of_the_bytes(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
-    assert (
-        file_digest(tmp_path / "empty")
-        == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    )
+    known = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert file_digest(tmp_path / "empty") == known

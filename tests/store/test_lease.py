@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,26 +38,27 @@ def held_by(root, number=1, **changes):
 
 def test_one_after_the_other_holds_it(root):
     inside = []
-    most = []
 
     def work(number):
         with lease(Storage(root), "training"):
             inside.append(number)
-            most.append(len(inside))
+            most = len(inside)
             inside.remove(number)
+        return most
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1, 1, 1, 1]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [1, 1, 1, 1]
 
 
 def test_who_waits_is_told_once_who_holds_it(root):
     told = []
+
+    def wait():
+        with lease(Storage(root), "training", told.append):
+            pass
+
     held_by(root)
-    waiter = threading.Thread(target=lambda: wait(root, told))
+    waiter = threading.Thread(target=wait)
     waiter.start()
     while not told:
         pass
@@ -65,11 +67,6 @@ def test_who_waits_is_told_once_who_holds_it(root):
     assert told == ["other (process 1)"]
     assert holder(root, 2)["done"] is True, "a number is not used again"
     assert list(files_of(root).names("locks/training")) == ["2"]
-
-
-def wait(root, told):
-    with lease(Storage(root), "training", told.append):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -240,12 +237,9 @@ with module.lease(Storage(sys.argv[1]), "training") as held:
 def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(shared, monkeypatch):
     monkeypatch.setattr(module, "EXPIRY", 0.25)
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, shared],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [sys.executable, "-c", HOLDER, shared]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         os.kill(process.pid, signal.SIGSTOP)
         with lease(Storage(shared), "training", patience=lambda holder: module.EXPIRY) as held:
@@ -289,10 +283,8 @@ def test_a_killed_driver_of_this_machine_is_dead_at_once(tmp_path):
 def test_one_of_another_machine_lives_for_a_day_after_its_last_sign(tmp_path):
     for name, age in (("cafecafe-1-1", 3600.0), ("beefbeef-1-1", 90_000.0)):
         sign_of(tmp_path, name, at=time.time() - age)
-    assert {sign.name: sign.lives for sign in signs(Storage(str(tmp_path)))} == {
-        "cafecafe-1-1": True,
-        "beefbeef-1-1": False,
-    }
+    living = {sign.name: sign.lives for sign in signs(Storage(str(tmp_path)))}
+    assert living == {"cafecafe-1-1": True, "beefbeef-1-1": False}
 
 
 def test_a_sign_from_the_far_future_is_a_dead_drivers(tmp_path):

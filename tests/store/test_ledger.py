@@ -12,14 +12,9 @@ from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 
 KEY = "12" * 32
-RECORD = {
-    "key": KEY,
-    "task": "xnli",
-    "params": {"setting": "zero-shot"},
-    "languages": ["de", "ελ"],
-    "scores": [{"lang": "de", "metric": "accuracy", "split": "test", "value": 0.1 + 0.2}],
-    "seconds": 1.5,
-}
+SCORE = {"lang": "x", "metric": "m", "split": "test"}
+RECORD = {"key": KEY, "task": "xnli", "params": {"setting": "zero-shot"}, "seconds": 1.5}
+RECORD |= {"languages": ["de", "ελ"], "scores": [{**SCORE, "value": 0.1 + 0.2}]}
 TABLE = pa.table({"id": [1, 2, 3], "prediction": ["a", "b", None]})
 
 
@@ -72,9 +67,6 @@ def test_values_that_are_not_finite_are_kept(root):
     assert math.isnan(record["other"])
 
 
-SCORE = {"lang": "x", "metric": "m", "split": "test"}
-
-
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -96,10 +88,8 @@ def test_many_records_are_read_at_once_without_those_that_are_absent(root):
     for number in range(5):
         ledger.write(f"e{number}", {"scores": [], "value": number}, None)
     assert ledger.keys() == {f"e{number}" for number in range(5)}
-    assert ledger.read_many(["e1", "e4", "e7"]) == {
-        "e1": {"key": "e1", "scores": [], "value": 1},
-        "e4": {"key": "e4", "scores": [], "value": 4},
-    }
+    wanted = {f"e{n}": {"key": f"e{n}", "scores": [], "value": n} for n in (1, 4)}
+    assert ledger.read_many(["e1", "e4", "e7"]) == wanted
     assert ledger.read_many(["e7"]) == {}
 
 

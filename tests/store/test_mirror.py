@@ -26,11 +26,8 @@ def test_another_machine_gets_the_folder_of_the_last_push(root, tmp_path):
     version = mirror.push(files(tmp_path / "here", two="2", three="3"))
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "old").write_text("old")
-    assert (
-        Mirror(Storage(root), "checkpoints/key").pull(tmp_path / "there")
-        == version
-        == mirror.version()
-    )
+    pulled = Mirror(Storage(root), "checkpoints/key").pull(tmp_path / "there")
+    assert pulled == version == mirror.version()
     found = {path.name: path.read_text() for path in (tmp_path / "there" / "deep").iterdir()}
     assert found == {"two": "2", "three": "3"}
     assert not (tmp_path / "there" / "old").exists()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
 from raxalign.sweep.job import Job, write_plan
-from tests.grids import write_grid
+from tests.grids import small_plan
 
 
 class Heard:
@@ -62,25 +61,15 @@ def heard() -> Heard:
     return Heard()
 
 
-@pytest.fixture
-def plan(tmp_path) -> Plan:
+@pytest.fixture(scope="session")
+def plan(tmp_path_factory) -> Plan:
     """`none` and `rotation` on German with 100 sentences."""
-    path = write_grid(
-        tmp_path,
-        languages="{each: [de]}",
-        size=200,
-        sentences="[100]",
-        methods=("none: {}", "rotation: {}"),
-    )
-    return open_grid(path, storage=str(tmp_path / "storage")).plan
+    parts = {"languages": "{each: [de]}", "sentences": "[100]"}
+    methods = ("none: {}", "rotation: {}")
+    return small_plan(tmp_path_factory.mktemp("sweep"), size=200, methods=methods, **parts)
 
 
 @pytest.fixture
 def job(plan, tmp_path) -> Job:
-    root = str(tmp_path / "storage")
-    return Job(
-        Storage(root),
-        write_plan(plan, Storage(root)),
-        max_failures=0,
-        scratch=str(tmp_path / "scratch"),
-    )
+    storage, scratch = Storage(str(tmp_path / "storage")), str(tmp_path / "scratch")
+    return Job(storage, write_plan(plan, storage), max_failures=0, scratch=scratch)

@@ -22,6 +22,8 @@ from raxalign.sweep import cluster, machines
 from raxalign.sweep.job import Job
 from raxalign.sweep.machines import GONE, check_shared, patience
 
+HOLDER = Holder("rax2", "0badcafe-7-1")
+
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
@@ -151,9 +153,6 @@ def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(te
     strange.mkdir()
     cluster.scratch_folder("root", None)
     assert (left.exists(), other.exists(), strange.exists()) == (False, True, True)
-
-
-HOLDER = Holder("rax2", "0badcafe-7-1")
 
 
 def node(identity, *, host="rax2", alive=True):

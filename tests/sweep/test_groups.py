@@ -34,6 +34,7 @@ class Groups:
         return loss
 
 
+LOST = "its group of workers was lost"
 DIED = _Loss("The actor died", died=True, trace="")
 FAILED = _Loss("RuntimeError: odd", died=False, trace="")
 OVERTAKEN = _loss(WorkerGroupError("failed", {0: RuntimeError("LeaseLost: another has it")}))
@@ -48,11 +49,7 @@ OVERTAKEN = _loss(WorkerGroupError("failed", {0: RuntimeError("LeaseLost: anothe
         ([(OVERTAKEN, None)] * 3 + [(None, None)], None, 4),
         ([(DIED, ValueError("odd")), (None, None)], None, 2),
         ([(DIED, DataError("de.txt", "is empty"))], "de.txt: is empty", 1),
-        (
-            [(DIED, None)] * 2,
-            "its group of workers was lost 2 times without progress in between (The actor died)",
-            2,
-        ),
+        ([(DIED, None)] * 2, f"{LOST} 2 times without progress in between (The actor died)", 2),
     ],
 )
 def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
@@ -71,7 +68,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     assert len(lines) == count - 1
     for kind, about, line in lines:
         assert (kind, about) == (HELD_UP, key)
-        assert line.startswith("its group of workers was lost (")
+        assert line.startswith(f"{LOST} (")
 
 
 def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left():

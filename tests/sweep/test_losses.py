@@ -24,6 +24,8 @@ from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep, Whole
 from raxalign.sweep.tuner import _Ask, _Watch
 
+TWICE = "its worker was lost 2 times without progress in between"
+
 
 @pytest.mark.parametrize(
     ("allowed", "steps", "tried", "count"),
@@ -77,10 +79,7 @@ def watch_of(plan, job, told=None):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (
-            RuntimeError("killed\nat work"),
-            "its worker was lost 2 times without progress in between (killed)",
-        ),
+        (RuntimeError("killed\nat work"), f"{TWICE} (killed)"),
         (TransientError("busy"), "busy (tried 2 times)"),
     ],
 )
@@ -115,9 +114,8 @@ def test_another_trial_has_losses_of_its_own(plan, job):
 def test_a_loss_is_described_by_the_last_line_of_a_traceback():
     error = RuntimeError("Traceback (most recent call last):\n  x\nActorDiedError: gone")
     assert describe_loss(error, 1) == "its worker was lost once (ActorDiedError: gone)"
-    assert (
-        describe_loss("gone", 1, "group of workers") == "its group of workers was lost once (gone)"
-    )
+    told = describe_loss("gone", 1, "group of workers")
+    assert told == "its group of workers was lost once (gone)"
 
 
 @pytest.fixture

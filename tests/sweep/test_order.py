@@ -17,10 +17,10 @@ def made(*jobs):
     return order
 
 
-def taken(order):
+def taken(order, fits=lambda _: True):
     """Take all that is ready, without an end of anything."""
     found = []
-    while (job := order.take(lambda _: True)) is not None:
+    while (job := order.take(fits)) is not None:
         found.append(job.key)
     return found
 
@@ -60,23 +60,14 @@ def test_what_there_is_no_room_for_does_not_hold_up_what_needs_less():
 
 
 def test_nothing_shorter_overtakes_a_group_that_waits_for_room():
-    order = made(
-        trial("group", cost=9.0, needs=Holds.GROUP), trial("small"), stage("long", cost=99)
-    )
-    assert taken_with(order, lambda job: job.needs is not Holds.GROUP) == ["long"]
-
-
-def taken_with(order, fits):
-    found = []
-    while (job := order.take(fits)) is not None:
-        found.append(job.key)
-    return found
+    group = trial("group", cost=9.0, needs=Holds.GROUP)
+    order = made(group, trial("small"), stage("long", cost=99))
+    assert taken(order, lambda job: job.needs is not Holds.GROUP) == ["long"]
 
 
 def test_a_failure_takes_exactly_what_depends_on_it():
-    order = made(
-        stage("a"), stage("b"), stage("c", "a"), trial("x", "c", "b"), trial("y", "b"), trial("z")
-    )
+    stages = (stage("a"), stage("b"), stage("c", "a"))
+    order = made(*stages, trial("x", "c", "b"), trial("y", "b"), trial("z"))
     taken(order)
     assert [job.key for job in order.fail("a")] == ["c", "x"]
     order.finish("b")

@@ -154,10 +154,8 @@ def test_no_two_shared_stages_have_the_same_line(plan):
 
 
 def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progress, out, plan):
-    key, text = (
-        plan.trials[0].key,
-        "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free",
-    )
+    key = plan.trials[0].key
+    text = "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free"
     for second in range(0, 100, 3):
         progress.hear(GroupsWaiting({key: float(second)}, text))
     progress.hear(GroupsWaiting({}))

@@ -20,16 +20,11 @@ def replayed(share, *, slower=1.0, off=None):
     """
     steps = RECORDED["steps"]
     remaining = Remaining(RECORDED["workers"])
-    remaining.add(
-        Expected(
-            str(place),
-            group,
-            (off or {}).get(group, 1.0) * seconds,
-            frozenset(map(str, inputs)),
-            kind,
-        )
-        for place, (group, kind, seconds, inputs, _, _) in enumerate(steps)
-    )
+    expected = []
+    for place, (group, kind, seconds, inputs, _, _) in enumerate(steps):
+        wanted, needs = (off or {}).get(group, 1.0) * seconds, frozenset(map(str, inputs))
+        expected.append(Expected(str(place), group, wanted, needs, kind))
+    remaining.add(expected)
     events = sorted(
         (slower * step[moment], moment, str(place))
         for place, step in enumerate(steps)
@@ -58,12 +53,8 @@ def test_a_wrong_expectation_of_one_group_is_mended_when_its_first_step_has_ende
 
 def test_chains_are_followed_and_workers_share_what_is_left():
     remaining = Remaining(2)
-    remaining.add(
-        [
-            Expected("encoder", "encoder", 60.0),
-            *(Expected(f"{n}", "trial", 10.0, frozenset({"encoder"})) for n in range(3)),
-        ]
-    )
+    trials = [Expected(f"{n}", "trial", 10.0, frozenset({"encoder"})) for n in range(3)]
+    remaining.add([Expected("encoder", "encoder", 60.0), *trials])
     assert remaining.all(0.0) == 60 + 20  # nothing has begun
     remaining.started("encoder", 0.0)
     assert remaining.all(0.0) == 60 + 20
@@ -74,9 +65,8 @@ def test_chains_are_followed_and_workers_share_what_is_left():
 
 def test_a_step_that_is_late_makes_its_family_late_too():
     remaining = Remaining(1)
-    remaining.add(
-        [Expected("a", "x", 10.0, family="model"), Expected("b", "y", 10.0, family="model")]
-    )
+    both = (("a", "x"), ("b", "y"))
+    remaining.add(Expected(key, group, 10.0, family="model") for key, group in both)
     remaining.add([Expected("c", "z", 10.0, family="data")])
     remaining.started("a", 0.0)
     assert remaining.all(10.0) == pytest.approx(1 + 10 + 10)  # late by a tenth of its time

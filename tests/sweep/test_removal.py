@@ -31,16 +31,9 @@ XNLI = (
 
 def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
     folder.mkdir(exist_ok=True)
-    path = write_grid(
-        folder,
-        encoder=TINY,
-        languages="{each: [de]}",
-        size=160,
-        sentences="[40]",
-        seeds="[0, 1]",
-        methods=("rotation: {}", "finetune: {batch_size: 8}"),
-        tasks=("retrieval: {}", *tasks),
-    )
+    sizes = {"languages": "{each: [de]}", "sentences": "[40]", "seeds": "[0, 1]"}
+    methods, every = ("rotation: {}", "finetune: {batch_size: 8}"), ("retrieval: {}", *tasks)
+    path = write_grid(folder, encoder=TINY, size=160, methods=methods, tasks=every, **sizes)
     return open_grid(path, storage=str(folder / "storage"))
 
 
@@ -139,9 +132,8 @@ def test_plan_and_status_tell_dropped_from_never_made(finished):
 
 
 def test_what_another_living_driver_needs_stays(finished, monkeypatch):
-    other = open_at(
-        Path(finished.grid.path).parent / "other", tasks=(XNLI, "mlqa: {data: phrasebook}")
-    )
+    folder, tasks = finished.grid.path.parent / "other", (XNLI, "mlqa: {data: phrasebook}")
+    other = open_at(folder, tasks=tasks)
     place = write_plan(other.plan, Storage(finished.root))
     sign = drivers.Sign("elsewhere", "host", 1, place, lives=True)
     monkeypatch.setattr("raxalign.sweep.removal.signs", lambda root: [sign])

@@ -36,9 +36,17 @@ from raxalign.sweep.room import (
     wait_for_named,
 )
 
+GIB = 2**30
+PLAIN, CARDED = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
 HEAD = {"CPU": 8.0, DRIVER: 1000.0}
 GPUS = {"CPU": 16.0, "GPU": 4.0}
 FIRST = {**HEAD, "node:__internal_head__": 1.0}
+RUN = {Holds.WORKER: 2, Holds.GROUP: 2, Holds.CPUS: 1}
+
+
+def job_of(**options):
+    """A job without a plan."""
+    return Job(Storage(""), "", **options)
 
 
 @pytest.mark.parametrize(
@@ -50,22 +58,15 @@ FIRST = {**HEAD, "node:__internal_head__": 1.0}
         ({"gpus": 0.1}, [GPUS], {}, 16),
         ({"gpus": 0.5}, [GPUS], {}, 8),
         # what runs takes room, and groups take that of their workers
-        (
-            {"workers": 3, "threads": 2},
-            [HEAD, GPUS],
-            {Holds.WORKER: 2, Holds.GROUP: 2, Holds.CPUS: 1},
-            3,
-        ),
+        ({"workers": 3, "threads": 2}, [HEAD, GPUS], RUN, 3),
     ],
 )
 def test_workers_are_what_the_nodes_hold_together_beside_what_runs(options, nodes, held, free):
-    job = Job(Storage(""), "", **options)
-    assert Room(job, nodes).free(Holds.WORKER, held) == free
+    assert Room(job_of(**options), nodes).free(Holds.WORKER, held) == free
 
 
 def test_stages_without_training_take_cores_and_no_gpu():
-    job = Job(Storage(""), "", gpus=1)
-    place = Room(job, [{"CPU": 4.0, "GPU": 1.0}])
+    place = Room(job_of(gpus=1), [{"CPU": 4.0, "GPU": 1.0}])
     assert place.free(Holds.WORKER, {Holds.CPUS: 3}) == 1
     assert place.free(Holds.CPUS, {Holds.WORKER: 1}) == 3
     assert not place.fits(Holds.WORKER, {Holds.WORKER: 1})
@@ -73,44 +74,49 @@ def test_stages_without_training_take_cores_and_no_gpu():
 
 
 def test_groups_at_once_are_those_that_hold_all_their_workers():
-    place = Room(Job(Storage(""), "", workers=3), [{"CPU": 4.0}, {"CPU": 4.0}])
+    place = Room(job_of(workers=3), [{"CPU": 4.0}, {"CPU": 4.0}])
     assert place.fits(Holds.GROUP, {Holds.GROUP: 1})
     assert not place.fits(Holds.GROUP, {Holds.GROUP: 2})
     assert not place.fits(Holds.GROUP, {Holds.GROUP: 1, Holds.WORKER: 3})
 
 
 def test_one_step_is_requested_from_a_cluster_without_nodes():
-    place = Room(Job(Storage(""), "", workers=2, gpus=1), [])
+    place = Room(job_of(workers=2, gpus=1), [])
     assert place.fits(Holds.GROUP, {})
     assert place.fits(Holds.WORKER, {Holds.WORKER: 0})
     assert not place.fits(Holds.WORKER, {Holds.WORKER: 1})
 
 
 @pytest.mark.parametrize(
-    ("job", "message"),
+    ("options", "message"),
     [
-        (Job(Storage(""), "", threads=17), "asks for 17 CPU, and no node has more than 16"),
-        (Job(Storage(""), "", gpus=5), "asks for 5 GPU, and no node has more than 4"),
-        (Job(Storage(""), "", workers=30), "30 workers .* room for 24"),
+        ({"threads": 17}, "asks for 17 CPU, and no node has more than 16"),
+        ({"gpus": 5}, "asks for 5 GPU, and no node has more than 4"),
+        ({"workers": 30}, "30 workers .* room for 24"),
     ],
 )
-def test_what_no_node_can_give_is_refused_by_its_name(job, message):
+def test_what_no_node_can_give_is_refused_by_its_name(options, message):
     with pytest.raises(ResourceError, match=message):
-        check_fits(job, [HEAD, GPUS], training=True)
+        check_fits(job_of(**options), [HEAD, GPUS], training=True)
 
 
 def test_resources_must_be_on_one_node():
     with pytest.raises(ResourceError, match="no node has both"):
-        check_fits(
-            Job(Storage(""), "", threads=8, gpus=1), [HEAD, {"CPU": 2, "GPU": 4}], training=False
-        )
+        check_fits(job_of(threads=8, gpus=1), [HEAD, {"CPU": 2, "GPU": 4}], training=False)
 
 
 def test_groups_need_a_node_for_their_drivers_and_inline_trials_do_not():
-    check_fits(Job(Storage(""), "", workers=2), [GPUS], training=False)
+    job = job_of(workers=2)
+    check_fits(job, [GPUS], training=False)
     with pytest.raises(ResourceError, match="trial_driver"):
-        check_fits(Job(Storage(""), "", workers=2), [GPUS], training=True)
-    check_fits(Job(Storage(""), "", workers=2), [HEAD, GPUS], training=True)
+        check_fits(job, [GPUS], training=True)
+    check_fits(job, [HEAD, GPUS], training=True)
+
+
+def name(*workers):
+    """Have the cluster file name a head and workers."""
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": list(workers)}
+    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
 
 
 @pytest.fixture
@@ -143,12 +149,10 @@ def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster):
 
 
 def test_a_group_waits_for_the_machines_that_the_cluster_file_names(cluster, heard, monkeypatch):
-    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2", "10.0.0.3"]}
-    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    name("10.0.0.2", "10.0.0.3")
     cluster.alive[:] = [{**FIRST, "CPU": 1.0}]
     monkeypatch.setattr(room.time, "sleep", lambda seconds: cluster.alive.append({"CPU": 1.0}))
-    job = Job(Storage(""), "", workers=3)
-    found = wait_for_named(job, find_nodes("auto"), heard, training=True)
+    found = wait_for_named(job_of(workers=3), find_nodes("auto"), heard, training=True)
     assert len(found.alive) == 3
     assert heard.notices == [
         "the cluster file names 3 machines, and 1 joined so far: waiting for the others"
@@ -160,19 +164,17 @@ def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(cluster, heard,
         raise AssertionError
 
     monkeypatch.setattr(room.time, "sleep", fail)
-    found, large = find_nodes("auto"), Job(Storage(""), "", workers=99)
-    assert wait_for_named(large, found, heard, training=True) is found
-    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
-    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
-    assert wait_for_named(Job(Storage(""), "", workers=2), found, heard, training=True) is found
+    found = find_nodes("auto")
+    assert wait_for_named(job_of(workers=99), found, heard, training=True) is found
+    name("10.0.0.2")
+    assert wait_for_named(job_of(workers=2), found, heard, training=True) is found
     assert heard.notices == []
 
 
 def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, monkeypatch):
-    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
-    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    name("10.0.0.2")
     monkeypatch.setattr(room, "JOINING", 0.0)
-    job, found = Job(Storage(""), "", workers=99), find_nodes("auto")
+    job, found = job_of(workers=99), find_nodes("auto")
     assert wait_for_named(job, found, heard, training=True) is found
     with pytest.raises(ResourceError, match="99 workers"):
         refuse_impossible(job, found, heard, training=True)
@@ -180,26 +182,19 @@ def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, mon
 
 def test_a_quarter_more_is_requested_of_a_cluster_that_may_grow_but_no_group(cluster):
     found = Nodes((FIRST,), may_grow=True)
-    assert len(found.all(Job(Storage(""), ""))) == 1 + 2
-    assert found.all(Job(Storage(""), "", gpus=1))[1:] == ({"CPU": 1.0, "GPU": 1},)
-    assert found.all(Job(Storage(""), "", workers=2)) == (FIRST,)
+    assert len(found.all(job_of())) == 1 + 2
+    assert found.all(job_of(gpus=1))[1:] == ({"CPU": 1.0, "GPU": 1},)
+    assert found.all(job_of(workers=2)) == (FIRST,)
 
 
 def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewhere(heard):
-    job, message = (
-        Job(Storage(""), "", gpus=1),
-        "a worker asks for 1 GPU, and no node has more than 0: ",
-    )
+    job, message = job_of(gpus=1), "a worker asks for 1 GPU, and no node has more than 0: "
     told = refuse_impossible(job, Nodes((FIRST,), may_grow=True), heard, training=False)
     assert told.startswith(message)
     assert heard.notices == [f"{told}. Waiting for nodes that the cluster may start"]
     with pytest.raises(ResourceError, match=message):
         refuse_impossible(job, Nodes((FIRST,)), heard, training=False)
-    assert refuse_impossible(Job(Storage(""), ""), Nodes((FIRST,)), heard, training=False) is None
-
-
-GIB = 2**30
-PLAIN, CARDED = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
+    assert refuse_impossible(job_of(), Nodes((FIRST,)), heard, training=False) is None
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.estimates.cost import sampled_seconds
-from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
@@ -14,7 +13,7 @@ from raxalign.sweep.remaining import expected_jobs
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep, Whole, jobs_of, missing_stages
 from raxalign.sweep.work import TRAINED_ONLY
-from tests.grids import write_grid
+from tests.grids import small_plan
 
 
 def sweep_of(source, job, heard, cpus=2.0):
@@ -221,10 +220,9 @@ def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
     sweep.ended(config, {"error": error})
     assert sweep.take() is None
     assert sweep.over
-    assert (sweep.counts.done, sorted(sweep.counts.failed.values())) == (
-        0,
-        sorted([error, "not started, since the storage failed"]),
-    )
+    assert sweep.counts.done == 0
+    failures = [error, "not started, since the storage failed"]
+    assert sorted(sweep.counts.failed.values()) == sorted(failures)
     assert [error for _, error in heard.trials] == [error]
     [notice] = heard.notices
     assert notice.startswith("nothing more is started, since results could not be kept: ")
@@ -279,12 +277,8 @@ def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job):
 
 
 def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_path, job, heard):
-    path = write_grid(tmp_path, languages="{each: [de, fr]}", size=400, sentences="[200]")
-    text = path.read_text(encoding="utf-8")
-    (line,) = [line for line in text.splitlines() if line.startswith("encoder:")]
-    scratch = "encoder: {kind: scratch, layers: 4, hidden_size: 256, vocab_size: 500, steps: 2000}"
-    path.write_text(text.replace(line, scratch), encoding="utf-8")
-    plan = open_grid(path, storage=job.storage.root).plan
+    scratch = "{kind: scratch, layers: 4, hidden_size: 256, vocab_size: 500, steps: 2000}"
+    plan = small_plan(tmp_path, encoder=scratch, sentences="[200]")
     job = replace(job, plan="")
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
     kinds = []
@@ -296,12 +290,9 @@ def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_p
     assert kinds.count("text") == 3
 
 
-def evaluations(plan):
-    return [key for trial in plan.trials for key in trial.evaluations.values()]
-
-
 def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard):
-    missing = missing_stages(plan, evaluations(plan), job.storage.artifacts, heard)
+    wanted = [key for trial in plan.trials for key in trial.evaluations.values()]
+    missing = missing_stages(plan, wanted, job.storage.artifacts, heard)
     kinds = {plan.stages[key].kind for key in missing}
     assert {"bitext", "pairs", "encoder"} <= kinds
     assert not kinds & {"evaluation", "aligned"}

@@ -172,14 +172,9 @@ def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkey
 def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch):
     for name in thread_limits(3):
         monkeypatch.setenv(name, "")
-    reports = []
-    workshop = open_workshop(
-        Job(job.storage, job.plan, threads=3),
-        report=lambda metrics, step: reports.append((metrics, step)),
-        trains=False,
-        rank=1,
-        world_size=2,
-    )
+    reports, options = [], {"trains": False, "rank": 1, "world_size": 2}
+    options["report"] = lambda metrics, step: reports.append((metrics, step))
+    workshop = open_workshop(Job(job.storage, job.plan, threads=3), **options)
     assert os.environ["OMP_NUM_THREADS"] == "3"
     runtime = workshop.runtime
     assert (runtime.threads, runtime.rank, runtime.world_size, runtime.device) == (3, 1, 2, "cpu")

@@ -11,21 +11,21 @@ from raxalign.plan.load import open_grid
 from tests.grids import write_grid
 
 XNLI = "xnli: {data: {train: 'train.{pivot}', dev: 'dev.{lang}'}}"
+EACH = "{each: [de, fr]}"
 
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
 
-    def write_(*methods, tasks=(XNLI,), more="", languages="{each: [de, fr]}", **files):
+    def write_(*methods, tasks=(XNLI,), aligner="fast_align", languages=EACH, **files):
         good = {"train.en": "A\tB\t0\n", "dev.en": "C\tD\t1\n", "dev.de": "E\tF\t2\n"}
         good |= {"dev.fr": "G\tH\t2\nI\tJ\t0\n"}
         for name, text in {**good, **files}.items():
             (tmp_path / name).write_text(text, encoding="utf-8")
-        parts = {"sentences": "100", "more": more, "languages": languages}
-        return open_grid(
-            write_grid(tmp_path, methods=methods or ("none: {}",), tasks=tasks, **parts)
-        ).plan
+        parts = {"sentences": "100", "aligner": aligner, "languages": languages}
+        parts |= {"methods": methods or ("none: {}",), "tasks": tasks}
+        return open_grid(write_grid(tmp_path, **parts)).plan
 
     return write_
 
@@ -56,18 +56,14 @@ def test_what_was_found_good_is_remembered_until_it_changes(write, tmp_path):
         assert len(read_files(broken, memory=memory).faults) == 1
 
 
-def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write, tmp_path):
+def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write):
     methods = ("rotation: {supervision: dictionary, dictionary: 'dict.{lang}'}", "finetune: {}")
     files = {"dict.de": "Haus house\n", "dict.fr": "maison the house\n"}
     files |= {"links.de": "0-0 1-1\n\n", "links.fr": "0-0\nx-y\n"}
-    plan = write(*methods, tasks=("retrieval: {}",), more="", **files)
-    assert [fault.rsplit("/", 1)[-1].split(";")[0] for fault in read_files(plan).faults] == [
-        "dict.fr:1: 3 words"
-    ]
-    path = tmp_path / "grid.yaml"
-    links = "{aligner: links, path: 'links.{lang}'}"
-    path.write_text(path.read_text().replace("{aligner: fast_align}", links))
-    found = read_files(open_grid(path).plan)
+    tasks, links = ("retrieval: {}",), "links, path: 'links.{lang}'"
+    (fault,) = read_files(write(*methods, tasks=tasks, **files)).faults
+    assert fault.rsplit("/", 1)[-1].split(";")[0] == "dict.fr:1: 3 words"
+    found = read_files(write(*methods, tasks=tasks, aligner=links, **files))
     assert sorted(fault.rsplit("/", 1)[-1].split(". ")[0] for fault in found.faults) == [
         "dict.fr:1: 3 words; an entry is two, divided by a space or a tab",
         "links.fr:2: 'x-y' is not a link",
@@ -92,9 +88,8 @@ def test_a_dictionary_whose_sides_are_swapped_is_doubted_until_it_is_mended(writ
 
 
 def test_all_files_are_named_before_more_faults_of_one(tmp_path):
-    many = FileRead(
-        tmp_path / "a", 0, tuple(DataError("a", "x", line=line) for line in range(1, 21)), more=30
-    )
+    faults = tuple(DataError("a", "x", line=line) for line in range(1, 21))
+    many = FileRead(tmp_path / "a", 0, faults, more=30)
     other = FileRead(tmp_path / "b", 0, (DataError("b", "y", line=1),))
     shown, more = _shown([many, other, other])
     assert shown == (*(f"a:{line}: x" for line in range(1, SHOWN)), "b:1: y")

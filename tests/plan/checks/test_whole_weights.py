@@ -12,6 +12,10 @@ from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.load import open_grid
 from tests.grids import TINY, write_grid
 
+BATCH = "strong_contrastive needs all weights of the encoder at once"
+TASK = "with_task needs all weights of the encoder at once"
+JOINT = ("none: {}", "finetune: {with_task: {task: xnli}}")
+AVERAGED = ("xnli: {data: phrasebook, average: last 2, selection: last}",)
 METHODS = ("none: {}", "rotation: {}", "finetune: {}")
 RUN = "workers: 2, shard_weights: true"
 
@@ -27,26 +31,14 @@ def test_divided_weights_change_no_key(tmp_path):
     assert whole == divided
 
 
-BATCH = "strong_contrastive needs all weights of the encoder at once"
-TASK = "with_task needs all weights of the encoder at once"
-
-
 @pytest.mark.parametrize(
     ("parts", "key", "told"),
     [
         ({"run": "shard_weights: true"}, "run.shard_weights", "and it has one"),
         ({"run": f"{RUN}, compile: true"}, "run.shard_weights", "run.compile compiles"),
         ({"methods": ("none: {}", "strong_contrastive: {}")}, "methods.strong_contrastive", BATCH),
-        (
-            {"methods": ("none: {}", "finetune: {with_task: {task: xnli}}")},
-            "methods.finetune",
-            TASK,
-        ),
-        (
-            {"tasks": ("xnli: {data: phrasebook, average: last 2, selection: last}",)},
-            "tasks.xnli",
-            "average: last 2",
-        ),
+        ({"methods": JOINT}, "methods.finetune", TASK),
+        ({"tasks": AVERAGED}, "tasks.xnli", "average: last 2"),
     ],
 )
 def test_what_needs_whole_weights_is_refused(parts, key, told, tmp_path):

@@ -33,11 +33,11 @@ def plan(tmp_path_factory):
     return small_plan(folder, tasks=tasks, sentences="[100, 200]")
 
 
-@pytest.fixture
-def weighty(tmp_path):
+@pytest.fixture(scope="module")
+def weighty(tmp_path_factory):
     methods = ("finetune: {lambda: [0.1, 1.0]}",)
     how = {"languages": "{each: [de]}", "sentences": "[1000]", "seeds": "[0, 1, 2]"}
-    return small_plan(tmp_path, size=3000, methods=methods, **how)
+    return small_plan(tmp_path_factory.mktemp("weighty"), size=3000, methods=methods, **how)
 
 
 def of(plan, kind, **params):
@@ -98,15 +98,9 @@ def test_a_training_of_a_method_and_a_task_reads_the_rows_of_both(tmp_path):
     products = read * 14 * 8 * BLOCKS
     expected = 0.5 + read * 4e-4 + products / (0.5 * 1.2e11)
     assert Work(plan).seconds(aligned) == pytest.approx(expected)
-    sizes = [Work(one).size(key, has_weights=True) for one, key in both_sizes(plan, tmp_path)]
-    assert sizes[0] == sizes[1], "the task's model is a head on the encoder that is there"
-
-
-def both_sizes(plan, folder):
-    """The aligned encoder of a plan, and one without a task."""
-    alone = small_plan(folder, languages="{each: [de]}", sentences="100")
-    finetuned = [key for key in of(alone, "aligned") if alone.stages[key].maker == "finetune"]
-    return (plan, *of(plan, "aligned")), (alone, finetuned[0])
+    alone = small_plan(tmp_path, methods=("finetune: {}",), **parts)
+    size, without = (Work(one).size(*of(one, "aligned"), has_weights=True) for one in (plan, alone))
+    assert size == without, "the task's model is a head on the encoder that is there"
 
 
 def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan):
@@ -189,13 +183,8 @@ def test_all_text_of_a_file_has_no_estimate_and_all_of_a_sized_corpus_its_own(tm
 
 
 def test_a_config_gives_the_parameters_of_multilingual_bert():
-    config = {
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "vocab_size": 119547,
-        "intermediate_size": 3072,
-        "max_position_embeddings": 512,
-    }
+    config = {"hidden_size": 768, "num_hidden_layers": 12, "vocab_size": 119547}
+    config |= {"intermediate_size": 3072, "max_position_embeddings": 512}
     found = config_footprint(config)
     assert found.width == 768
     assert found.parameters == pytest.approx(177_974_523, rel=0.01)  # of its masked LM, counted
@@ -227,17 +216,11 @@ def test_the_size_of_what_was_made_corrects_that_of_what_was_not(weighty):
 
 def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path):
     opened, _ = made_up(tmp_path)
-    stage = next(stage for stage in opened.plan.stages.values() if stage.kind == "bitext")
-    opened.storage.artifacts.make("bitext", stage.key, lambda _: {})
-    seconds = seconds_by_key(opened.plan, opened.storage)
-    kinds = {key: opened.plan.stages[key].kind for key in seconds}
-    evaluations = [key for key, kind in kinds.items() if kind == "evaluation"]
-    assert len(evaluations) == sum(
-        entry.kind == "evaluation" for entry in opened.plan.stages.values()
-    )
-    assert {seconds[key] for key in evaluations} == {2.0}
-    assert [key for key, kind in kinds.items() if kind != "evaluation"] == [stage.key]
-    assert seconds[stage.key] == opened.storage.artifacts.manifest("bitext", stage.key).seconds
+    key = of(opened.plan, "bitext")[0]
+    opened.storage.artifacts.make("bitext", key, lambda _: {})
+    made = opened.storage.artifacts.manifest("bitext", key).seconds
+    evaluations = dict.fromkeys(of(opened.plan, "evaluation"), 2.0)
+    assert seconds_by_key(opened.plan, opened.storage) == {**evaluations, key: made}
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,33 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.load import open_grid, select
 from raxalign.plan.plan import Plan
-from tests.grids import kinds, small_plan, write_grid
+from tests.grids import SPLIT, kinds, of_kind, small_plan, write_grid
 from tests.tiny import tiny_bert
 
 CONFIGS, NAMES = ("de_gsd", "de_hdt", "en_gum", "en_ewt"), ("main", "v2")
+TASKS = ("retrieval: {}", "xnli: {data: phrasebook}")
+PHRASES = f"source: phrasebook\n  {SPLIT}"
+OTHER_TEXT = "text: {source: phrasebook, size: 50, seed: 1}\n"
+METHODS = (
+    "finetune: {selection: [none, dev]}",
+    "distillation: {selection: dev}",
+    "mlm: {selection: dev}",
+)
 
 
-def test_points_are_the_product_and_trials_what_differs(tmp_path):
-    plan = small_plan(tmp_path)
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    return small_plan(tmp_path_factory.mktemp("grid"))
+
+
+def german(folder, **parts):
+    return small_plan(folder, languages="{each: [de]}", **parts)
+
+
+def test_points_are_the_product_and_trials_what_differs(plan):
     assert plan.points == 2 * 2 * 5
-    assert Counter(trial.method for trial in plan.trials) == {
-        "none": 2,
-        "rotation": 8,
-        "finetune": 8,
-    }
+    methods = Counter(trial.method for trial in plan.trials)
+    assert methods == {"none": 2, "rotation": 8, "finetune": 8}
 
 
 def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
@@ -38,25 +51,18 @@ def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
 
 
 def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chance(tmp_path):
-    plan = small_plan(
-        tmp_path,
-        seeds="[0, 1, 2]",
-        methods=("none: {}",),
-        tasks=("retrieval: {}", "xnli: {data: phrasebook}"),
-        languages="{each: [de]}",
-    )
+    plan = german(tmp_path, seeds="[0, 1, 2]", methods=("none: {}",), tasks=TASKS)
     assert [trial.seed for trial in plan.trials] == [0, 1, 2]
     assert len({trial.evaluations["retrieval"] for trial in plan.trials}) == 1
     assert len({trial.evaluations["xnli"] for trial in plan.trials}) == 3
 
 
 def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
-    plan = small_plan(
-        tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",)
-    )
+    xnli = {"tasks": ("xnli: {data: phrasebook}",), "sentences": "100"}
+    plan = small_plan(tmp_path, methods=("none: {}", "rotation: {}"), **xnli)
     assert kinds(plan)["tuned"] == 1
-    parts = {"methods": ("none: {}", "finetune: {}"), "sentences": "100"}
-    assert kinds(small_plan(tmp_path, tasks=("xnli: {data: phrasebook}",), **parts))["tuned"] == 3
+    plan = small_plan(tmp_path, methods=("none: {}", "finetune: {}"), **xnli)
+    assert kinds(plan)["tuned"] == 3
 
 
 def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
@@ -66,22 +72,15 @@ def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
     narrow, wide = "xnli: {data: phrasebook, languages: [de]}", "mlqa: {data: phrasebook}"
     parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}
     parts |= {"encoder": "phrasebook"}  # which is not trained on text in either
-    assert [
-        list(trial.evaluations) for trial in small_plan(tmp_path, tasks=(narrow,), **parts).trials
-    ] == [["xnli"], []]
+    of_german, of_italian = small_plan(tmp_path, tasks=(narrow,), **parts).trials
+    assert (list(of_german.evaluations), list(of_italian.evaluations)) == (["xnli"], [])
+    tasks = (narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}")
     with pytest.raises(RaxalignError) as told:
-        small_plan(
-            tmp_path,
-            tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"),
-            **parts,
-        )
+        small_plan(tmp_path, tasks=tasks, **parts)
     first, *lines = str(told.value).splitlines()
     assert first.endswith("grid.yaml: 3 faults")
-    assert [line.split(": ", 2)[1] for line in lines] == [
-        "tasks.mlqa",
-        "tasks.pos",
-        "tasks.retrieval.unseen_in",
-    ]
+    keys = [line.split(": ", 2)[1] for line in lines]
+    assert keys == ["tasks.mlqa", "tasks.pos", "tasks.retrieval.unseen_in"]
     assert all("phrasebook has no it" in line for line in lines[:2])
     assert "50 is smaller than the grid's largest training set (100)" in lines[2]
 
@@ -100,11 +99,12 @@ def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(t
     }
 
 
+TSV = "source: tsv\n  path: {train: a.tsv, dev: d.tsv, test: b.tsv}\n  split: files"
 CORPORA = [
-    ("split: {test: 30, dev: 30}", True),
-    ("split: {test: 30, dev: 0}", False),
-    ("path: {train: a.tsv, dev: d.tsv, test: b.tsv}\n  split: files", True),
-    ("path: {train: a.tsv, test: b.tsv}\n  split: files", False),
+    (PHRASES, True),
+    (PHRASES.replace("dev: 30", "dev: 0"), False),
+    (TSV, True),
+    (TSV.replace("dev: d.tsv, ", ""), False),
 ]
 """Lines of `corpus:`, and whether there is a dev part."""
 
@@ -113,12 +113,7 @@ def grid_of_corpus(tmp_path, corpus, **parts):
     """Write a grid of German with these lines of `corpus:`."""
     for name in "abd":
         (tmp_path / f"{name}.tsv").write_text("en\tde\nhouse\tHaus\n", encoding="utf-8")
-    path = write_grid(tmp_path, languages="{each: [de]}", **parts)
-    text = path.read_text(encoding="utf-8").replace("split: {test: 30, dev: 30}", corpus)
-    if "path:" in corpus:
-        text = text.replace("source: phrasebook\n  size: 400", "source: tsv")
-    path.write_text(text, encoding="utf-8")
-    return path
+    return write_grid(tmp_path, languages="{each: [de]}", corpus=corpus, **parts)
 
 
 @pytest.mark.parametrize(("corpus", "there"), CORPORA)
@@ -143,8 +138,8 @@ def training_inputs(plan):
     """The held-out sets that each training text is kept apart from, besides its own."""
     return {
         stage.params["lang"]: {n: plan.stages[k].params["lang"] for n, k in stage.inputs.items()}
-        for stage in plan.stages.values()
-        if stage.kind == "bitext" and stage.params["part"] == "training"
+        for stage in of_kind(plan, "bitext")
+        if stage.params["part"] == "training"
     }
 
 
@@ -157,27 +152,21 @@ def test_training_text_is_kept_apart_from_all_held_out_text_of_the_model(tmp_pat
     }
     each = small_plan(tmp_path, languages="{each: [de, fr]}", **parts)
     assert training_inputs(each) == {"de": {}, "fr": {}}
-    assert training_inputs(small_plan(tmp_path, languages="{together: [de]}", **parts)) == {
-        "de": {}
-    }
-    kept = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
-    kept.write_text(kept.read_text().replace("  size:", "  overlap: keep\n  size:"))
-    assert training_inputs(expand(load(kept))) == {"de": {}, "fr": {}}
+    alone = small_plan(tmp_path, languages="{together: [de]}", **parts)
+    assert training_inputs(alone) == {"de": {}}
+    keep = f"{PHRASES}\n  overlap: keep"
+    kept = small_plan(tmp_path, languages="{together: [de, fr]}", corpus=keep, **parts)
+    assert training_inputs(kept) == {"de": {}, "fr": {}}
 
 
 def test_training_from_the_start_changes_the_keys_of_training_alone(tmp_path):
     def keys(line):
-        grid = write_grid(tmp_path, sentences="100", methods=("rotation: {}",))
-        text = grid.read_text(encoding="utf-8").replace("  size:", f"{line}  size:")
-        grid.write_text(text, encoding="utf-8")
-        return {
-            (stage.params["lang"], stage.params["part"]): stage.key
-            for stage in expand(load(grid)).stages.values()
-            if stage.kind == "bitext"
-        }
+        parts = {"sentences": "100", "methods": ("rotation: {}",)}
+        stages = of_kind(small_plan(tmp_path, corpus=f"{PHRASES}{line}", **parts), "bitext")
+        return {(stage.params["lang"], stage.params["part"]): stage.key for stage in stages}
 
-    plain, start = keys(""), keys("  training_from: start\n")
-    assert keys("  training_from: end\n") == plain
+    plain, start = keys(""), keys("\n  training_from: start")
+    assert keys("\n  training_from: end") == plain
     assert {name: start[name] == key for name, key in plain.items()} == {
         (lang, part): part == "heldout" for lang, part in plain
     }
@@ -207,14 +196,13 @@ def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     assert set(gsd[2].digests.values()) == {"c" * 40}
 
 
-def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
-    plan = small_plan(tmp_path)
+def test_word_pairs_are_made_once_a_language_and_size(plan):
     assert kinds(plan)["pairs"] == 2 * (2 + 1)
     assert kinds(plan)["encoder"] == 1
 
 
 def test_inputs_come_before_what_reads_them(tmp_path):
-    plan = small_plan(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    plan = small_plan(tmp_path, tasks=TASKS)
     seen = set()
     for key, stage in plan.stages.items():
         assert seen.issuperset(stage.inputs.values())
@@ -224,8 +212,7 @@ def test_inputs_come_before_what_reads_them(tmp_path):
 def test_idle_params_fall_together_and_a_dictionary_counts_as_its_content(tmp_path):
     def trials(supervision, name):
         method = f"rotation: {{supervision: {supervision}, dictionary: {name}}}"
-        parts = {"languages": "{each: [de]}", "sentences": "100"}
-        return [trial.key for trial in small_plan(tmp_path, methods=(method,), **parts).trials]
+        return [t.key for t in german(tmp_path, methods=(method,), sentences="100").trials]
 
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("haus house\n")
@@ -238,10 +225,7 @@ def test_idle_params_fall_together_and_a_dictionary_counts_as_its_content(tmp_pa
 
 def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone(tmp_path):
     methods = ("none: {}", "rotation: {}", "finetune: {dropout: [true, false]}")
-    tasks = ("retrieval: {}", "xnli: {data: phrasebook}")
-    one, three = (
-        small_plan(tmp_path, methods=methods, tasks=tasks, run=f"workers: {n}") for n in (1, 3)
-    )
+    one, three = (planned(tmp_path, f"workers: {n}", methods=methods) for n in (1, 3))
     for plan, workers in ((one, 1), (three, 3)):
         assert {
             (stage.kind, stage.params.get("method", {}).get("dropout")): stage.shares
@@ -265,13 +249,8 @@ def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone
 @pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])
 def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
     def results(**parts):
-        plan = small_plan(
-            tmp_path,
-            tasks=(task,),
-            methods=("none: {}",),
-            more="text: {source: phrasebook, size: 50, seed: 1}\n",
-            **parts,
-        )
+        parts |= {"tasks": (task,), "methods": ("none: {}",), "more": OTHER_TEXT}
+        plan = small_plan(tmp_path, **parts)
         assert "pairs" not in kinds(plan)
         return [trial.evaluations for trial in plan.trials]
 
@@ -287,9 +266,9 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
         ("method=nothing", "no trial has method=nothing; there are: .*none, .*rotation"),
     ],
 )
-def test_a_selection_that_means_nothing_is_refused(tmp_path, only, told):
+def test_a_selection_that_means_nothing_is_refused(plan, only, told):
     with pytest.raises(RaxalignError, match=told):
-        select(small_plan(tmp_path), only=only)
+        select(plan, only=only)
 
 
 def test_excluded_points_are_counted_and_gone(tmp_path):
@@ -309,20 +288,16 @@ def test_a_missing_file_is_named_with_all_others(tmp_path):
 
 
 def test_another_process_makes_the_same_plan(tmp_path):
-    path = write_grid(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    path = write_grid(tmp_path, tasks=TASKS)
     code = (
         "import sys; from raxalign.config.grid import load;"
         " from raxalign.plan.expansion.expand import expand\n"
         "p = expand(load(sys.argv[1])); print(*[t.key for t in p.trials], *p.stages)"
     )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another order of sets
-    told = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONHASHSEED": seed},
-    ).stdout
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    command = [sys.executable, "-c", code, str(path)]
+    told = subprocess.check_output(command, text=True, env=environment)
     plan = expand(load(path))
     assert told.split() == [*(trial.key for trial in plan.trials), *plan.stages]
 
@@ -330,13 +305,7 @@ def test_another_process_makes_the_same_plan(tmp_path):
 def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
     tiny_bert(tmp_path / "aligned", ["haus", "house"])
     (tmp_path / "aligned" / "transforms.json").write_text("{}")
-    grid = write_grid(tmp_path)
-    text = grid.read_text()
-    grid.write_text(
-        text.replace(
-            text[text.index("encoder:") : text.index("languages:")], "encoder: ./aligned\n"
-        )
-    )
+    grid = write_grid(tmp_path, encoder="./aligned")
     with pytest.raises(RaxalignError, match="raxalign evaluate"):
         expand(load(grid))
     (tmp_path / "aligned" / "transforms.json").write_text('{"format": 1, "transforms": []}')
@@ -346,9 +315,9 @@ def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
 def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path):
     def encoders(more, sentences):
         plan = small_plan(tmp_path, methods=("none: {}",), sentences=sentences, more=more)
-        return {key for key, stage in plan.stages.items() if stage.kind == "encoder"}
+        return {stage.key for stage in of_kind(plan, "encoder")}
 
-    other = "text: {source: phrasebook, size: 50, seed: 1}\n"
+    other = OTHER_TEXT
     assert encoders(other, "[100]") == encoders(other, "[200]")
     assert encoders("", "[100]") != encoders("", "[200]")
     assert encoders(other, "[100]") != encoders(other.replace("50", "60"), "[100]")
@@ -387,20 +356,12 @@ def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
     assert f"{tmp_path}/fr.txt: {none}\n" in f"{said}\n".replace(". P", "\n")
 
 
-def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
-    few, more = (
-        small_plan(tmp_path, sentences="[100]"),
-        small_plan(tmp_path, sentences="[100, 200]", name="more.yaml"),
-    )
-    aligned = {t.aligned for t in more.trials}
-    trained = {
-        stage.key
-        for stage in few.stages.values()
-        if stage.kind == "pairs" and stage.params["part"] == "training"
-    }
-    assert trained <= set(more.stages)
-    assert any("unseen_in" in warning for warning in more.warnings)
-    assert aligned
+def test_a_size_added_later_leaves_the_training_of_others_alone(plan, tmp_path):
+    few = of_kind(small_plan(tmp_path, sentences="[100]"), "pairs")
+    trained = {stage.key for stage in few if stage.params["part"] == "training"}
+    assert trained
+    assert trained <= set(plan.stages)
+    assert any("unseen_in" in warning for warning in plan.warnings)
 
 
 def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_dictionary(tmp_path):
@@ -408,39 +369,26 @@ def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_diction
 
     def seen(swap):
         method = f"rotation: {{supervision: dictionary, dictionary: d.txt, swap: {swap}}}"
-        plan = small_plan(
-            tmp_path,
-            methods=(method,),
-            tasks=("retrieval: {}",),
-            languages="{each: [de]}",
-            sentences="100",
-        )
-        return next(stage for stage in plan.stages.values() if stage.kind == "seen")
+        return of_kind(german(tmp_path, methods=(method,), sentences="100"), "seen")[0]
 
-    assert [
-        name.partition("/")[0] for swap in ("false", "true") for name in seen(swap).digests
-    ] == ["dictionary", "swapped"]
-    assert seen("false").key != seen("true").key
+    stages = seen("false"), seen("true")
+    names = [name.partition("/")[0] for stage in stages for name in stage.digests]
+    assert names == ["dictionary", "swapped"]
+    assert stages[0].key != stages[1].key
 
 
 def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
     def tests_of(sentences):
-        plan = small_plan(
-            tmp_path,
-            sentences=sentences,
-            tasks=("retrieval: {unseen_in: 300}",),
-            methods=("none: {}",),
-            size=500,
-        )
-        return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
+        parts = {"tasks": ("retrieval: {unseen_in: 300}",), "methods": ("none: {}",), "size": 500}
+        plan = small_plan(tmp_path, sentences=sentences, **parts)
+        return {stage.key for stage in of_kind(plan, "seen")}, plan.warnings
 
     assert tests_of("[100]") == tests_of("[100, 200]")
     with pytest.raises(RaxalignError, match=r"tasks\.retrieval\.unseen_in: 300 is smaller"):
         tests_of("[100, 400]")
 
 
-def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
-    plan = small_plan(tmp_path)
+def test_only_and_limit_never_change_what_counts_as_seen(plan):
     part = select(plan, only="method=finetune, sentences=100", limit=1)
     assert len(part.trials) == 1
     assert part.trials[0] == next(
@@ -459,22 +407,9 @@ def test_dictionaries_are_looked_for_once_per_point_and_language_however_many_po
         MeanShift, "dictionaries", lambda self, lang, pivot: asked.append(self.params.alpha) or ()
     )
     alphas = [round(0.05 * number, 2) for number in range(1, 21)]
-    plan = small_plan(
-        tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",), languages="{each: [de]}"
-    )
+    plan = german(tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",))
     assert len(plan.trials) == 40  # 20 values x 2 sizes
     assert asked == alphas
-
-
-METHODS = (
-    "finetune: {selection: [none, dev]}",
-    "distillation: {selection: dev}",
-    "mlm: {selection: dev}",
-)
-
-
-def german(folder, **parts):
-    return small_plan(folder, languages="{each: [de]}", **parts)
 
 
 def dev_inputs(plan, method):
@@ -513,9 +448,6 @@ def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_
     told = r"needs the dev part of the corpus, which de has not; raise `split\.dev`"
     with pytest.raises(RaxalignError, match=told):
         expand(load(path))
-
-
-TASKS = ("retrieval: {}", "xnli: {data: phrasebook}")
 
 
 def planned(folder, run, **options):
@@ -557,12 +489,8 @@ def test_another_precision_and_compiled_blocks_have_results_of_their_own_on_the_
 
 
 def test_static_vectors_have_one_result_in_every_precision(tmp_path):
-    static = {
-        "encoder": "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}",
-        "methods": ("none: {}", "rotation: {}"),
-    }
-    plain, *others = (
-        planned(tmp_path, run, **static)
-        for run in ("precision: fp32", "precision: bf16", "compile: true")
-    )
+    encoder = "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}"
+    runs = ("precision: fp32", "precision: bf16", "compile: true")
+    static = {"encoder": encoder, "methods": ("none: {}", "rotation: {}")}
+    plain, *others = (planned(tmp_path, run, **static) for run in runs)
     assert all(other.stages == plain.stages for other in others)

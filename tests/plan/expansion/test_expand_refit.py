@@ -5,7 +5,15 @@ import json
 import pytest
 
 from raxalign.errors import RaxalignError
-from tests.grids import kinds, small_plan
+from tests.grids import kinds, of_kind, small_plan
+
+TUNED, EPOCHS = ("xnli", "mlqa", "pos"), "leaves the weights of several epochs"
+ALL = ("none: {}", "rotation: {}", "centering: {}", "finetune: {}", "mean_shift: {}")
+READOUTS = (
+    "rotation: {pooling: [first, last, mean]}",
+    "linear: {pooling: [first, last]}",
+    "sentence_rotation: {pooling: [first, last]}",
+)
 
 
 def plan_of(folder, **parts):
@@ -23,7 +31,7 @@ def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp
         methods = ("none: {}", f"mean_shift: {{{shift}}}")
         parts = {"seeds": "[0, 1]", "languages": "{each: [de, fr]}"}
         plan = plan_of(tmp_path, methods=methods, tasks=(task,), **parts)
-        stages = [stage for stage in plan.stages.values() if stage.kind == "tuned"]
+        stages = of_kind(plan, "tuned")
         keys = [key for trial in plan.trials for key in trial.evaluations.values()]
         assert all(plan.stages[key].inputs["trained"] in plan.stages for key in keys)
         shared = [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs]
@@ -47,9 +55,7 @@ def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
     plan = plan_of(tmp_path, methods=methods, tasks=tasks)
     assert kinds(plan)["tuned"] == 2, "fitting readouts again trains no task again"
     for trial in plan.trials:
-        kept, xnli, retrieval = (
-            plan.stages[trial.evaluations[name]] for name in ("kept", "xnli", "retrieval")
-        )
+        kept, xnli, retrieval = (plan.stages[key] for key in trial.evaluations.values())
         assert kept.inputs["aligned"] == retrieval.inputs["aligned"] == trial.aligned
         assert xnli.inputs["trained"] == kept.inputs["trained"]
         if trial.method != "rotation":
@@ -60,29 +66,18 @@ def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
         assert (again.maker, again.params) == (once.maker, once.params)
 
 
-READOUTS = (
-    "rotation: {pooling: [first, last, mean]}",
-    "linear: {pooling: [first, last]}",
-    "sentence_rotation: {pooling: [first, last]}",
-)
-
-
 def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
-    tasks = (
-        "kept: {kind: pos, data: phrasebook, readout: keep}",
-        "pos: {data: phrasebook, readout: refit}",
-    )
-    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks)
+    plan = plan_of(tmp_path, methods=READOUTS, tasks=asked("pos"))
     again = {}
     for trial in plan.trials:
-        evaluation, once = plan.stages[trial.evaluations["pos"]], plan.stages[trial.aligned]
+        evaluation, once = plan.stages[trial.evaluations["again"]], plan.stages[trial.aligned]
         stage = plan.stages[evaluation.inputs["aligned"]]
         again.setdefault(trial.method, set()).add(stage.key)
         method = {**once.params["method"], "pooling": "first"}
         assert stage.params == {**once.params, "method": method}
         assert json.loads(stage.options) == {**json.loads(once.options), "pooling": "first"}
-        asked = trial.params["pooling"]
-        assert once.params["method"]["pooling"] == asked, "before the training it stays as asked"
+        given = trial.params["pooling"]
+        assert once.params["method"]["pooling"] == given, "before the training it stays as asked"
     assert len(plan.trials) == 3 + 2 + 2
     assert {method: len(keys) for method, keys in again.items()} == dict.fromkeys(
         ("rotation", "linear", "sentence_rotation"), 1
@@ -98,18 +93,21 @@ def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_word
         assert again.params == plan.stages[trial.aligned].params
 
 
+def asked(kind):
+    """A task of a kind: as usual, with readouts that are fitted again, and with kept ones."""
+    hows = {"usual": "", "again": ", readout: refit", "kept": ", readout: keep"}
+    return tuple(f"{name}: {{kind: {kind}, data: phrasebook{how}}}" for name, how in hows.items())
+
+
 @pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
 def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
     """What a trained method or an inside shift gives is the same under `refit` as under `keep`, and
     its record says what was done.
     """
-    tasks = (
-        f"kept: {{kind: {kind}, data: phrasebook, readout: keep}}",
-        f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
-    )
-    plan = plan_of(tmp_path, methods=("none: {}", "finetune: {}", "mean_shift: {}"), tasks=tasks)
+    methods = ("none: {}", "finetune: {}", "mean_shift: {}")
+    plan = plan_of(tmp_path, methods=methods, tasks=asked(kind))
     for trial in plan.trials:
-        assert trial.evaluations["kept"] == trial.evaluations["again"]
+        assert len({*trial.evaluations.values()}) == 1
         stage = plan.stages[trial.evaluations["again"]]
         assert stage.params["task"].get("readout", "keep") == "keep"
         assert "refit" not in stage.options
@@ -122,10 +120,6 @@ def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
         plan_of(tmp_path, methods=("rotation: {direction: to-other}",), tasks=tasks)
 
 
-TUNED, EPOCHS = ("xnli", "mlqa", "pos"), "leaves the weights of several epochs"
-ALL = ("none: {}", "rotation: {}", "centering: {}", "finetune: {}", "mean_shift: {}")
-
-
 def outdated(folder, task, **parts):
     """Method -> why its readouts are kept though the training of a task outdates them."""
     options = {"methods": ALL, **parts}
@@ -135,10 +129,7 @@ def outdated(folder, task, **parts):
 
 @pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
 def test_readouts_are_fitted_again_unless_the_file_asks_to_keep_them(tmp_path, kind):
-    asked = {"usual": "", "again": ", readout: refit", "kept": ", readout: keep"}
-    tasks = tuple(f"{n}: {{kind: {kind}, data: phrasebook{how}}}" for n, how in asked.items())
-    plan = plan_of(tmp_path, methods=("rotation: {}",), tasks=tasks)
-    (trial,) = plan.trials
+    (trial,) = plan_of(tmp_path, methods=("rotation: {}",), tasks=asked(kind)).trials
     assert trial.evaluations["usual"] == trial.evaluations["again"] != trial.evaluations["kept"]
     assert trial.outdated == {"kept": "`readout: keep`"}
 
@@ -177,27 +168,16 @@ def test_without_a_training_that_changes_the_encoder_alone_no_map_is_outdated(tm
 
 
 def test_vectors_that_no_training_changes_are_not_fitted_again(tmp_path):
-    plan = plan_of(
-        tmp_path,
-        methods=("rotation: {}",),
-        tasks=(
-            "xnli: {data: phrasebook}",
-            "kept: {kind: xnli, data: phrasebook, readout: keep}",
-            "again: {kind: xnli, data: phrasebook, readout: refit}",
-        ),
-        encoder="{kind: static, dimension: 16}",
-    )
-    (trial,) = plan.trials
+    parts = {"methods": ("rotation: {}",), "encoder": "{kind: static, dimension: 16}"}
+    (trial,) = plan_of(tmp_path, tasks=asked("xnli"), **parts).trials
     assert len({*trial.evaluations.values()}) == 1
     assert trial.outdated == {}
 
 
 def test_a_plan_names_outdated_readouts_before_anything_runs(tmp_path):
-    plan = plan_of(
-        tmp_path,
-        methods=("none: {}", "rotation: {}", "linear: {}", "finetune: {}"),
-        tasks=("xnli: {data: phrasebook, selection: mean-dev}", "pos: {data: phrasebook}"),
-    )
+    methods = ("none: {}", "rotation: {}", "linear: {}", "finetune: {}")
+    tasks = ("xnli: {data: phrasebook, selection: mean-dev}", "pos: {data: phrasebook}")
+    plan = plan_of(tmp_path, methods=methods, tasks=tasks)
     assert [line for line in plan.remarks() if "readouts" in line] == [
         "xnli: the readouts of rotation, linear were fitted before the task's training, which"
         " changes the encoder, and are kept: `selection: mean-dev` leaves the weights of several"

@@ -15,9 +15,11 @@ from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
-from tests.grids import small_plan, write_grid
+from tests.grids import SPLIT, of_kind, small_plan, write_grid
 from tests.tiny import tiny_bert
 
+LINES = ["a", "a b c", "a b", "b b b b", "c a b", "a b c a", "b", "c"]
+PIECES = "\n  pieces: {encoder: small, min_pieces: 3, max_pieces: 7}"
 METHODS = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0]}", "mlm: {}", "tlm: {}")
 
 
@@ -29,10 +31,6 @@ def plan_of(folder, **options):
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
     return plan_of(tmp_path_factory.mktemp("grid"))
-
-
-def of_kind(plan, kind):
-    return [stage for stage in plan.stages.values() if stage.kind == kind]
 
 
 def test_much_text_has_one_stage_of_pieces_for_all_that_read_it(plan):
@@ -88,13 +86,8 @@ def test_pieces_are_made_for_a_training_that_is_not_stored(plan):
 def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_out(plan, tmp_path):
     behind = plan.closure([stage.key for stage in of_kind(plan, "pieces")])
     assert "pairs" not in {plan.stages[key].kind for key in behind}
-    largest = "pairs: {align_on: largest, aligner: fast_align}"
-    path = write_grid(
-        tmp_path, size=12_000, languages="{each: [de]}", sentences="10_000", methods=METHODS
-    )
-    text = path.read_text(encoding="utf-8").replace("pairs: {aligner: fast_align}", largest)
-    path.write_text(text, encoding="utf-8")
-    sliced = expand(load(path))
+    largest = "fast_align, align_on: largest"
+    sliced = plan_of(tmp_path, sentences="10_000", aligner=largest)
     read = {sliced.stages[stage.inputs["data"]].kind for stage in of_kind(sliced, "pieces")}
     assert read == {"bitext", "pairs", "text"}
 
@@ -112,17 +105,29 @@ TRANSLATED = (
 
 
 def plan_of_tasks(folder, **options):
-    for lang in ("de", "en"):
-        (folder / f"rows.{lang}").write_text(f"{lang} haus\tred house\tneutral\n" * 60_000)
-        for name in ("few", "dev"):
-            (folder / f"{name}.{lang}").write_text(f"{lang} {name}\tred\tneutral\n" * 100)
     methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
     sizes = {"sentences": "[100]", "methods": methods, "tasks": TRANSLATED}
     return plan_of(folder, **{**sizes, **options})
 
 
-def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_path):
-    plan = plan_of_tasks(tmp_path)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with the files of the tasks."""
+    folder = tmp_path_factory.mktemp("tasks")
+    for lang in ("de", "en"):
+        (folder / f"rows.{lang}").write_text(f"{lang} haus\tred house\tneutral\n" * 60_000)
+        for name in ("few", "dev"):
+            (folder / f"{name}.{lang}").write_text(f"{lang} {name}\tred\tneutral\n" * 100)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_tasks(files):
+    return plan_of_tasks(files)
+
+
+def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(of_tasks):
+    plan = of_tasks
     stages = {stage.key: stage for stage in rows_of(plan)}
     read = sorted((stage.params["lang"], *stage.digests) for stage in stages.values())
     assert read == [("de", "train/de"), ("en", "train/en")]
@@ -135,41 +140,40 @@ def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_p
     assert Plan.from_json(plan.to_json()) == plan
 
 
-def test_no_key_depends_on_the_pieces_of_rows(tmp_path, monkeypatch):
-    keys = {key for key, stage in plan_of_tasks(tmp_path).stages.items() if stage.kind != "pieces"}
+def test_no_key_depends_on_the_pieces_of_rows(of_tasks, files, monkeypatch):
+    keys = {key for key, stage in of_tasks.stages.items() if stage.kind != "pieces"}
     monkeypatch.setattr(data, "LEAST_SENTENCES", 10**12)
-    without = plan_of_tasks(tmp_path)
+    without = plan_of_tasks(files)
     assert not rows_of(without)
     assert without.stages.keys() == keys
 
 
-def test_rows_of_other_files_or_options_are_other_stages(tmp_path):
-    before = {stage.key for stage in rows_of(plan_of_tasks(tmp_path))}
+def test_rows_of_other_files_or_options_are_other_stages(of_tasks, files):
+    before = {stage.key for stage in rows_of(of_tasks)}
     fewer = TRANSLATED[0].replace("data:", "max_train: 20_000, data:")
-    other = rows_of(plan_of_tasks(tmp_path, tasks=(fewer,)))
+    other = rows_of(plan_of_tasks(files, tasks=(fewer,)))
     assert before.isdisjoint(stage.key for stage in other)
     slower = TRANSLATED[0].replace("data:", "learning_rate: 1.0e-3, max_length: 64, data:")
-    same = {stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(slower,)))}
+    same = {stage.key for stage in rows_of(plan_of_tasks(files, tasks=(slower,)))}
     assert len(same) == 2
     assert same == before
 
 
-def test_static_encoders_have_no_pieces_of_rows(tmp_path):
+def test_static_encoders_have_no_pieces_of_rows(files):
     vectors = "{kind: static, dimension: 8, min_count: 1}"
-    methods = ("none: {}",)
-    assert not rows_of(plan_of_tasks(tmp_path, encoder=vectors, methods=methods))
+    assert not rows_of(plan_of_tasks(files, encoder=vectors, methods=("none: {}",)))
 
 
-def test_a_missing_file_of_rows_is_reported_as_before(tmp_path):
+def test_a_missing_file_of_rows_is_reported_as_before(files):
     task = 'xnli: {data: {train: "nothing.{pivot}", dev: "dev.{lang}"}}'
     with pytest.raises(DataError, match=r"nothing\.en: No such file"):
-        plan_of_tasks(tmp_path, tasks=(task,))
+        plan_of_tasks(files, tasks=(task,))
 
 
 def test_taggers_and_answers_have_stages_of_rows_too(tmp_path):
     (tmp_path / "rows.en").write_text("haus O\n\n" * 200_000)
-    (tmp_path / "dev.en").write_text("haus O\n")
     for lang in ("de", "en"):
+        (tmp_path / f"dev.{lang}").write_text("haus O\n")
         (tmp_path / f"{lang}.json").write_text("a plan reads no rows" * 100_000)
     tasks = (
         'ner: {data: {train: "rows.{pivot}", dev: "dev.{lang}"}}',
@@ -185,31 +189,24 @@ def test_taggers_and_answers_have_stages_of_rows_too(tmp_path):
     assert len({stage.key for stage in tuned}) == 9  # three tasks on three encoders
 
 
-LINES = ["a", "a b c", "a b", "b b b b", "c a b", "a b c a", "b", "c"]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    tiny_bert(tmp_path / "small", ["a", "b", "c"], layers=2)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("encoder")
+    tiny_bert(place / "small", ["a", "b", "c"], layers=2)
     for lang in ("de", "en"):
         text = "".join(f"{line}\n" for line in LINES)
-        (tmp_path / f"text.{lang}").write_text(text, encoding="utf-8")
-    return tmp_path
+        (place / f"text.{lang}").write_text(text, encoding="utf-8")
+    return place
 
 
-def grid_of(folder, line="", source="phrasebook\n  size: 400"):
-    path = write_grid(folder, languages="{each: [de]}", sentences="[2]")
-    text = path.read_text(encoding="utf-8").replace("encoder: {kind: scratch", "encoder: small #")
-    text = text.replace("source: phrasebook\n  size: 400", f"{line}source: {source}")
-    path.write_text(text, encoding="utf-8")
-    return load(path)
+def grid_of(folder, more="", source="phrasebook", split=SPLIT):
+    corpus = f"source: {source}\n  {split}{more}"
+    parts = {"languages": "{each: [de]}", "sentences": "[2]", "encoder": "small"}
+    return load(write_grid(folder, corpus=corpus, **parts))
 
 
 def bitexts(plan):
-    return {s.params["part"]: s for s in plan.stages.values() if s.kind == "bitext"}
-
-
-PIECES = "pieces: {encoder: small, min_pieces: 3, max_pieces: 7}\n  "
+    return {stage.params["part"]: stage for stage in of_kind(plan, "bitext")}
 
 
 def test_the_limits_and_their_encoder_are_in_the_keys_of_training_alone(folder):
@@ -224,7 +221,7 @@ def test_the_limits_and_their_encoder_are_in_the_keys_of_training_alone(folder):
 
 def test_limits_of_length_are_in_the_keys_of_training_alone(folder):
     plain = bitexts(expand(grid_of(folder)))
-    limited = bitexts(expand(grid_of(folder, "max_basic_tokens: 99\n  max_words: 9\n  ")))
+    limited = bitexts(expand(grid_of(folder, "\n  max_basic_tokens: 99\n  max_words: 9")))
     assert {"max_basic_tokens"}.isdisjoint(plain["training"].params)
     assert limited["training"].params["max_basic_tokens"] == 99
     assert limited["training"].params["max_words"] == 9
@@ -239,10 +236,8 @@ def test_the_encoder_counts_among_those_of_the_grid(folder):
 
 def test_training_pairs_are_the_first_ones_that_have_the_pieces(folder):
     source = 'moses\n  path: "text"\n  training_from: start\n  overlap: keep'
-    grid = grid_of(folder, PIECES, source)
-    text = grid.text_of_file.replace("{test: 30, dev: 30}", "{test: 1, dev: 1}")
-    grid.path.write_text(text, encoding="utf-8")
-    plan, root = expand(load(grid.path)), folder / "storage"
+    plan = expand(grid_of(folder, PIECES, source, "split: {test: 1, dev: 1}"))
+    root = folder / "storage"
     workshop = Workshop(plan, Storage(str(root)), Runtime())
     made = workshop.ensure(bitexts(plan)["training"].key)
     assert read_table(made / "data").column("id").to_pylist() == [1, 4]
@@ -250,9 +245,9 @@ def test_training_pairs_are_the_first_ones_that_have_the_pieces(folder):
 
 def test_a_kind_of_encoder_is_refused_since_it_is_made_from_this_text(folder):
     with pytest.raises(RaxalignError, match=r"corpus: pieces: encoder: 'scratch' is a kind of"):
-        expand(grid_of(folder, "pieces: {encoder: scratch}\n  "))
+        expand(grid_of(folder, "\n  pieces: {encoder: scratch}"))
 
 
 def test_an_encoder_has_to_be_named(folder):
     with pytest.raises(GridError, match=r"corpus\.pieces\.encoder"):
-        grid_of(folder, "pieces: {min_pieces: 3}\n  ")
+        grid_of(folder, "\n  pieces: {min_pieces: 3}")

@@ -14,6 +14,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import read_records, rows
 from raxalign.tracking.runs import cell_metrics, results_mark, trial_metrics
+from tests.grids import write_grid
 from tests.ledgers import made_up
 
 NLI = "{setting: zero-shot, data: phrasebook%s}"
@@ -30,10 +31,17 @@ def with_metrics(folder, metrics, **parts):
     return open_grid(file, storage=str(folder / "storage")), ledger
 
 
-def faults(folder, tasks):
-    with pytest.raises(GridError) as told:
-        made_up(folder, **SMALL, tasks=tuple(tasks))
-    return str(told.value)
+@pytest.fixture(scope="module")
+def added(tmp_path_factory):
+    """A grid to which the mean over labels was added."""
+    return with_metrics(tmp_path_factory.mktemp("added"), "[macro_f1]")
+
+
+def compared(opened, ledger):
+    """The comparisons of a grid, by method, language and metric."""
+    found = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
+    entries = comparisons(found, opened.plan, ledger)
+    return {(entry.cell.method, *entry.name[1:3]): entry for entry in entries}
 
 
 def test_a_metric_added_to_a_finished_grid_leaves_nothing_to_run(tmp_path):
@@ -45,17 +53,14 @@ def test_a_metric_added_to_a_finished_grid_leaves_nothing_to_run(tmp_path):
     assert Plan.from_json(after.plan.to_json()) == after.plan
 
 
-def test_it_is_in_results_for_every_language_and_split_and_as_means(tmp_path):
-    opened, ledger = with_metrics(tmp_path, "[macro_f1]")
+def test_it_is_in_results_for_every_language_and_split_and_as_means(added):
+    opened, ledger = added
     found = [row for row in rows(opened.plan, ledger) if row["metric"] == "macro_f1"]
     trials = len(opened.plan.trials)
     assert len(found) == trials * 2 * (4 + 2)  # dev and test of en, de, fr, es and two means
     (key, *_) = opened.plan.trials[0].evaluations.values()
-    own = {
-        row["lang"]: row["value"]
-        for row in found
-        if row["evaluation"] == key and row["split"] == "test"
-    }
+    of_test = [row for row in found if (row["evaluation"], row["split"]) == (key, "test")]
+    own = {row["lang"]: row["value"] for row in of_test}
     assert own["avg"] == pytest.approx(np.mean([own[lang] for lang in ("en", "de", "fr", "es")]))
     zero_shot = np.mean([own[lang] for lang in ("de", "fr", "es")])
     assert own["avg_zero_shot"] == pytest.approx(zero_shot)
@@ -74,26 +79,21 @@ def by_hand(examples):
     return sum(scores) / len(scores)
 
 
-def test_it_is_compared_with_intervals_and_p_values(tmp_path):
-    opened, ledger = with_metrics(tmp_path, "[macro_f1]")
-    found = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
-    compared = {
-        (entry.cell.method, *entry.name[1:3]): entry
-        for entry in comparisons(found, opened.plan, ledger)
-    }
+def test_it_is_compared_with_intervals_and_p_values(added):
+    found = compared(*added)
     for lang in ("de", "avg", "avg_zero_shot"):
-        own, added = (compared["rotation", lang, name] for name in ("accuracy", "macro_f1"))
-        for entry in (own, added):
+        own, other = (found["rotation", lang, name] for name in ("accuracy", "macro_f1"))
+        for entry in (own, other):
             assert entry.interval.holds(entry.value.mean)
             assert entry.comparison is not None
             assert entry.p_adjusted is not None
-        assert added.comparison.difference == pytest.approx(own.comparison.difference, abs=0.1)
-        assert added.comparison.p == pytest.approx(own.comparison.p, abs=0.2)
+        assert other.comparison.difference == pytest.approx(own.comparison.difference, abs=0.1)
+        assert other.comparison.p == pytest.approx(own.comparison.p, abs=0.2)
 
 
-def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_added(tmp_path):
-    opened, ledger = with_metrics(tmp_path, "[macro_f1]")
-    without = open_grid(bare(tmp_path), storage=str(tmp_path / "storage")).plan
+def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_added(added):
+    opened, ledger = added
+    without = open_grid(bare(opened.grid.path.parent), storage=opened.root).plan
     plan = opened.plan
     found = cells(rows(plan, ledger), plan.pivot, plan.measured)
     metrics = cell_metrics(plan, found[1], comparisons(found, plan, ledger))
@@ -113,6 +113,7 @@ def bare(folder):
     return path
 
 
+RETURN = "        return"
 LOSS = '''
 import numpy as np
 import raxalign as rx
@@ -133,19 +134,10 @@ class Wrong(PerExample):
 
 def test_where_less_is_better_the_verdict_is_that_of_the_opposite_metric(tmp_path):
     (tmp_path / "wrong.py").write_text(LOSS, encoding="utf-8")
-    opened, ledger = with_metrics(
-        tmp_path,
-        "[wrong]",
-        more="plugins: [wrong.py]\n",
-        methods=("none: {}", "finetune: {batch_size: 16}"),
-        seeds="[0, 1, 2, 3, 4]",
-    )
-    found = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
-    compared = {
-        (entry.cell.method, *entry.name[1:3]): entry
-        for entry in comparisons(found, opened.plan, ledger)
-    }
-    own, wrong = (compared["finetune", "avg", name] for name in ("accuracy", "wrong"))
+    parts = {"methods": ("none: {}", "finetune: {batch_size: 16}"), "seeds": "[0, 1, 2, 3, 4]"}
+    opened, ledger = with_metrics(tmp_path, "[wrong]", more="plugins: [wrong.py]\n", **parts)
+    found = compared(opened, ledger)
+    own, wrong = (found["finetune", "avg", name] for name in ("accuracy", "wrong"))
     assert wrong.value.mean == pytest.approx(1 - own.value.mean)
     assert wrong.comparison.p == pytest.approx(own.comparison.p)
     assert (own.verdict, wrong.verdict) == ("better", "better")
@@ -174,9 +166,9 @@ def test_one_kind_may_be_added_several_times_with_its_options(tmp_path):
     ],
 )
 def test_what_is_wrong_with_it_is_told_before_anything_runs(metrics, message, tmp_path):
-    text = faults(tmp_path, ["xnli: " + NLI % f", metrics: {metrics}"])
-    assert re.search(message, text), text
-    assert re.search(r"line 17: tasks\.xnli\.metrics", text), text
+    with pytest.raises(GridError, match=message) as told:
+        open_grid(write_grid(tmp_path, **SMALL, tasks=("xnli: " + NLI % f", metrics: {metrics}",)))
+    assert "line 17: tasks.xnli.metrics" in str(told.value)
 
 
 def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path):
@@ -186,33 +178,26 @@ def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path):
     added = "retrieval: {metrics: {noncontextual_accuracy: {kind: wrong}}}"
     text = file.read_text(encoding="utf-8").replace("retrieval: {}", added)
     file.write_text(text + "plugins: [wrong.py]\n", encoding="utf-8")
-    with pytest.raises(
-        GridError, match=r"noncontextual_accuracy is the name of a metric of the task's own"
-    ):
+    told = r"noncontextual_accuracy is the name of a metric of the task's own"
+    with pytest.raises(GridError, match=told):
         open_grid(file)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (('"label", "predicted"})', '"label", "gold"})'), "reads gold, but the predictions have"),
-        (
-            ("        return", "        return [np.nan] * len(predictions)  #"),
-            r"is nan for en \(dev\)",
-        ),
-        (
-            ("        return", "        return 1 /"),
-            r"TypeError: unsupported operand.* for en \(dev\)",
-        ),
+        ('"predicted"})', '"gold"})', "reads gold, but the predictions have"),
+        (RETURN, f"{RETURN} [np.nan] * len(predictions)  #", r"is nan for en \(dev\)"),
+        (RETURN, f"{RETURN} 1 /", r"TypeError: unsupported operand.* for en \(dev\)"),
     ],
 )
 def test_a_metric_that_cannot_be_computed_names_its_line_of_the_grid(
-    change, message, tmp_path, monkeypatch
+    old, new, message, tmp_path, monkeypatch
 ):
     from raxalign.tasks.xnli import Xnli
 
     monkeypatch.setattr(Xnli, "predicts", None)
-    (tmp_path / "wrong.py").write_text(LOSS.replace(*change), encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(LOSS.replace(old, new), encoding="utf-8")
     opened, ledger = with_metrics(tmp_path, "[wrong]", more="plugins: [wrong.py]\n")
     with pytest.raises(RaxalignError, match=r"tasks\.xnli\.metrics\.wrong: " + message):
         rows(opened.plan, ledger)
@@ -232,7 +217,5 @@ def test_an_evaluation_whose_predictions_are_damaged_counts_as_not_done(tmp_path
 def test_the_grid_keeps_what_a_task_is_given(tmp_path):
     with_metrics(tmp_path, "{macro_f1: {}, p: {kind: macro_f1, leave_out: neutral}}")
     (task,) = load(tmp_path / "grid.yaml").tasks
-    assert [(spec.name, spec.kind) for spec in task.metrics] == [
-        ("macro_f1", "macro_f1"),
-        ("p", "macro_f1"),
-    ]
+    kinds = [(spec.name, spec.kind) for spec in task.metrics]
+    assert kinds == [("macro_f1", "macro_f1"), ("p", "macro_f1")]

@@ -12,13 +12,9 @@ from raxalign.plan.values.claims import AFTER, BEFORE, judged_in, lock_claims
 from raxalign.report.answer import claim_lines
 from tests.ledgers import made_up
 
-GRID = {
-    "languages": "{together: [de, fr]}",
-    "sentences": "100",
-    "seeds": "[0, 1, 2]",
-    "methods": ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}"),
-    "tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
-}
+GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "[0, 1, 2]"}
+GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
+GRID["methods"] = ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}")
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +56,8 @@ def test_the_correction_is_over_the_tests_of_all_claims(opened):
 
 
 def test_a_margin_holds_where_the_interval_lies_within_it(opened):
-    wide, narrow = judged(
-        opened,
-        "abs(finetune - none) < 500 in retrieval",
-        "abs(finetune - none) < 0.0001 in retrieval",
-    )
+    texts = (f"abs(finetune - none) < {margin} in retrieval" for margin in ("500", "0.0001"))
+    wide, narrow = judged(opened, *texts)
     assert wide.verdict == "held"
     assert narrow.verdict in ("refuted", "cannot tell")
 
@@ -104,14 +97,13 @@ def test_a_name_that_means_several_methods_is_refused_by_the_claim(opened):
 
 
 def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_path):
-    grid = replace(opened.grid, path=tmp_path / "grid.yaml")
-    moved = replace(opened, grid=grid)
+    moved = replace(opened, grid=replace(opened.grid, path=tmp_path / "grid.yaml"))
     before = elsewhere(moved, tmp_path / "empty")
     lock_claims(with_claims(before, "finetune > none in xnli"))
-    first = Lock.load(grid.path).entries
+    first = Lock.load(moved.grid.path).entries
     both = with_claims(moved, "finetune > none in xnli", "finetune > none in retrieval")
     lock_claims(both)
-    later = Lock.load(grid.path).entries
+    later = Lock.load(moved.grid.path).entries
     assert first.items() <= later.items(), "what was locked stays as it was"
     assert [found.written for found in judged_in(both)] == [BEFORE, AFTER]
     told = list(claim_lines(judged_in(both)))

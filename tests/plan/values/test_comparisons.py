@@ -4,6 +4,7 @@ where nothing can be tested.
 
 from collections import defaultdict
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -13,23 +14,18 @@ from raxalign.analysis.cells import cells
 from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
-from raxalign.plan.load import open_grid
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, comparisons, fallen
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.tasks.retrieval import Retrieval
 from raxalign.tracking.runs import cell_metrics
-from tests.grids import write_grid
+from tests.grids import small_plan
 from tests.ledgers import made_up, nli, words
 
-GRID = {
-    "languages": "{together: [de, fr]}",
-    "sentences": "100",
-    "seeds": "[0, 1]",
-    "methods": ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}"),
-    "tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
-}
+GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "[0, 1]"}
+GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
+GRID["methods"] = ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}")
 
 
 def compared(opened, ledger, baseline=None, equivalence=None):
@@ -64,18 +60,11 @@ def found(made):
 
 
 def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path):
-    plan = open_grid(
-        write_grid(tmp_path, **{**GRID, "seeds": "[0]"}), storage=str(tmp_path / "storage")
-    ).plan
-    chance, trials = (
-        Predictions(plan, None),
-        {trial.method: trial.evaluations for trial in plan.trials},
-    )
-    assert {method: chance.has_chance(keys["retrieval"]) for method, keys in trials.items()} == {
-        "none": False,
-        "rotation": False,
-        "finetune": True,
-    }
+    plan = small_plan(tmp_path, **{**GRID, "seeds": "[0]"})
+    chance = Predictions(plan, None)
+    trials = {trial.method: trial.evaluations for trial in plan.trials}
+    found = {method: chance.has_chance(keys["retrieval"]) for method, keys in trials.items()}
+    assert found == {"none": False, "rotation": False, "finetune": True}
     assert all(chance.has_chance(keys["xnli"]) for keys in trials.values())
     trained = {m: plan.stages[keys["xnli"]].inputs["trained"] for m, keys in trials.items()}
     assert trained["none"] == trained["rotation"] != trained["finetune"]
@@ -90,9 +79,8 @@ def test_every_value_is_compared_with_the_encoder_as_it_was(found):
     langs = {"de-en", "fr-en", "en", "de", "fr", "avg", "avg_zero_shot"}
     assert {entry.name[1] for entry in others} == langs, "the means too"
     for entry in others:
-        assert entry.comparison.difference == pytest.approx(
-            entry.value.mean - entry.baseline_value.mean
-        )
+        apart = entry.value.mean - entry.baseline_value.mean
+        assert entry.comparison.difference == pytest.approx(apart)
 
 
 def test_runs_of_one_training_are_paired_and_others_are_not(made, found):
@@ -204,9 +192,8 @@ def test_some_tables_alone_are_judged_as_among_all(made, found):
     whole = cells_of(opened, rows(opened.plan, ledger))
     alone = comparisons(whole, opened.plan, ledger, tables={table})
     wanted = [entry for entry in found if (entry.name[0], *entry.name[2:]) == table]
-    assert [(entry.name, entry.p_adjusted, entry.verdict) for entry in alone] == [
-        (entry.name, entry.p_adjusted, entry.verdict) for entry in wanted
-    ]
+    facts = attrgetter("name", "p_adjusted", "verdict")
+    assert list(map(facts, alone)) == list(map(facts, wanted))
 
 
 def test_one_run_of_something_with_chance_cannot_be_told(tmp_path):
@@ -239,9 +226,8 @@ def test_another_baseline_is_named_as_in_the_tables(made):
 
 
 def test_without_a_baseline_or_predictions_nothing_is_told(made, tmp_path):
-    opened, ledger = made_up(
-        tmp_path, **{**GRID, "methods": ("rotation: {center: [false, true]}",)}
-    )
+    rotations = {**GRID, "methods": ("rotation: {center: [false, true]}",)}
+    opened, ledger = made_up(tmp_path, **rotations)
     alone = compared(opened, ledger)
     assert {(entry.baseline, entry.verdict) for entry in alone} == {(None, None)}
     assert all(entry.interval for entry in alone)
@@ -255,20 +241,14 @@ def filled(folder, skills, seeds):
     """Results whose accuracies are about the skills of the methods (XNLI's pivot a quarter
     more).
     """
-    opened = open_grid(
-        write_grid(folder, **{**GRID, "seeds": seeds}), storage=str(folder / "storage")
-    )
-    ledger = opened.storage.ledger
-    for trial in opened.plan.trials:
-        for task, key in trial.evaluations.items():
-            rng = np.random.default_rng(int(key[:8], 16))
-            made = (
-                nli(("en", *trial.languages), skills[trial.method], rng)
-                if task == "xnli"
-                else words(trial.languages, skills[trial.method], rng)
-            )
-            ledger.write(key, {"scores": made[0], "params": {}, "task": task}, made[1])
-    return opened, ledger
+
+    def write(ledger, opened, trial, key):
+        rng, task = np.random.default_rng(int(key[:8], 16)), opened.plan.stages[key].maker
+        make, pivot = (nli, ("en",)) if task == "xnli" else (words, ())
+        scores, table = make((*pivot, *trial.languages), skills[trial.method], rng)
+        ledger.write(key, {"scores": scores, "params": {}, "task": task}, table)
+
+    return made_up(folder, write, **{**GRID, "seeds": seeds})
 
 
 @pytest.mark.parametrize("seeds", ["[0]", "[0, 1, 2]"])
@@ -279,9 +259,8 @@ def test_a_classifier_that_may_be_guessing_is_marked_even_after_one_run(tmp_path
     assert one(found, opened, "none", "xnli", "de").at_chance
     assert not one(found, opened, "none", "xnli", "en").at_chance
     assert not one(found, opened, "finetune", "xnli", "de").at_chance
-    assert not any(entry.at_chance for entry in found if entry.name[0] == "retrieval"), (
-        "retrieval has no labels to guess among"
-    )
+    retrieval = [entry.at_chance for entry in found if entry.name[0] == "retrieval"]
+    assert not any(retrieval), "it has no labels to guess among"
 
 
 def test_a_language_that_falls_far_below_the_encoder_as_it_was_is_told(tmp_path):
@@ -299,10 +278,8 @@ def test_a_collapse_is_named_after_one_run_where_nothing_can_be_tested(tmp_path)
     assert (far.verdict, far.tested, far.falls_far) == ("cannot tell", False, True)
     assert not one(found, opened, "rotation center=true", "retrieval", "de-en").falls_far
     named = fallen(cells_of(opened, rows(opened.plan, ledger)), opened.plan)
-    assert {(entry.cell.method, entry.name[0]) for entry in named} == {
-        ("finetune", "retrieval"),
-        ("finetune", "xnli"),
-    }
+    places = {(entry.cell.method, entry.name[0]) for entry in named}
+    assert places == {("finetune", "retrieval"), ("finetune", "xnli")}
     assert {entry.name[1] for entry in named} <= {"de-en", "fr-en", "de", "fr", "en"}
     fewer = replace(far.measured, better="lower")
     assert not replace(far, measured=fewer).falls_far
@@ -316,21 +293,18 @@ def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(tmp
         for entry in compared(opened, ledger)
         if entry.outdated
     }
-    assert found == {
-        ("rotation", "xnli", lang): "`readout: keep`"
-        for lang in ("de", "fr", "avg", "avg_zero_shot")
-    }
+    moved = [("rotation", "xnli", lang) for lang in ("de", "fr", "avg", "avg_zero_shot")]
+    assert found == dict.fromkeys(moved, "`readout: keep`")
 
 
 def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path):
-    opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))
-    ledger = opened.storage.ledger
-    for trial in opened.plan.trials:
+    def write(ledger, opened, trial, key):
         scores, table = words(trial.languages, 0.5, np.random.default_rng(0))
         for score in scores:
             score["value"] += 0.01 * (score["lang"] == "de-en")
-        record = {"scores": scores, "params": {}, "task": "retrieval"}
-        ledger.write(trial.evaluations["retrieval"], record, table)
+        ledger.write(key, {"scores": scores, "params": {}, "task": "retrieval"}, table)
+
+    opened, ledger = made_up(tmp_path, write, **{**GRID, "tasks": ("retrieval: {}",)})
     found = compared(opened, ledger)
     assert one(found, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
     assert one(found, opened, "finetune", "retrieval", "avg").untested == NO_PREDICTIONS
@@ -372,11 +346,9 @@ def test_where_the_task_declares_lower_as_better_the_smaller_value_is_called_bet
 
     usual = verdicts()
     opened.plan._measured.clear()
-    lower = tuple(
-        replace(entry, better="lower") if entry.better == "higher" else entry
-        for entry in Retrieval.metrics
-    )
-    monkeypatch.setattr(Retrieval, "metrics", lower)
+    turned = {"higher": "lower"}
+    lower = [replace(one, better=turned.get(one.better, one.better)) for one in Retrieval.metrics]
+    monkeypatch.setattr(Retrieval, "metrics", tuple(lower))
     turned = {"better": "worse", "worse": "better"}
     assert "better" in usual
     assert verdicts() == [turned.get(verdict or "", verdict) for verdict in usual]
@@ -384,9 +356,7 @@ def test_where_the_task_declares_lower_as_better_the_smaller_value_is_called_bet
 
 def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path):
     opened, ledger = made_up(tmp_path, **GRID)
-    key = next(
-        trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none"
-    )
+    key = next(t.evaluations["retrieval"] for t in opened.plan.trials if t.method == "none")
     found = rows(opened.plan, ledger)
     Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
     with pytest.raises(DamagedArtifact, match=r"predictions\.arrow"):
@@ -402,16 +372,10 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     entry = one(found, made[0], "finetune", "retrieval", "avg")
     metrics = cell_metrics(made[0].plan, entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
-    wanted = {
-        "": entry.value.mean,
-        "_low": entry.interval.low,
-        "_high": entry.interval.high,
-        "_difference": comparison.difference,
-        "_difference_low": comparison.low,
-        "_difference_high": comparison.high,
-        "_p": comparison.p,
-        "_p_adjusted": entry.p_adjusted,
-    }
+    wanted = {"": entry.value.mean, "_low": entry.interval.low, "_high": entry.interval.high}
+    wanted |= {"_difference": comparison.difference, "_p": comparison.p}
+    wanted |= {"_difference_low": comparison.low, "_difference_high": comparison.high}
+    wanted |= {"_p_adjusted": entry.p_adjusted}
     assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
     assert f"{name}_pairs" not in metrics
     assert "retrieval/de-en/contextual_accuracy_low" not in metrics

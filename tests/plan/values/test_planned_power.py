@@ -8,15 +8,12 @@ from raxalign.plan.values.planned import SEEN, PlannedSides, planned_sides
 from raxalign.plan.values.power import ASSUMED, MEASURED, ONE_RUN, planned_comparisons, power_lines
 from raxalign.report.plans import power_text
 from raxalign.store.storage import Storage
-from tests.grids import write_grid
+from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
 
-GRID = {
-    "languages": "{together: [de, fr]}",
-    "sentences": "100",
-    "methods": ("none: {}", "rotation: {}", "finetune: {batch_size: 16}"),
-    "tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
-}
+GRID = {"languages": "{together: [de, fr]}", "sentences": "100"}
+GRID |= {"methods": ("none: {}", "rotation: {}", "finetune: {batch_size: 16}")}
+GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
 GIVEN = Assumed(run_sd=(0.5,))
 
 
@@ -28,6 +25,13 @@ def planned(opened, given=GIVEN):
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory):
     return made_up(tmp_path_factory.mktemp("two"), **GRID, seeds="[0, 1]")[0]
+
+
+@pytest.fixture(scope="module")
+def five_runs(two_runs, tmp_path_factory):
+    """The same grid with five seeds, of which two have run."""
+    path = write_grid(tmp_path_factory.mktemp("five"), **GRID, seeds="[0, 1, 2, 3, 4]")
+    return open_grid(path, storage=two_runs.root)
 
 
 def test_each_method_and_task_is_compared_with_the_baseline(two_runs):
@@ -47,8 +51,8 @@ def test_each_method_and_task_is_compared_with_the_baseline(two_runs):
 
 def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path):
     sets = {**GRID, "languages": "{sets: {one: [de], both: [de, fr]}}"}
-    opened = open_grid(write_grid(tmp_path, **sets), storage=str(tmp_path / "storage"))
-    found = [(one.name, one.trials[0].params["languages"]) for one in planned_sides(opened.plan)]
+    plan = small_plan(tmp_path, **sets)
+    found = [(one.name, one.trials[0].params["languages"]) for one in planned_sides(plan)]
     assert {name.split()[0] for name, _ in found} == {"rotation", "finetune"}
     assert len(found) == 8
 
@@ -56,8 +60,8 @@ def test_each_set_of_languages_is_compared_with_the_baseline_of_its_own(tmp_path
 def test_a_task_that_one_language_alone_has_is_compared_in_that_language(tmp_path):
     own = "xnli: {languages: [de], setting: zero-shot, data: phrasebook}"
     parts = {**GRID, "languages": "{each: [de, fr]}", "tasks": ("retrieval: {}", own)}
-    opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "storage"))
-    found = {(one.name.split()[0], one.task): one.chance for one in planned_sides(opened.plan)}
+    sides = planned_sides(small_plan(tmp_path, **parts))
+    found = {(one.name.split()[0], one.task): one.chance for one in sides}
     assert found == {
         ("rotation", "retrieval"): (False, False),
         ("finetune", "retrieval"): (True, False),
@@ -66,11 +70,9 @@ def test_a_task_that_one_language_alone_has_is_compared_in_that_language(tmp_pat
     }
 
 
-def test_more_seeds_see_smaller_differences(two_runs, tmp_path):
+def test_more_seeds_see_smaller_differences(two_runs, five_runs):
     few = planned(two_runs)
-    path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
-    many = planned(open_grid(path, storage=two_runs.storage.root))
-    for key, one in many.items():
+    for key, one in planned(five_runs).items():
         before = few[key].smallest
         assert one.smallest is not None
         assert before is not None
@@ -115,12 +117,10 @@ def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides)
     assert one.assumed is None, "a single run is not tested"
 
 
-def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, tmp_path):
+def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, five_runs, tmp_path):
     assert power_text(two_runs, two_runs.plan, None, 0.5) == ""
-    path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
-    more = open_grid(path, storage=two_runs.storage.root)
-    assert MEASURED in power_text(more, more.plan, None, 0.5)
-    new = open_grid(path, storage=str(tmp_path / "empty"))
+    assert MEASURED in power_text(five_runs, five_runs.plan, None, 0.5)
+    new = open_grid(five_runs.grid.path, storage=str(tmp_path / "empty"))
     first, *lines, assumed = power_text(new, new.plan, None, 0.5).splitlines()
     assert first == SEEN
     assert "  xnli (accuracy), finetune with 100 pairs: 2.7 with 5 and 5 runs" in lines
@@ -132,21 +132,15 @@ def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, tmp_path):
 
 
 def test_a_method_from_a_file_is_planned_like_any_other(tmp_path):
-    (tmp_path / "moved.py").write_text(
-        "from raxalign.methods.centering import Centering as Whole\n\n\n"
-        "class Moved(Whole):\n    pass\n",
-        encoding="utf-8",
-    )
-    more = "plugins: [moved.py]\n"
-    methods = ("none: {}", "moved: {}")
-    path = write_grid(tmp_path, **{**GRID, "methods": methods}, more=more)
+    code = "from raxalign.methods.centering import Centering as Whole\n\n\n"
+    (tmp_path / "moved.py").write_text(f"{code}class Moved(Whole):\n    pass\n", encoding="utf-8")
+    parts = {**GRID, "methods": ("none: {}", "moved: {}"), "more": "plugins: [moved.py]\n"}
+    path = write_grid(tmp_path, **parts)
     found = planned(open_grid(path, storage=str(tmp_path / "storage")))
     assert ("moved", "retrieval") in found
 
 
-def test_the_work_of_more_seeds_is_that_of_the_runs_that_were_made(two_runs, tmp_path):
-    few = planned(two_runs)["finetune", "retrieval"]
-    path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
-    many = planned(open_grid(path, storage=two_runs.storage.root))["finetune", "retrieval"]
+def test_the_work_of_more_seeds_is_that_of_the_runs_that_were_made(two_runs, five_runs):
+    few, many = (planned(one)["finetune", "retrieval"] for one in (two_runs, five_runs))
     assert few.seconds > 0
     assert many.seconds == pytest.approx(few.seconds), "three of five seeds have not run"

@@ -2,21 +2,21 @@
 fall.
 """
 
-from raxalign.config.grid import load
-from raxalign.plan.expansion.expand import expand
+import pytest
+
 from raxalign.plan.names import trial_name
 from raxalign.plan.values.remarks import chosen_in_report, remarked, remarks
 from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
-from tests.grids import small_plan, write_grid
+from tests.grids import small_plan
 from tests.report.material import share
 
 
-def plan_of(folder):
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
     methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
-    return expand(
-        load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=methods))
-    )
+    parts = {"languages": "{each: [de]}", "seeds": "[0, 1]", "methods": methods}
+    return small_plan(tmp_path_factory.mktemp("grid"), **parts)
 
 
 def noted(plan, notes):
@@ -24,8 +24,7 @@ def noted(plan, notes):
     return {key: {"notes": notes} for trial in plan.trials for key in trial.evaluations.values()}
 
 
-def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path):
-    plan = plan_of(tmp_path)
+def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(plan):
     encoder = plan.trials[0].encoder
     found = remarks(plan, noted(plan, {"unknown": {"zh": 0.0833, "de": 0.02, "en": 0.0}}))
     assert found == [
@@ -33,16 +32,14 @@ def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path):
     ]
 
 
-def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path):
-    plan = plan_of(tmp_path)
+def test_what_a_training_read_is_remarked_on_with_its_maker(plan):
     trained = {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}}
     (found,) = remarks(plan, noted(plan, {"unknown": {"zh": 0.5}, "unknown_in_training": trained}))
     readers = "retrieval, the training of finetune"
     assert found.startswith(f"50.0% of the pieces of zh in {readers} are unknown")
 
 
-def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path):
-    plan = plan_of(tmp_path)
+def test_trainings_whose_loss_did_not_fall_are_named_and_counted(plan):
     trial = next(t for t in plan.trials if t.params.get("lambda") == 0.1 and t.seed == 1)
     key = trial.evaluations["retrieval"]
     notes = {"loss_not_lowered": {"finetune": [0.9674, 1.6971]}}
@@ -54,8 +51,7 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path):
     assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
 
 
-def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(tmp_path):
-    plan = plan_of(tmp_path)
+def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(plan):
     key = next(iter(plan.trials)).evaluations["retrieval"]
     assert remarks(plan, {key: {"notes": {"cut_batches": ["xnli"]}}}) == [
         f"memory ran out in the training xnli ({trial_name(plan.trials[0], plan)}), so that dropout"
@@ -63,15 +59,13 @@ def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(t
     ]
 
 
-def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path):
-    plan = plan_of(tmp_path)
+def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(plan):
     said = "150 pairs do not determine a rotation of 256 dimensions"
     found = remarks(plan, noted(plan, {"thin_support": {"rotation de": said}}))
     assert found == [f"rotation de: {said}"]
 
 
-def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path):
-    plan = plan_of(tmp_path)
+def test_held_out_lines_that_were_left_out_are_counted_once(plan):
     left_out = {"left_out": {"th": {"test": [68, 1024], "dev": [1, 100]}}}
     assert remarks(plan, noted(plan, left_out)) == [
         "68 of 1,024 test lines of th have a blank side and are left out",
@@ -80,15 +74,14 @@ def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path):
     assert remarked({"notes": left_out}, None)["notes"] == left_out
 
 
-def test_records_without_such_notes_and_trials_without_records_have_no_remarks(tmp_path):
-    plan = plan_of(tmp_path)
+def test_records_without_such_notes_and_trials_without_records_have_no_remarks(plan):
     assert remarks(plan, {}) == []
     scored = {key: {"scores": []} for key in plan.trials[0].evaluations.values()}
     assert remarks(plan, noted(plan, {}) | scored) == []
 
 
-def test_a_report_has_the_remarks_among_its_facts(tmp_path):
-    plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
+def test_a_report_has_the_remarks_among_its_facts(plan, tmp_path):
+    ledger = Ledger(str(tmp_path / "storage"))
     (key,) = plan.trials[0].evaluations.values()
     ledger.write(key, {"scores": [], "notes": {"unknown": {"zh": 0.25}}}, None)
     (name, text), *rest = share("how_made", Results.of([], plan), ledger=ledger).facts
@@ -113,17 +106,11 @@ def test_results_name_the_param_that_only_the_report_chooses_for_each_language(t
     ]
 
 
-def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path):
-    plan = plan_of(tmp_path)
-    notes = {
-        "unknown": {"de": 0.05},
-        "unknown_in_training": {"finetune": {"de": 0.06}},
-        "loss_not_lowered": {"finetune": [1.0, 2.0]},
-        "not_as_trained": {"finetune": "pieces differ"},
-        "thin_support": {"retrieval": "3 pairs"},
-        "cut_batches": ["finetune"],
-        "links": {"de": "a long list"},
-    }
+def test_what_is_kept_of_a_record_gives_the_same_remarks(plan):
+    notes = {"unknown": {"de": 0.05}, "unknown_in_training": {"finetune": {"de": 0.06}}}
+    notes |= {"loss_not_lowered": {"finetune": [1.0, 2.0]}, "cut_batches": ["finetune"]}
+    notes |= {"not_as_trained": {"finetune": "pieces differ"}, "links": {"de": "a long list"}}
+    notes |= {"thin_support": {"retrieval": "3 pairs"}}
     scores = [{"split": split, "value": 0.5} for split in ("test", "dev", "dev")]
     records = {key: {**record, "scores": scores} for key, record in noted(plan, notes).items()}
     kept = {key: remarked(record, None) for key, record in records.items()}
@@ -153,8 +140,7 @@ def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp
     assert remarks(plan, others) == []
 
 
-def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(tmp_path):
-    plan = plan_of(tmp_path)
+def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(plan):
     key = next(t.evaluations["retrieval"] for t in plan.trials if t.params.get("lambda") == 0.1)
     notes = {"loss_still_falling": {"finetune": [1.04, 0.78, 0.052]}}
     assert remarks(plan, {key: remarked({"notes": notes}, None)}) == [
@@ -168,16 +154,14 @@ def scored(plan, values):
     """Records with a value per method of retrieval's main metric."""
     main = plan.main_metric("retrieval")
     score = {"lang": "de-en", "metric": main, "split": "test"}
-    return {
-        trial.evaluations["retrieval"]: remarked(
-            {"scores": [{**score, "value": values[trial.method]}]}, main
-        )
-        for trial in plan.trials
-    }
+    found = {}
+    for trial in plan.trials:
+        record = {"scores": [{**score, "value": values[trial.method]}]}
+        found[trial.evaluations["retrieval"]] = remarked(record, main)
+    return found
 
 
-def test_a_task_in_which_no_method_leaves_the_floor_is_remarked_on(tmp_path):
-    plan = plan_of(tmp_path)
+def test_a_task_in_which_no_method_leaves_the_floor_is_remarked_on(plan):
     assert remarks(plan, scored(plan, {"none": 0.006, "finetune": 0.011})) == [
         "near the floor: no method reaches 2% in retrieval (de-en), so that differences there say"
         " little; more `sentences`, longer trainings or a stronger encoder leave it"

@@ -1,9 +1,9 @@
 """Results are read part by part, so that those of ten thousand trials need not be in memory."""
 
-from raxalign.config.grid import load
-from raxalign.plan.expansion.expand import expand
+import pytest
+
 from raxalign.plan.values.results import batches, rows, rows_of
-from tests.grids import write_grid
+from tests.grids import small_plan
 
 
 class Counted:
@@ -26,29 +26,26 @@ class Counted:
         }
 
 
-def plan_of(folder):
-    method = "mean_shift: {alpha: [0.1, 0.2, 0.3, 0.4, 0.5]}"
-    return expand(
-        load(write_grid(folder, languages="{each: [de]}", sentences="[100]", methods=(method,)))
-    )
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    parts = {"methods": ("mean_shift: {alpha: [0.1, 0.2, 0.3, 0.4, 0.5]}",), "sentences": "[100]"}
+    return small_plan(tmp_path_factory.mktemp("grid"), languages="{each: [de]}", **parts)
 
 
-def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(tmp_path):
-    plan = plan_of(tmp_path)
+def test_parts_of_a_plan_are_read_with_one_listing_and_each_record_once(plan):
     ledger = Counted(plan)
     parts = batches(plan, ledger, size=2)
     first, records = next(parts)
     assert [trial.key for trial in first.trials] == [trial.key for trial in plan.trials[:2]]
     assert len(ledger.read) == 1  # the rest is not read before it is asked for
-    found = rows_of(first, records) + [
-        row for part, records in parts for row in rows_of(part, records)
-    ]
+    found = rows_of(first, records)
+    for part, records in parts:
+        found += rows_of(part, records)
     assert (ledger.listings, [len(keys) for keys in ledger.read]) == (1, [2, 2, 1])
     assert found == rows(plan, Counted(plan))
 
 
-def test_rows_of_a_trial_share_its_params(tmp_path):
-    plan = plan_of(tmp_path)
+def test_rows_of_a_trial_share_its_params(plan):
     ledger = Counted(plan)
     record = next(iter(ledger.read_many(plan.trials[0].evaluations.values()).values()))
     record["scores"] *= 3

@@ -7,26 +7,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from raxalign.measured import share
-from raxalign.plan.load import open_grid
 from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
-from tests.grids import write_grid
+from tests.grids import small_plan
 
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
     """`none` without chance and `finetune` with three seeds and two λ, on retrieval and XNLI."""
-    folder = tmp_path_factory.mktemp("keeping")
-    path = write_grid(
-        folder,
-        languages="{each: [de]}",
-        sentences="[100]",
-        seeds="[0, 1, 2]",
-        methods=("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}"),
-        tasks=("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
-    )
-    return open_grid(path, storage=str(folder / "storage")).plan
+    methods = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}")
+    tasks = ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")
+    parts = {"languages": "{each: [de]}", "sentences": "[100]", "seeds": "[0, 1, 2]"}
+    return small_plan(tmp_path_factory.mktemp("keeping"), methods=methods, tasks=tasks, **parts)
 
 
 def record(value, task="xnli"):
@@ -40,10 +33,8 @@ def record(value, task="xnli"):
 
 
 def records_of(trial, value):
-    return {
-        key: record(value) if task == "xnli" else record(None)
-        for task, key in trial.evaluations.items()
-    }
+    evaluations = trial.evaluations.items()
+    return {key: record(value if task == "xnli" else None) for task, key in evaluations}
 
 
 def weights_by_trial(plan):

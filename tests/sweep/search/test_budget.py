@@ -3,12 +3,7 @@
 import pytest
 
 from raxalign.plan.study_record import read_record
-from tests.searches import SPACES, open_search, run, search_grid, source_of
-
-TWO = (
-    f"finetune: {{{SPACES}, batch_size: 16}}",
-    f"slow: {{kind: finetune, {SPACES}, batch_size: 8}}",
-)
+from tests.searches import TWO, finished, open_search, record_of, run, search_grid, source_of
 
 
 def test_two_methods_have_the_same_number_of_trials_at_any_moment(tmp_path):
@@ -24,17 +19,13 @@ def test_two_methods_have_the_same_number_of_trials_at_any_moment(tmp_path):
 
 
 def test_a_budget_of_time_counts_the_work_of_the_trials(tmp_path):
-    opened = open_search(search_grid(tmp_path, "budget: 35 s, confirm: 0"))
-    run(source_of(opened))
-    (study,) = opened.plan.studies
-    record = read_record(opened.storage, study)
+    record = record_of(finished(tmp_path, "budget: 35 s, confirm: 0"))
     assert [entry.seconds for entry in record.tried] == [10.0] * 4
     assert record.finished
 
 
 def test_a_larger_budget_goes_on_with_the_same_study(tmp_path):
-    small = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
-    run(source_of(small))
+    small = finished(tmp_path, "trials: 3, confirm: 0")
     large = open_search(search_grid(tmp_path, "trials: 5, confirm: 0", name="large.yaml"))
     assert [s.name for s in large.plan.studies] == [s.name for s in small.plan.studies]
     assert len(run(source_of(large))) == 2
@@ -42,16 +33,7 @@ def test_a_larger_budget_goes_on_with_the_same_study(tmp_path):
 
 @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "grid", "nsga2"])
 def test_every_sampler_spends_its_budget_on_different_points(tmp_path, sampler):
-    opened = open_search(
-        search_grid(
-            tmp_path,
-            f"trials: 8, confirm: 0, sampler: {sampler}",
-            tasks=("xnli: {setting: zero-shot, data: phrasebook}",),
-        )
-    )
-    run(source_of(opened))
-    (study,) = opened.plan.studies
-    tried = read_record(opened.storage, study).tried
+    tried = record_of(finished(tmp_path, f"trials: 8, confirm: 0, sampler: {sampler}")).tried
     assert len({str(entry.values) for entry in tried}) == len(tried) == 8
 
 
@@ -59,7 +41,7 @@ def test_a_space_whose_points_were_all_tried_ends_the_study(tmp_path):
     spaces = "lambda: 1, layers: {choice: [last, 1]}, epochs: {int: [1, 2]}"
     opened = open_search(search_grid(tmp_path, "trials: 40, confirm: 0", spaces=spaces))
     assert len(run(source_of(opened))) == 4
-    assert read_record(opened.storage, opened.plan.studies[0]).finished
+    assert record_of(opened).finished
 
 
 def test_a_failed_trial_counts_and_is_not_chosen(tmp_path):
@@ -70,9 +52,7 @@ def test_a_failed_trial_counts_and_is_not_chosen(tmp_path):
     while not source.exhausted:
         plan = source.more(failed, 1)
         failed = {trial.key: "again" for trial in plan.trials} if plan is not None else {}
-    record = read_record(opened.storage, opened.plan.studies[0])
-    assert [(entry.state, entry.reason) for entry in record.tried] == [
-        ("failed", "training diverged"),
-        ("failed", "again"),
-    ]
+    record = record_of(opened)
+    states = [(entry.state, entry.reason) for entry in record.tried]
+    assert states == [("failed", "training diverged"), ("failed", "again")]
     assert record.best == ()

@@ -13,12 +13,11 @@ from raxalign.sweep.search.run import Owner, StudyRun
 from raxalign.sweep.search.samplers import Proposal
 from tests.searches import open_search, run, search_grid, source_of
 
+POINT = Proposal({"lambda": 0.5, "layers": "last"})
+
 
 def study_of(storage, study):
     return StudyRun(study, storage, Owner(Storage("memory://owner")), lambda values: None)
-
-
-POINT = Proposal({"lambda": 0.5, "layers": "last"})
 
 
 @pytest.fixture
@@ -41,9 +40,8 @@ def test_optuna_opens_the_journal_by_itself(tmp_path):
     source = source_of(opened)
     run(source)
     backend = optuna.storages.journal.JournalFileBackend(str(source.journal.path))
-    loaded = optuna.load_study(
-        study_name=opened.plan.studies[0].name, storage=optuna.storages.JournalStorage(backend)
-    )
+    storage = optuna.storages.JournalStorage(backend)
+    loaded = optuna.load_study(study_name=opened.plan.studies[0].name, storage=storage)
     assert [trial.state.name for trial in loaded.trials] == ["COMPLETE"] * 3
 
 

@@ -16,23 +16,18 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.study_record import Tried, read_record
+from raxalign.plan.study_record import Tried
 from raxalign.store import drivers
 from raxalign.store.drivers import SILENCE, clock_lead, dated_sign, is_alive
 from raxalign.store.files import files_of
-from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search import journal
 from tests.aws import BUCKET
-from tests.searches import measure, open_search, run, run_both, search_grid, source_of
+from tests.searches import measure, open_search, record_of, run, run_both, search_grid, source_of
 
+ELSEWHERE = "0badcafe-1-1"
 SEARCH = "trials: 6, confirm: 1"
 PRUNED = f"{SEARCH}, pruner: {{name: asha, startup: 1, reduction: 2}}"
-
-
-def tried_in(opened: Opened) -> tuple[Tried, ...]:
-    (study,) = opened.plan.studies
-    return read_record(opened.storage, study).tried
 
 
 def forked(work: Callable[[], object], *, dies_at: int | None = None) -> int:
@@ -65,14 +60,11 @@ def forked(work: Callable[[], object], *, dies_at: int | None = None) -> int:
 
 def without_times(tried: tuple[Tried, ...]) -> list[Tried]:
     """Return points without what the clock measured."""
-    return [
-        replace(
-            entry,
-            seconds=None,
-            stopped=replace(entry.stopped, saved=0.0) if entry.stopped else None,
-        )
-        for entry in tried
-    ]
+    found = []
+    for one in tried:
+        stopped = replace(one.stopped, saved=0.0) if one.stopped else None
+        found.append(replace(one, seconds=None, stopped=stopped))
+    return found
 
 
 @pytest.mark.slow
@@ -89,15 +81,12 @@ def test_five_kills_end_in_the_same_trials_as_no_kill(tmp_path, search):
         moment = chance.randrange(calls // 10, calls // 3)
         assert forked(lambda: run(source_of(open_search(killed))), dies_at=moment) == 0
     run(source_of(open_search(killed)))
-    tried = without_times(tried_in(open_search(whole)))
-    assert without_times(tried_in(open_search(killed))) == tried
-    assert {entry.state for entry in tried} == (
-        {"done"} if search == SEARCH else {"done", "pruned"}
-    )
-    assert (
-        Ledger(str(tmp_path / "killed" / "storage")).keys()
-        == Ledger(str(tmp_path / "whole" / "storage")).keys()
-    )
+    undisturbed, opened = open_search(whole), open_search(killed)
+    tried = without_times(record_of(undisturbed).tried)
+    assert without_times(record_of(opened).tried) == tried
+    states = {"done"} if search == SEARCH else {"done", "pruned"}
+    assert {entry.state for entry in tried} == states
+    assert opened.storage.ledger.keys() == undisturbed.storage.ledger.keys()
 
 
 def test_a_half_written_line_of_the_journal_is_left_out(tmp_path):
@@ -107,14 +96,14 @@ def test_a_half_written_line_of_the_journal_is_left_out(tmp_path):
     before = source.journal.path.read_bytes()
     source.journal.path.write_bytes(before + b'{"op_code":4,"worker')
     run(source_of(open_search(path)))
-    assert len(tried_in(open_search(path))) == 6
+    assert len(record_of(open_search(path)).tried) == 6
 
 
 def test_two_drivers_on_one_study_make_each_trial_once(tmp_path):
     opened = open_search(search_grid(tmp_path, SEARCH))
     ran = run_both([source_of(opened), source_of(opened)])
     assert len(ran) == len(set(ran)) == 6 + 1
-    assert len({str(entry.values) for entry in tried_in(opened)}) == 6
+    assert len({str(entry.values) for entry in record_of(opened).tried}) == 6
 
 
 def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
@@ -125,10 +114,7 @@ def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
     heir = source_of(open_search(tmp_path / "grid.yaml"))
     taken = heir.more({}, 1)
     assert [trial.key for trial in taken.trials] == [trial.key for trial in left.trials]
-    assert [entry.state for entry in tried_in(opened)] == ["running"]
-
-
-ELSEWHERE = "0badcafe-1-1"
+    assert [entry.state for entry in record_of(opened).tried] == ["running"]
 
 
 def sign(name: str, lead: float = 0.0) -> str:
@@ -190,14 +176,14 @@ def opened(tmp_path, proxy, monkeypatch) -> Opened:
 def test_drivers_on_two_machines_make_each_trial_once(opened, tmp_path):
     ran = run_both([source_of(opened, tmp_path / name) for name in ("one", "other")])
     assert len(ran) == len(set(ran)) == 3 + 1
-    record = read_record(opened.storage, opened.plan.studies[0])
+    record = record_of(opened)
     assert [entry.state for entry in record.tried] == ["done"] * 3
     assert len({str(entry.values) for entry in record.tried}) == 3
 
 
 def test_a_machine_that_is_lost_loses_no_point(opened, tmp_path):
     lost, heir = (source_of(opened, tmp_path / name) for name in ("one", "other"))
-    lost.owner.name = "0badcafe-1-1"
+    lost.owner.name = ELSEWHERE
     lost.owner.beat()
     left = lost.more({}, 1)
     own = heir.more({}, 1)

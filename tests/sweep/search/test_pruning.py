@@ -11,7 +11,6 @@ from optuna.trial import TrialState
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Suggestion
-from raxalign.plan.study_record import read_record
 from raxalign.report.studies import plan_lines, status_lines
 from raxalign.stages.watching import Watched
 from raxalign.store.ledger import Ledger
@@ -23,18 +22,21 @@ from raxalign.sweep.search.run import StudyRun
 from raxalign.sweep.tracked import copy_all, pruned_events, target_of
 from raxalign.sweep.work import attempt
 from raxalign.tracking import recorder
+from tests import searches
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
 TRIALS = 10
 ASHA = f"trials: {TRIALS}, confirm: 1, pruner: {{name: asha, startup: 2}}"
+XNLI = "xnli: {setting: zero-shot, data: phrasebook}"
+LAST = "xnli: {setting: zero-shot, data: phrasebook, selection: last}"
+MEASURED = "pruned by asha: {} is measured at each dev selection"
+NOTHING = "nothing can be pruned: the training of {} makes no dev selections by {}"
 
 
 @pytest.fixture(scope="module")
 def pruned(tmp_path_factory) -> Opened:
     """Trials of planted values; the best third goes on, once two others are there."""
-    opened = open_search(search_grid(tmp_path_factory.mktemp("pruned"), ASHA))
-    run(source_of(opened))
-    return reopened(opened)
+    return reopened(searches.finished(tmp_path_factory.mktemp("pruned"), ASHA))
 
 
 def planted_dev(values: Mapping[str, object]) -> float:
@@ -61,7 +63,7 @@ def stops_of(devs: Sequence[float]) -> list[int | None]:
 
 
 def test_trials_far_behind_are_pruned_at_a_rung(pruned):
-    record = read_record(Storage(pruned.root), pruned.plan.studies[0])
+    record = searches.record_of(pruned)
     devs = [planted_dev(entry.values) for entry in record.tried]
     stopped = [entry.stopped.step if entry.stopped else None for entry in record.tried]
     assert stopped == stops_of(devs)
@@ -76,7 +78,7 @@ def test_trials_far_behind_are_pruned_at_a_rung(pruned):
 def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned):
     there = Ledger(pruned.root).keys()
     plan = pruned.plan
-    done = read_record(Storage(pruned.root), plan.studies[0]).done
+    done = searches.record_of(pruned).done
     assert len(plan.trials) == len(done) + 1  # and the one that confirms
     assert {key for trial in plan.trials for key in trial.evaluations.values()} == there
     assert run(source_of(pruned)) == []
@@ -99,7 +101,7 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned):
 
 
 def test_the_status_says_what_pruning_saved(pruned):
-    record = read_record(Storage(pruned.root), pruned.plan.studies[0])
+    record = searches.record_of(pruned)
     ended = [entry.stopped.step for entry in record.pruned if entry.stopped]
     line = status_lines(pruned.plan, Storage(pruned.root))[1]
     told = f"saved {sum(90 - step for step in ended)} of their {90 * len(ended)} training steps"
@@ -107,9 +109,8 @@ def test_the_status_says_what_pruning_saved(pruned):
 
 
 def test_the_same_trials_are_pruned_another_time(pruned, tmp_path):
-    opened = open_search(search_grid(tmp_path, ASHA))
-    run(source_of(opened))
-    once, again = (read_record(Storage(o.root), o.plan.studies[0]).tried for o in (pruned, opened))
+    both = (pruned, searches.finished(tmp_path, ASHA))
+    once, again = (searches.record_of(opened).tried for opened in both)
     assert [(e.values, e.state) for e in once] == [(e.values, e.state) for e in again]
 
 
@@ -138,32 +139,16 @@ def test_a_plan_with_a_pruner_is_read_back_from_json(pruned):
 @pytest.mark.parametrize(
     ("tasks", "metric", "said"),
     [
-        (
-            "xnli: {setting: zero-shot, data: phrasebook}",
-            METRIC,
-            f"pruned by asha: {METRIC} is measured at each dev selection",
-        ),
-        (
-            "xnli: {setting: zero-shot, data: phrasebook, selection: last}",
-            METRIC,
-            "nothing can be pruned: the training of xnli makes no dev selections by accuracy",
-        ),
+        (XNLI, METRIC, MEASURED.format(METRIC)),
+        (LAST, METRIC, NOTHING.format("xnli", "accuracy")),
         (
             "retrieval: {}",
             "retrieval/de-en/contextual_accuracy",
             "nothing can be pruned: retrieval has no training, so contextual_accuracy is measured"
             " once, at the end",
         ),
-        (
-            "slots: {data: phrasebook}",
-            "slots/de/f1",
-            "pruned by asha: slots/de/f1 is measured at each dev selection",
-        ),
-        (
-            "mlqa: {setting: g-xlt, data: phrasebook}",
-            "mlqa/avg/f1",
-            "nothing can be pruned: the training of mlqa makes no dev selections by f1",
-        ),
+        ("slots: {data: phrasebook}", "slots/de/f1", MEASURED.format("slots/de/f1")),
+        ("mlqa: {setting: g-xlt, data: phrasebook}", "mlqa/avg/f1", NOTHING.format("mlqa", "f1")),
     ],
 )
 def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(tmp_path, tasks, metric, said):
@@ -248,10 +233,11 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     other = str(tmp_path / "undisturbed")
     assert attempt(Job(Storage(other), write_plan(named, Storage(other))), trial.key) is None
     keys = list(trial.evaluations.values())
-    found, expected = ledger.read_many(keys), Ledger(other).read_many(keys)
-    assert {k: r["scores"] for k, r in found.items()} == {
-        k: r["scores"] for k, r in expected.items()
-    }
+    found, expected = (
+        {key: record["scores"] for key, record in one.read_many(keys).items()}
+        for one in (ledger, Ledger(other))
+    )
+    assert found == expected
     assert len(found) == 2
 
 
@@ -260,12 +246,9 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
     assert pruned_events(first) == []
     ran = run(source_of(first))
     opened = reopened(first)
-    (study,) = opened.plan.studies
-    pruned = read_record(opened.storage, study).pruned
-    events = pruned_events(opened)
-    assert [event.pruned for event in events] == [
-        entry.stopped.words for entry in pruned if entry.stopped is not None
-    ]
+    pruned, events = searches.record_of(opened).pruned, pruned_events(opened)
+    words = [entry.stopped.words for entry in pruned if entry.stopped is not None]
+    assert [event.pruned for event in events] == words
     assert {event.trial.key for event in events} == set(ran) - set(opened.plan.by_key)
     assert len(events) == len(pruned) > 0
     assert all(event.ended and event.trial.searched for event in events)
@@ -277,8 +260,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
 
 
 def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path):
-    first = open_search(search_grid(tmp_path, ASHA))
-    run(source_of(first))
+    first = searches.finished(tmp_path, ASHA)
     one, *others = pruned_events(reopened(first))
     for key in one.trial.evaluations.values():
         first.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
