@@ -18,7 +18,7 @@ from raxalign.plan.values.results import rows as results
 from raxalign.tasks.base import TaskInputs
 from tests.grids import write_grid
 from tests.ran import ran
-from tests.tasks.outcomes import scores, trained, write_hub
+from tests.tasks.outcomes import trained, write_hub
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "plugins.md"
 FILLERS = [f"w{i}" for i in range(20)]
@@ -125,7 +125,9 @@ def run(task, encoder, folder, lang="de"):
 
 
 def score(outcome, lang, metric):
-    return scores(outcome, metric)[lang, "test"]
+    name = (lang, metric, "test")
+    (found,) = [s.value for s in outcome.scores if (s.lang, s.metric, s.split) == name]
+    return found
 
 
 def test_intents_of_single_sentences_have_the_labels_of_their_training_data(tmp_path, encoder):

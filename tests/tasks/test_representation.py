@@ -76,9 +76,9 @@ SPACES = {
 def run(folder, aligned, languages=("de",), **params):
     if not (folder / "data").is_dir():
         write_pairs(folder / "data", toy_rows(40))
-    folders = dict.fromkeys(languages, folder)
-    task = made("representation", **params)
-    return evaluated(task, aligned, languages, heldout=folders, bitext=folders)
+    task, folders = made("representation", **params), dict.fromkeys(languages, folder)
+    given = {"bitext": folders} if task.needs().bitext else {"heldout": folders}
+    return evaluated(task, aligned, languages, **given)
 
 
 @pytest.mark.parametrize("unit", ["words", "sentences"])
