@@ -21,10 +21,8 @@ def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_n
         found.read("de", 5, 0)
         found.read("fr", 0, 0)
         found.not_lowered["xnli"] = (1.1, 1.2)
-    assert found.notes() == {
-        "unknown": {"de": 0.0, "zh": 0.083333},
-        "loss_not_lowered": {"xnli": [1.1, 1.2]},
-    }
+    unknown = {"de": 0.0, "zh": 0.083333}
+    assert found.notes() == {"unknown": unknown, "loss_not_lowered": {"xnli": [1.1, 1.2]}}
 
 
 FEW = {"entries": 1000, "entries_in_text": 642, "running_words": {"zh": 0.041, "en": 0.3}}
@@ -33,19 +31,17 @@ COVERED = (
     " of zh and 30.0% of en"
 )
 UNDETERMINED = "9 pairs do not determine a rotation of 32 dimensions"
+QUARTER = {
+    "de": {"pairs": 900, "entries": 100, "entries_in_text": 24},
+    "fr": {"entries": 100, "entries_in_text": 25},
+    "es": {"pairs": 9},
+}
 
 
 @pytest.mark.parametrize(
     ("notes", "told"),
     [
-        (
-            {
-                "de": {"pairs": 900, "entries": 100, "entries_in_text": 24},
-                "fr": {"entries": 100, "entries_in_text": 25},
-                "es": {"pairs": 9},
-            },
-            {"de": "24 of 100 entries of the dictionary are in the text"},
-        ),
+        (QUARTER, {"de": "24 of 100 entries of the dictionary are in the text"}),
         ({"zh-en": FEW, "de-en": {**FEW, "running_words": {"de": 0.05}}}, {"zh-en": COVERED}),
         ({"zh": {**FEW, "warning": UNDETERMINED}}, {"zh": f"{COVERED}; {UNDETERMINED}"}),
         ({"tr": {"warning": UNDETERMINED}, "loss": 0.5}, {"tr": UNDETERMINED}),

@@ -72,22 +72,16 @@ def run(
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
-    return write_grid(
-        tmp_path,
-        languages="{each: [de]}",
-        sentences="100",
-        methods=("none: {}", "rotation: {center: [false, true]}"),
-    )
+    methods = ("none: {}", "rotation: {center: [false, true]}")
+    return write_grid(tmp_path, languages="{each: [de]}", sentences="100", methods=methods)
 
 
 def write_result(plan: Plan, number: int, value: float) -> None:
     """An entry of the ledger for the retrieval of a trial."""
     key = plan.trials[number].evaluations["retrieval"]
     values = {"contextual_accuracy": value, "contextual_accuracy_pairs": 500.0}
-    scores = [
-        {"lang": "de-en", "metric": metric, "split": "test", "value": found}
-        for metric, found in values.items()
-    ]
+    place = {"lang": "de-en", "split": "test"}
+    scores = [{**place, "metric": metric, "value": found} for metric, found in values.items()]
     record: dict[str, Any] = {"key": key, "task": "retrieval", "kind": "retrieval", "seed": None}
     record |= {"params": {"k": 10}, "languages": ["de"], "scores": scores, "notes": {}}
     Ledger(os.environ["RAXALIGN_STORAGE"]).write(key, record, None)
@@ -96,18 +90,12 @@ def write_result(plan: Plan, number: int, value: float) -> None:
 def test_help_and_version_are_printed_and_wrong_usage_exits_2(run: Callable[..., Done]) -> None:
     done = run("--help")
     listed = re.findall(r"^│ (\w+)", done.out, re.MULTILINE)
-    commands = (
-        "grid plan fetch status results report search show diff pairs aer align evaluate export"
-    )
-    assert listed == f"{commands} power init list ui sync doctor gc".split()
+    commands = "grid plan fetch status results report search show diff"
+    single = "pairs aer align evaluate export power init list"
+    assert listed == f"{commands} {single} ui sync doctor gc".split()
     assert run("--version").out.startswith("raxalign ")
-    for arguments in (
-        "plan",
-        "plan x.yaml --format csv",
-        "grid x.yaml --limit 0",
-        "nothing",
-        "results x --formt csv",
-    ):
+    wrong = "plan|plan x.yaml --format csv|grid x.yaml --limit 0|nothing|results x --formt csv"
+    for arguments in wrong.split("|"):
         done = run(arguments)
         assert (done.code, done.out) == (2, ""), arguments
         assert "Traceback" not in done.err
@@ -177,10 +165,8 @@ def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], g
 def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run, tmp_path):
     parts = {"languages": "{each: [de]}", "sentences": "[100, 900]", "methods": ("rotation: {}",)}
     grid = write_grid(tmp_path, size=200, **parts)  # type: ignore[arg-type]
-    told = (
-        "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60 of"
-        " them for dev and test"
-    )
+    told = "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60"
+    told += " of them for dev and test"
     for command, *options in (("plan",), ("plan", "--format json"), ("grid", "--dry-run")):
         done = run(command, grid, *options)
         assert (done.code, f"warning: {told}" in done.err) == (0, True)
@@ -245,14 +231,9 @@ def test_results_are_compared_with_a_baseline(run, tmp_path, monkeypatch):
 
 
 def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(run, tmp_path):
-    opened, ledger = made_up(
-        tmp_path,
-        languages="{together: [de]}",
-        sentences="100",
-        seeds="[0]",
-        methods=("none: {}", "rotation: {}"),
-        tasks=("xnli: {data: phrasebook, readout: keep}",),
-    )
+    parts = {"languages": "{together: [de]}", "sentences": "100", "seeds": "[0]"}
+    methods, tasks = ("none: {}", "rotation: {}"), ("xnli: {data: phrasebook, readout: keep}",)
+    opened, ledger = made_up(tmp_path, **parts, methods=methods, tasks=tasks)
     (trial,) = [trial for trial in opened.plan.trials if trial.method == "rotation"]
     key = trial.evaluations["xnli"]
     record, rows = ledger.read(key), ledger.predictions(key)
@@ -267,8 +248,7 @@ def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(run, tmp_path
         assert "de 5.0 against" in found.err
         assert "the readouts of rotation were fitted before the task's training" in found.err
     lines = [line for line in found.out.splitlines() if line.startswith("rotation")]
-    (de,) = [line for line in lines if " de " in line]
-    (en,) = [line for line in lines if " en " in line]
+    (de,), (en,) = ([line for line in lines if f" {lang} " in line] for lang in ("de", "en"))
     assert de.endswith("(falls far below) (outdated readouts)")
     assert "outdated" not in en
     told = json.loads(run("results", file, "--compare", "--format", "json").out)

@@ -64,9 +64,8 @@ def joint(root, folder, kind="finetune", task="nli", runtime=None, how=None, **o
     method = contract.make(kind, root, with_task=given, **options)
     encoder = toy.toy_encoder(root / "encoder")
     companion = JointTraining(method, encoder, contract.asked_for(method, root))
-    return companion.aligned(
-        tune(root, folder, encoder, task, runtime, companion=companion.trained)
-    )
+    notes = tune(root, folder, encoder, task, runtime, companion=companion.trained)
+    return companion.aligned(notes)
 
 
 def tune(root, folder, encoder, task, runtime=None, **more):
@@ -91,9 +90,8 @@ def alone(root, tmp_path_factory):
 
 
 def same(found, expected):
-    return found.keys() == expected.keys() and all(
-        torch.equal(found[name], expected[name]) for name in found
-    )
+    equal = (torch.equal(found[name], expected[name]) for name in found)
+    return found.keys() == expected.keys() and all(equal)
 
 
 def of_encoder(aligned):
@@ -110,9 +108,8 @@ def test_with_a_weight_of_0_it_is_the_tasks_own_training_bit_for_bit(root, tmp_p
     assert trained
     assert same({**trained, **found}, expected)
     assert aligned.notes["with_task"] == alone
-    assert (tmp_path / "joint/training.json").read_bytes() == (
-        tmp_path / "alone/training.json"
-    ).read_bytes()
+    record, expected = ((tmp_path / name / "training.json") for name in ("joint", "alone"))
+    assert record.read_bytes() == expected.read_bytes()
 
 
 @pytest.mark.parametrize("kind", contract.trained())
@@ -129,13 +126,10 @@ def test_every_method_that_trains_leaves_one_encoder_for_itself_and_for_a_task(
     assert {**trained, **found}.keys() == alone.keys()
     for part in (trained, found):
         assert not same(part, {name: alone[name] for name in part}), "the method has a part in it"
-    head = {n for n, p in expected.items() if ".cls." in n and not torch.equal(p, before(start)[n])}
+    before = of_encoder(AlignedEncoder(start))
+    head = {n for n, p in expected.items() if ".cls." in n and not torch.equal(p, before[n])}
     assert bool(head) == contract.make(kind, root).needs().head
     assert all(p.requires_grad for p in start.model.parameters())
-
-
-def before(encoder):
-    return {f"model.{name}": p for name, p in encoder.model.named_parameters()}
 
 
 @pytest.mark.parametrize("schedule", ["joint", "alternate"])
@@ -143,40 +137,27 @@ def before(encoder):
 def test_taggers_and_answers_keep_the_weights_that_their_rule_chooses(
     root, tmp_path, task, schedule
 ):
-    scores = []
+    scores, chosen = [], {"ner": "ner/selection", "qa": "mlqa/selection"}[task]
     runtime = Runtime(seed=5, report=lambda values, step: scores.append((step, values)))
-    how = {"schedule": schedule}
-    aligned = joint(root, tmp_path, task=task, runtime=runtime, how=how)
-    made = [(step, v[f"{task_name(task)}/selection"]) for step, v in scores if selects(v)]
+    aligned = joint(root, tmp_path, task=task, runtime=runtime, how={"schedule": schedule})
+    made = [(step, values[chosen]) for step, values in scores if chosen in values]
     (file,) = tmp_path.glob("*.*.safetensors")
     best, score = max(made, key=lambda pair: pair[1])
     at = best if task == "ner" else [step for step, _ in made].index(best) + 1
     assert int(file.name.split(".")[-2]) == at
-    assert len(made) == ({"joint": 4, "alternate": 7}[schedule] if task == "ner" else 2), (
-        "every third step and the last one, or after each epoch"
-    )
+    # every third step and the last one, or after each epoch
+    assert len(made) == ({"joint": 4, "alternate": 7}[schedule] if task == "ner" else 2)
     again = task_of(root, task).evaluate(aligned, ("en",), TaskInputs("en"), Runtime(), tmp_path)
     (dev,) = (s for s in again.scores if (s.lang, s.split, s.metric) == ("en", "dev", "f1"))
     assert dev.value == score, "the head is loaded onto the encoder that it was trained with"
-
-
-def task_name(task):
-    return {"ner": "ner", "qa": "mlqa"}[task]
-
-
-def selects(values):
-    return any(name.endswith("/selection") for name in values)
 
 
 def test_adapters_and_frozen_blocks_hold_for_both(root, tmp_path):
     start = of_encoder(AlignedEncoder(toy.toy_encoder(root / "encoder")))
     adapted = joint(root, tmp_path / "lora", lora=Lora(rank=2), task="ner")
     moved = {name for name, p in of_encoder(adapted).items() if not torch.equal(p, start[name])}
-    assert moved == {
-        f"model.bert.encoder.layer.{i}.attention.self.{name}.weight"
-        for i in range(2)
-        for name in ("query", "value")
-    }
+    attention = [f"model.bert.encoder.layer.{i}.attention.self" for i in range(2)]
+    assert moved == {f"{own}.{name}.weight" for own in attention for name in ("query", "value")}
     assert task_weights(tmp_path / "lora")["head.weight"].any()
     half = joint(root, tmp_path / "half", freeze="lower")
     moved = {name for name, p in of_encoder(half).items() if not torch.equal(p, start[name])}
@@ -288,11 +269,10 @@ def test_a_grid_evaluates_the_model_of_both_and_says_which_rows_are_its(tmp_path
     inputs = workshop.task_inputs(plan.stages[xnli["key"]])
     alone = task.evaluate(loaded, ("en", "de"), inputs, Runtime(), folder / "task")
     assert [vars(score) for score in alone.scores] == xnli["scores"]
-    assert {(row["task"], row.get("joint")) for row in rows(plan, workshop.ledger)} == {
-        ("xnli", "alternate"),
-        ("space", None),
-    }
-    (cell,) = cells(rows(plan, workshop.ledger), plan.pivot, plan.measured)
+    found = rows(plan, workshop.ledger)
+    shown = {(row["task"], row.get("joint")) for row in found}
+    assert shown == {("xnli", "alternate"), ("space", None)}
+    (cell,) = cells(found, plan.pivot, plan.measured)
     assert cell_name(cell, plan) == "finetune (joint with xnli)"
     records = {key: workshop.ledger.read(key) for key in trial.evaluations.values()}
     assert any(line.startswith("xnli: trained together with") for line in remarks(plan, records))

@@ -21,11 +21,8 @@ def normal(name):
 def locked():
     """Name -> version and digests."""
     text = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
-    lines = (line.split() for line in text.splitlines())
-    return {
-        normal(requirement.split("==")[0]): (requirement.split("==")[1], digests)
-        for requirement, *digests in lines
-    }
+    lines = (line.replace("==", " ").split() for line in text.splitlines())
+    return {normal(name): (version, digests) for name, version, *digests in lines}
 
 
 def test_the_lock_names_the_versions_of_the_constraints(locked):

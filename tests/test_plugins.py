@@ -24,12 +24,11 @@ from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.work import attempt
-from raxalign.train.runtime import Runtime
 from tests.grids import TINY, write_grid
+from tests.ran import ran
 from tests.test_cli import Done, run  # noqa: F401 - a fixture
 from tests.toys.pages import blocks
 
@@ -50,16 +49,10 @@ def grid_with(folder, plugins="plugins: [my_method.py]\n"):
 @pytest.mark.slow
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path):
     file = my_method(tmp_path)
-    opened = open_grid(grid_with(tmp_path), storage=str(tmp_path / "storage"))
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    found = rows(opened.plan, workshop.ledger)
-    assert {(row["method"], row["params"].get("strength")) for row in found} == {
-        ("none", None),
-        ("mine", 0.5),
-        ("mine", 1.0),
-    }
+    opened = ran(grid_with(tmp_path))
+    found = rows(opened.plan, opened.storage.ledger)
+    methods = {(row["method"], row["params"].get("strength")) for row in found}
+    assert methods == {("none", None), ("mine", 0.5), ("mine", 1.0)}
     kinds = {trial.kind for trial in opened.plan.trials}
     assert kinds == {"none", opened.plan.plugins[0].kind}
     assert opened.plan.plugins[0].path == str(file)
@@ -78,9 +71,8 @@ def test_the_digest_of_the_file_enters_the_keys_of_what_it_makes_and_no_others(t
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     my_method(elsewhere, more="\n# edited\n")
-    assert {t.key for t in open_grid(grid_with(elsewhere)).plan.trials} == {
-        t.key for t in after.trials
-    }
+    same = open_grid(grid_with(elsewhere)).plan
+    assert {t.key for t in same.trials} == {t.key for t in after.trials}
 
 
 def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
@@ -127,6 +119,9 @@ TASK = (
     "    VERSION = 1\n    main_metric = 'gap'\n    metrics = ({declared})\n"
     "    def evaluate(self, *given): return None\n"
 )
+A = CLASS.format(name="A")
+WHOLE = A + ALIGN + REFERENCE
+KINDS = "Method, Task, Corpus, EncoderKind, WordAligner, Metric or Section"
 FAULTS = {
     "syntax": ("x = 1\ndef broken(:\n", r":2: SyntaxError: invalid syntax"),
     "import": (
@@ -139,25 +134,18 @@ FAULTS = {
         r":1: has no class that is a plug-in\. A plug-in file has one public class with a VERSION",
     ),
     "two": (
-        CLASS.format(name="A") + ALIGN + CLASS.format(name="B") + ALIGN,
+        A + ALIGN + CLASS.format(name="B") + ALIGN,
         r":12: has A and B\. A plug-in file has one public class",
     ),
-    "other": (
-        "class A:\n    VERSION = 1\n",
-        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind, WordAligner, Metric or"
-        r" Section",
-    ),
-    "incomplete": (CLASS.format(name="A"), r":4: A does not define align"),
-    "undeclared": (
-        CLASS.format(name="A") + ALIGN,
-        r":4: A does not define reference\. Its base class documents them",
-    ),
+    "other": ("class A:\n    VERSION = 1\n", rf":1: A is not a subclass of {KINDS}"),
+    "incomplete": (A, r":4: A does not define align"),
+    "undeclared": (A + ALIGN, r":4: A does not define reference\. Its base class documents them"),
     "version": (
-        (CLASS.format(name="A") + ALIGN + REFERENCE).replace("N = 1", "N = '1.0'"),
+        WHOLE.replace("N = 1", "N = '1.0'"),
         r":4: VERSION is '1\.0'\. It is a whole number",
     ),
     "options": (
-        CLASS.format(name="A") + ALIGN + REFERENCE + "    class Params:\n        x: int = 1\n",
+        WHOLE + "    class Params:\n        x: int = 1\n",
         r":4: A\.Params is not a class of options\. Write class Params\(rx\.Params\)",
     ),
     "main metric": (
@@ -176,15 +164,13 @@ def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(f
     text, message = FAULTS[fault]
     (tmp_path / "my_method.py").write_text(text, encoding="utf-8")
     before = set(sys.modules)
-    with pytest.raises(GridError) as told:
+    with pytest.raises(GridError) as caught:
         load(grid_with(tmp_path))
-    assert re.search(re.escape(str(tmp_path / "my_method.py")) + message, str(told.value)), (
-        told.value
-    )
-    assert re.search(r"1 fault\n  line 18: plugins", str(told.value)), told.value
-    assert not any(
-        name.startswith("raxalign_outside") for name in set(sys.modules) - before
-    ) or fault not in {"syntax", "import", "inside"}
+    told = str(caught.value)
+    assert re.search(re.escape(str(tmp_path / "my_method.py")) + message, told), told
+    assert "1 fault\n  line 18: plugins" in told
+    if fault in {"syntax", "import", "inside"}:
+        assert not [name for name in set(sys.modules) - before if "raxalign_outside" in name]
 
 
 @pytest.mark.parametrize(
@@ -202,31 +188,17 @@ def test_a_name_that_is_taken_or_none_is_refused(name, message, tmp_path):
 
 def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "other").mkdir()
-    files = [
-        open_file(my_method(tmp_path)),
-        open_file(my_method(tmp_path / "other", more="\n# another\n")),
-    ]
-    with (
-        pytest.raises(
-            PluginFault,
-            match=(
-                r"other/my_method\.py:1: the name 'my_method' is taken by .*/my_method\.py\."
-                r" Rename one"
-            ),
-        ),
-        visible(files),
-    ):
+    other = my_method(tmp_path / "other", more="\n# another\n")
+    files = [open_file(file) for file in (my_method(tmp_path), other)]
+    told = r"other/my_method\.py:1: the name 'my_method' is taken by .*/my_method\.py\. Rename one"
+    with pytest.raises(PluginFault, match=told), visible(files):
         pass
 
 
-def test_list_prints_a_file_s_plug_in_and_goes_on_after_a_faulty_one(
-    tmp_path,
-    run,  # noqa: F811
-):
+def test_list_prints_a_file_s_plug_in_and_goes_on_after_a_faulty_one(tmp_path, run):  # noqa: F811
     (tmp_path / "bad.py").write_text("import no_such_module_at_all\n")
-    done = run(
-        "list", "methods", "--plugins", tmp_path / "bad.py", "--plugins", my_method(tmp_path)
-    )
+    bad, good = tmp_path / "bad.py", my_method(tmp_path)
+    done = run("list", "methods", "--plugins", bad, "--plugins", good)
     assert done.code == 0
     assert "warning: " in done.err and "bad.py:1: ModuleNotFoundError" in done.err  # noqa: PT018
     assert "my_method: Move the words of each language" in done.out
@@ -237,24 +209,16 @@ def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(tmp_
     my_method(tmp_path, "a_package_of_mine.py")
     (tmp_path / "a_broken_package.py").write_text("x = 1\nimport no_such_module_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    values = {
-        "from_package": "a_package_of_mine:ShiftToPivot",
-        "broken": "a_broken_package:A",
-        "none": "a_package_of_mine:ShiftToPivot",
-    }
+    values = dict.fromkeys(("from_package", "none"), "a_package_of_mine:ShiftToPivot")
+    values["broken"] = "a_broken_package:A"
     found = {name: EntryPoint(name, value, "raxalign.methods") for name, value in values.items()}
-    monkeypatch.setattr(
-        catalog_module, "_entry_points", lambda folder: found if folder == "methods" else {}
-    )
+    of_folder = {"methods": found}
+    monkeypatch.setattr(catalog_module, "_entry_points", lambda folder: of_folder.get(folder, {}))
     assert catalog("methods")["from_package"].__name__ == "ShiftToPivot"
     assert catalog("methods").kind("from_package") == "from_package"
     assert catalog("methods")["none"].__name__ == "NoAlignment"
-    with pytest.raises(
-        PluginFault,
-        match=(
-            r"a_broken_package\.py:2: ModuleNotFoundError.*entry point broken = a_broken_package:A"
-        ),
-    ):
+    told = r"a_broken_package\.py:2: ModuleNotFoundError.*entry point broken = a_broken_package:A"
+    with pytest.raises(PluginFault, match=told):
         catalog("methods")["broken"]
     with pytest.warns(UserWarning, match=r"a_broken_package\.py:2"):
         listed = dict(catalog("methods").items())
@@ -262,13 +226,8 @@ def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(tmp_
     assert "broken" not in listed
 
 
-def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(
-    run,  # noqa: F811
-    tmp_path,
-):
-    (tmp_path / "my_method.py").write_text(
-        CLASS.format(name="A").replace("rx.Needs()", "rx.Nothing()") + ALIGN + REFERENCE
-    )
+def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(run, tmp_path):  # noqa: F811
+    (tmp_path / "my_method.py").write_text(WHOLE.replace("rx.Needs()", "rx.Nothing()"))
     grid = grid_with(tmp_path)
     grid.write_text(grid.read_text().replace(", strength: [0.5, 1.0]", ""))
     done = run("plan", grid)
@@ -291,8 +250,7 @@ def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(
 def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
     old, new, message, tmp_path
 ):
-    text = (CLASS.format(name="A") + ALIGN + REFERENCE).replace(old, new)
-    (tmp_path / "my_method.py").write_text(text)
+    (tmp_path / "my_method.py").write_text(WHOLE.replace(old, new))
     path = grid_with(tmp_path)
     path.write_text(path.read_text().replace(", strength: [0.5, 1.0]", ""))
 

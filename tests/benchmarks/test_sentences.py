@@ -13,20 +13,14 @@ def test_real_sentences_are_a_source_where_the_data_is_there(monkeypatch):
 
 def test_real_pairs_are_words_with_links_along_the_diagonal(tmp_path, monkeypatch):
     (tmp_path / "tatoeba").mkdir()
-    for lang, lines in {
-        "de": ["Wie geht's?", "", "Ja"],
-        "en": ["How are you", "no", "Yes"],
-    }.items():
-        (tmp_path / "tatoeba" / f"de-en.{lang}").write_text("\n".join(lines) + "\n", "utf-8")
+    for lang, text in {"de": "Wie geht's?\n\nJa\n", "en": "How are you\nno\nYes\n"}.items():
+        (tmp_path / "tatoeba" / f"de-en.{lang}").write_text(text, "utf-8")
     monkeypatch.setenv("RAXALIGN_TEST_DATA", str(tmp_path))
     table = read_pairs(tatoeba_pairs(tmp_path / "pairs", 5))
-    assert table.to_pylist() == [
-        {
-            "id": 0,
-            "src": ["Wie", "geht'", "s", "?"],
-            "tgt": ["How", "are", "you"],
-            "src_links": [0, 1, 2],
-            "tgt_links": [0, 1, 2],
-        },
-        {"id": 1, "src": ["Ja"], "tgt": ["Yes"], "src_links": [0], "tgt_links": [0]},
-    ]
+    assert table.to_pydict() == {
+        "id": [0, 1],
+        "src": [["Wie", "geht'", "s", "?"], ["Ja"]],
+        "tgt": [["How", "are", "you"], ["Yes"]],
+        "src_links": [[0, 1, 2], [0]],
+        "tgt_links": [[0, 1, 2], [0]],
+    }

@@ -76,11 +76,8 @@ def test_other_numbers_of_lines_are_refused(tmp_path, links):
 
 
 def test_gold_links_that_seem_to_count_from_one_are_told(tmp_path):
-    told = []
-    links, gold = (
-        write(tmp_path / "links", "0-0 1-1\n" * 12),
-        write(tmp_path / "gold", "1-1 2-2\n" * 12),
-    )
+    told, links = [], write(tmp_path / "links", "0-0 1-1\n" * 12)
+    gold = write(tmp_path / "gold", "1-1 2-2\n" * 12)
     error_rate(ErrorRateRequest(links, gold), tell=told.append)
     assert told == [
         f"warning: no link in {gold} has a first word: does the file count from 1 (--one-based)?"

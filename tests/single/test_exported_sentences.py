@@ -18,15 +18,13 @@ from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import Opened
 from raxalign.plan.values.results import rows
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial
-from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
-from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
+from tests.ran import ran
 from tests.tiny import tiny_bert
 
 pytestmark = pytest.mark.slow
@@ -104,7 +102,7 @@ def test_every_method_has_the_accuracy_in_mteb_and_sentence_transformers_that_it
     )
     own = "moses\n  path: '{lang}-{pivot}'"
     path.write_text(path.read_text("utf-8").replace("phrasebook\n  size: 400", own), "utf-8")
-    opened = run_grid(path)
+    opened = ran(path)
     found = rows(opened.plan, opened.storage.ledger)
     moved = set()
     for trial in opened.plan.trials:
@@ -138,26 +136,12 @@ def main_scores(found: Iterable[dict[str, Any]]) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in found if row["task"] == "mteb"}
 
 
-def run_grid(path: Path) -> Opened:
-    """Run the trials of a grid in this process, and leave its plan where `grid` does."""
-    opened = open_grid(path, storage=str(path.parent / "storage"))
-    write_plan(opened.plan, opened.storage)
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return opened
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     """A grid whose trials have run, with tasks on sentences, on words and with a training."""
     folder = tmp_path_factory.mktemp("cards")
     sizes = "data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 6, test: 6}"
-    tasks = (
-        "sentence_retrieval: {layers: 1}",
-        "retrieval: {}",
-        f"pos: {{readout: refit, {sizes}}}",
-    )
+    pos = f"pos: {{readout: refit, {sizes}}}"
     path = write_grid(
         folder,
         encoder=str(tiny_bert(folder / "encoder", ["das", "the", "Haus", "."], hidden=8)),
@@ -165,9 +149,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Opened:
         sentences="40",
         size=120,
         methods=("none: {}", "rotation: {layers: 1-2}", "finetune: {batch_size: 40}"),
-        tasks=tasks,
+        tasks=("sentence_retrieval: {layers: 1}", "retrieval: {}", pos),
     )
-    return run_grid(path)
+    return ran(path)
 
 
 def card_of(finished: Opened, method: str, out: Path, **options: Any) -> str:

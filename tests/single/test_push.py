@@ -25,9 +25,8 @@ def hub(tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     """An export with a transform."""
-    encoder = TransformerEncoder.from_folder(
-        tiny_bert(tmp_path / "tiny", ["ein", "Haus"], layers=1, hidden=8)
-    )
+    files = tiny_bert(tmp_path / "tiny", ["ein", "Haus"], layers=1, hidden=8)
+    encoder = TransformerEncoder.from_folder(files)
     transform = Transform("de", 1, steps=(Affine(shift=torch.full((8,), 1.0)),))
     AlignedEncoder(encoder, (transform,)).export(tmp_path / "export")
     card = tmp_path / "export" / "README.md"

@@ -31,6 +31,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
+from tests.ran import ran
 from tests.tiny import tiny_bert
 
 REQUEST = PairsRequest(
@@ -63,13 +64,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(site: Path) -> Opened:
     """A grid whose trials have run, on the same encoder, with the plan where `grid` leaves it."""
     methods = ("rotation: {center: true}", "finetune: {batch_size: 40, learning_rate: 1e-3}")
-    path = write_grid(site, encoder=str(site / "encoder"), methods=methods, **GRID)
-    opened = open_grid(path, storage=str(site / "storage"))
-    write_plan(opened.plan, opened.storage)
+    opened = ran(write_grid(site, encoder=str(site / "encoder"), methods=methods, **GRID))
     (site / "storage" / plan_path("{}")).write_text("{}", encoding="utf-8")  # an older version's
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
     return opened
 
 
@@ -180,22 +176,17 @@ def test_requests_for_word_pairs_that_cannot_be_met_are_refused(
     assert changes is not NO_LAYER or not (tmp_path / "storage" / "bitext").exists()
 
 
+NOWHERE, OF_DEV = {"pairs": {"de": Path("nowhere")}}, {"options": ("selection=dev",)}
+
+
 @pytest.mark.parametrize(
     ("method", "changes", "told"),
     [
         ("rotation", {"out": "pairs"}, "is there already"),
         ("rotation", {"encoder": "rotated"}, "is aligned by transforms already"),
         ("rotation", {"pairs": {"fr": Path("pairs")}}, "holds de-en, not fr-en"),
-        (
-            "rotation",
-            {"pairs": {"de": Path("nowhere")}},
-            r"nowhere: there is no such folder of word pairs.*pairs`",
-        ),
-        (
-            "finetune",
-            {"options": ("selection=dev",)},
-            "needs the dev part of a corpus, which only a grid",
-        ),
+        ("rotation", NOWHERE, r"nowhere: there is no such folder of word pairs.*pairs`"),
+        ("finetune", OF_DEV, "needs the dev part of a corpus, which only a grid"),
         ("rotation", {"precision": "tf32"}, "--precision tf32: requires an NVIDIA card"),
         ("rotation", {"precision": "fp16"}, "--precision fp16: write fp32, tf32, bf16"),
     ],
@@ -225,14 +216,11 @@ def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(site, tmp_p
     again = replace(by_hand(tmp_path, german, english, ""), **given)
     with pytest.raises(RaxalignError, match=r"links\.txt: these links count words"):
         made_pairs(site, again, tmp_path / "refused")
-    made_pairs(
-        site, replace(again, options=(*again.options, "pretokenized=true")), tmp_path / "two"
-    )
-
-    def linked(table):
-        return sorted(table.to_pylist(), key=str)
-
-    assert linked(read_pairs(tmp_path / "two")) == linked(first)
+    divided = replace(again, options=(*again.options, "pretokenized=true"))
+    made_pairs(site, divided, tmp_path / "two")
+    both = first, read_pairs(tmp_path / "two")
+    old, new = (sorted(table.to_pylist(), key=str) for table in both)
+    assert new == old
 
 
 def test_pairs_are_named_by_language() -> None:
@@ -247,13 +235,11 @@ def test_training_changes_weights_and_is_the_same_again_and_a_rotation_leaves_th
 ) -> None:
     for name in ("one", "two"):
         align(site, tmp_path / name, "finetune", "batch_size=40", "lambda=0.1")
-    one, two, before = (
-        weights(path) for path in (tmp_path / "one", tmp_path / "two", site / "encoder")
-    )
+    folders = (tmp_path / "one", tmp_path / "two", site / "encoder", site / "rotated")
+    one, two, before, rotated = map(weights, folders)
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert not all(torch.equal(one[name], before[name]) for name in before)
     assert list((site / "storage" / "checkpoints").glob("*")) == []
-    rotated = weights(site / "rotated")
     assert all(torch.equal(before[name], rotated[name]) for name in before)
     assert '"center": true' in card(site / "rotated")
     assert "opens this encoder without its alignment" in card(site / "rotated")
@@ -269,9 +255,8 @@ def test_an_exported_encoder_scores_what_its_trial_scored_and_opens_in_transform
         found, _ = evaluate_encoder(finished, EvaluateRequest(str(out), device="cpu"))
         own = [row for row in known if row["trial"] == trial.key]
         names = ("metric", "split", "value")
-        assert [[row[n] for n in names] for row in found] == [
-            [row[n] for n in names] for row in own
-        ]
+        shown, kept = ([[row[name] for name in names] for row in part] for part in (found, own))
+        assert shown == kept
         assert "| contextual accuracy |" in card(out)
         model, tokenizer = AutoModel.from_pretrained(out), AutoTokenizer.from_pretrained(out)
         assert model(**tokenizer("das a", return_tensors="pt")).last_hidden_state.shape[-1] == 8
@@ -331,9 +316,8 @@ def evaluated(
     finished: Opened, folder: Path, encoder: Path, task: str, *asked: str
 ) -> tuple[list[dict[str, Any]], Plan, Opened]:
     """The rows and the plan of an encoder's evaluation by a grid of retrieval and another task."""
-    opened = open_grid(
-        write_grid(folder, tasks=("retrieval: {}", task), **GRID), storage=finished.root
-    )
+    path = write_grid(folder, tasks=("retrieval: {}", task), **GRID)
+    opened = open_grid(path, storage=finished.root)
     return *evaluate_encoder(opened, EvaluateRequest(str(encoder), asked, device="cpu")), opened
 
 

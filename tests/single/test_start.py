@@ -56,11 +56,8 @@ def test_files_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
         with pytest.raises(RaxalignError, match=rf"{name}: is there already"):
             writes(tmp_path / name)
         assert (tmp_path / name).read_text() == "of my own"
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "mine.yaml",
-        "test_mine.py",
-        "search.yaml",
-    }
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {"mine.yaml", "test_mine.py", "search.yaml"}
     with pytest.raises(StorageError, match="cannot be written"):
         write(tmp_path / "mine.yaml" / "below.yaml")
     known = "init mein: is not one of the grids; there are quickstart, paper, mine, unseen, sets"
@@ -121,24 +118,15 @@ def test_a_name_that_cannot_be_used_is_refused(what, name, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+VALUES = {"method": "finetune", "options": ["batch_size=16"], "aligner": "fast_align"}
+VALUES |= {"spaces": ["lambda=log_uniform:0.01:10", "layers=choice:last:1"]}
+VALUES |= {"languages": ["de", "fr"], "pivot": "en", "corpus": CORPUS, "encoder": ENCODER}
+VALUES |= {"sentences": 100, "task": "retrieval", "metric": None, "budget": "20 trials"}
+VALUES |= {"sampler": "tpe", "confirm": 5}
+
+
 def write(path: Path, **changes: object) -> None:
-    values: dict[str, object] = {
-        "method": "finetune",
-        "spaces": ["lambda=log_uniform:0.01:10", "layers=choice:last:1"],
-        "options": ["batch_size=16"],
-        "languages": ["de", "fr"],
-        "pivot": "en",
-        "corpus": CORPUS,
-        "encoder": ENCODER,
-        "sentences": 100,
-        "task": "retrieval",
-        "metric": None,
-        "budget": "20 trials",
-        "sampler": "tpe",
-        "confirm": 5,
-        "aligner": "fast_align",
-    }
-    write_search(path, **{**values, **changes})  # type: ignore[arg-type]
+    write_search(path, **{**VALUES, **changes})
 
 
 def searched(path: Path, **changes: object) -> Grid:
@@ -165,9 +153,8 @@ def test_the_options_are_a_grid_file_that_loads(tmp_path, monkeypatch):
     other = searched(tmp_path / "other.yaml", pruner="median", task=task).search
     assert other is not None
     assert other.pruner == Pruner(name="median")
-    assert other.metric == ("xnli/avg_zero_shot/accuracy",), (
-        "a training is judged without the pivot"
-    )
+    judged = ("xnli/avg_zero_shot/accuracy",)
+    assert other.metric == judged, "a training is judged without the pivot"
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "files.yaml", corpus="data/de-en")
     text = (tmp_path / "files.yaml").read_text()

@@ -10,9 +10,10 @@ import datasets
 import numpy as np
 import pyarrow as pa
 
+from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
+from raxalign.encoders.models.static import Floats, Lookup, StaticEncoder, VectorSpace
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 from raxalign.train.runtime import Runtime
 
@@ -28,6 +29,11 @@ def write_dataset(folder: Path, **columns: Sequence[Any]) -> Path:
     return folder
 
 
+def write_parquet(path: Path, **columns: Sequence[Any]) -> None:
+    """Write a file of a data set, and the folders that it is in."""
+    datasets.Dataset.from_dict(columns).to_parquet(path)
+
+
 def write_hub(
     folder: Path, config: str, split: str, columns: Mapping[str, Any], types: Mapping[str, Any]
 ) -> None:
@@ -37,15 +43,23 @@ def write_hub(
 
 
 def static(
-    spaces: Mapping[str, Mapping[str, Sequence[float]]], transforms: Sequence[Transform] = ()
+    spaces: Mapping[str, Mapping[str, Sequence[float] | Floats]],
+    transforms: Sequence[Transform] = (),
 ) -> AlignedEncoder:
-    """An encoder of these vectors by language and word; French is as German."""
+    """An encoder of these vectors by language and word; French is as German if it is not given."""
     tables = {
         lang: VectorSpace(list(words), np.array(list(words.values()), np.float32))
         for lang, words in spaces.items()
     }
-    encoder = StaticEncoder({**tables, "fr": tables["de"]}, 2, Lookup("keep", "none"))
+    size = tables["de"].vectors_VH.shape[1]
+    encoder = StaticEncoder({"fr": tables["de"], **tables}, size, Lookup("keep", "none"))
     return AlignedEncoder(encoder, tuple(transforms))
+
+
+def made(kind: str, **options: Any) -> Any:
+    """A task of the catalogue with these options."""
+    task = catalog("tasks")[kind]
+    return task(task.Params.model_validate(options))
 
 
 def evaluated(

@@ -7,9 +7,22 @@ import re
 from pathlib import Path
 
 from tests.families.sentences import TEXTS, sentences
+from tests.tasks.word_qa import squad
 
 OWN_MTEB_TASKS = Path(__file__).with_name("own_mteb_tasks.py")
 
+
+def files(suffix: str, *others: str) -> str:
+    """The files of a training in the pivot, and of other splits in each language, as a grid names
+    them.
+    """
+    tested = "".join(f", {split}: '{split}.{{lang}}.{suffix}'" for split in others)
+    return f"data: {{train: 'train.{{pivot}}.{suffix}'{tested}}}"
+
+
+ALL = ("dev", "test")
+ASKED = "epochs: 1, max_length: 96, doc_stride: 32"
+CODES = "codes: {en: en, de: de}, epochs: 1"
 TASKS = {
     "retrieval": "{layers: 0-1}",
     "dictionary_retrieval": "{dictionary: words.txt}",
@@ -19,45 +32,24 @@ TASKS = {
     "token_translation": "{alpha: [1.0], block_size: 60, max_blocks: 2, dev_sentences: 10}",
     "word_alignment": "{data: {test: {text: text.txt, links: links.txt}}}",
     "xnli": "{data: phrasebook, epochs: 1, phrasebook: {train: 9, dev: 6, test: 6}}",
-    "pawsx": (
-        "{data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'},"
-        " epochs: 1}"
-    ),
-    "mlqa": (
-        "{data: phrasebook, epochs: 1, max_length: 96, doc_stride: 32,"
-        " phrasebook: {train: 6, dev: 4, test: 4}}"
-    ),
+    "pawsx": f"{{{files('tsv', *ALL)}, epochs: 1}}",
+    "mlqa": f"{{data: phrasebook, {ASKED}, phrasebook: {{train: 6, dev: 4, test: 4}}}}",
     "ner": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "pos": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "slots": "{data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
     "classification": (
         "{columns: {first: sentence1, second: sentence2}, labels: [no, yes], epochs: 1,"
-        " data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
+        f" {files('tsv', *ALL)}}}"
     ),
     "bitext_mining": (
         "{data: {dev: {text: 'mined.{side}', gold: mined.gold},"
         " test: {text: 'mined.{side}', gold: mined.gold}}}"
     ),
-    "tagging": (
-        "{scheme: plain, data: {train: 'train.{pivot}.tags', dev: 'dev.{lang}.tags', test:"
-        " 'test.{lang}.tags'}, epochs: 1}"
-    ),
-    "massive_slots": (
-        "{data: {train: 'train.{pivot}.slots', dev: 'dev.{lang}.slots', test: 'test.{lang}.slots'},"
-        " codes: {en: en, de: de}, epochs: 1}"
-    ),
-    "tydiqa": (
-        "{data: {train: 'train.{pivot}.json', test: 'test.{lang}.json'}, epochs: 1,"
-        " codes: {en: en, de: de}, max_length: 96, doc_stride: 32}"
-    ),
-    "belebele": (
-        "{data: {train: 'train.{pivot}.jsonl', dev: 'dev.{lang}.jsonl', test:"
-        " 'test.{lang}.jsonl'}, codes: {en: en, de: de}, epochs: 1}"
-    ),
-    "spans": (
-        "{data: {train: 'train.{pivot}.json', dev: 'dev.{lang}.json', test: 'test.{lang}.json'},"
-        " epochs: 1, max_length: 96, doc_stride: 32}"
-    ),
+    "tagging": f"{{scheme: plain, {files('tags', *ALL)}, epochs: 1}}",
+    "massive_slots": f"{{{files('slots', *ALL)}, {CODES}}}",
+    "tydiqa": f"{{{files('json', 'test')}, {CODES}, max_length: 96, doc_stride: 32}}",
+    "belebele": f"{{{files('jsonl', *ALL)}, {CODES}}}",
+    "spans": f"{{{files('json', *ALL)}, {ASKED}}}",
 }
 """The smallest options of every task of the catalogue."""
 
@@ -77,37 +69,26 @@ def write_task_files(root):
     (root / "links.txt").write_text("0-0 1-1 2-2\n" * len(pairs), encoding="utf-8")
     for split, places in (("train", (0, 1, 2, 3)), ("dev", (4, 5, 6)), ("test", (7, 8, 9))):
         for lang in ("de", "en"):
+            texts = {place: TEXTS[lang][place] for place in places}
             rows = [
-                f"{place}\t{TEXTS[lang][place]}\t{TEXTS[lang][places[-k % 2]]}\t{k % 2}\n"
-                for k, place in enumerate(places)
+                f"{place}\t{text}\t{texts[places[-k % 2]]}\t{k % 2}\n"
+                for k, (place, text) in enumerate(texts.items())
             ]
-            header = "id\tsentence1\tsentence2\tlabel\n"
-            (root / f"{split}.{lang}.tsv").write_text(header + "".join(rows), encoding="utf-8")
-            texts = [TEXTS[lang][place] for place in places]
-            tags = [
-                "".join(f"{word} T{len(word) % 2}\n" for word in text.split()) for text in texts
-            ]
-            (root / f"{split}.{lang}.tags").write_text("\n".join(tags), encoding="utf-8")
-            slots = re.sub(r" T\d", " B-time", "\n".join(tags))
-            (root / f"{split}.{lang}.slots").write_text(slots, encoding="utf-8")
+            words = [text.split() for text in texts.values()]
+            tags = "\n".join("".join(f"{word} T{len(word) % 2}\n" for word in row) for row in words)
             choices = [
                 {"passage": text, "question": "What?", "options": list("abcd"), "answer": "ABCD"[k]}
-                for k, text in enumerate(texts)
+                for k, text in enumerate(texts.values())
             ]
-            lines = "\n".join(map(json.dumps, choices))
-            (root / f"{split}.{lang}.jsonl").write_text(lines, encoding="utf-8")
             asked = [
-                {
-                    "context": text,
-                    "qas": [
-                        {
-                            "id": f"{split}{place}",
-                            "question": "What?",
-                            "answers": [{"text": text.split()[0], "answer_start": 0}],
-                        }
-                    ],
-                }
-                for place, text in zip(places, texts, strict=True)
+                (text, (f"{split}{place}", "What?", (text.split()[0], 0)))
+                for place, text in texts.items()
             ]
-            data = {"data": [{"title": "t", "paragraphs": asked}]}
-            (root / f"{split}.{lang}.json").write_text(json.dumps(data), encoding="utf-8")
+            for suffix, text in {
+                "tsv": "id\tsentence1\tsentence2\tlabel\n" + "".join(rows),
+                "tags": tags,
+                "slots": re.sub(r" T\d", " B-time", tags),
+                "jsonl": "\n".join(map(json.dumps, choices)),
+                "json": squad(*asked),
+            }.items():
+                (root / f"{split}.{lang}.{suffix}").write_text(text, encoding="utf-8")

@@ -12,26 +12,21 @@ from raxalign.catalog import catalog
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.vectors.frame import VectorTask
+from tests.tasks import outcomes
 
 GOLD = {"test": {"text": "gold", "links": "gold.{lang}"}}
+MINED = {"text": "t.{side}", "gold": "g"}
 NEEDED = {
     "dictionary_retrieval": {"dictionary": "d.txt"},
     "word_alignment": {"data": GOLD},
     "slots": {"data": "phrasebook"},
-    "bitext_mining": {
-        "data": {split: {"text": "t.{side}", "gold": "g"} for split in ("dev", "test")}
-    },
+    "bitext_mining": {"data": dict.fromkeys(("dev", "test"), MINED)},
     "mteb": {"tasks": ["NTREXBitextMining"]},
 }
+KINDS = dict(catalog("tasks").items())
 NAACL, SOFTMAX = {"format": "naacl"}, {"extraction": "softmax"}
-PAPER = {
-    "tagger": "bilstm_crf",
-    "crf": "conditioned",
-    "selection": "target-dev",
-    "evaluate_every": 150,
-    "epochs": 40,
-    "batch_size": 10,
-}
+PAPER = {"tagger": "bilstm_crf", "crf": "conditioned", "selection": "target-dev"}
+PAPER |= {"evaluate_every": 150, "epochs": 40, "batch_size": 10}
 OF_PAPER = {"profile": "paper"}
 CSLS, COSINE = {"measure": "csls"}, {"measure": "cosine"}
 SAME = [
@@ -70,8 +65,7 @@ OTHER = [
 
 
 def made(kind, **params):
-    task = catalog("tasks")[kind]
-    return task(task.Params.model_validate({**NEEDED.get(kind, {}), **params}))
+    return outcomes.made(kind, **{**NEEDED.get(kind, {}), **params})
 
 
 @pytest.mark.parametrize(("kind", "one", "other"), SAME + OTHER)
@@ -81,7 +75,7 @@ def test_options_have_one_identity_where_they_mean_the_same_and_only_there(kind,
 
 
 def test_comparisons_of_vectors_have_no_chance():
-    for kind, task in catalog("tasks").items():
+    for kind, task in KINDS.items():
         if issubclass(task, VectorTask):
             assert not made(kind).has_chance(), kind
 
@@ -89,7 +83,7 @@ def test_comparisons_of_vectors_have_no_chance():
 def test_taggers_of_the_paper_are_conditioned_crfs_on_frozen_features():
     more = {"hidden": 384, "lstm_layers": 2, "dropout": 0.5, "input_dropout": 0.5}
     expected = {**PAPER, **more, "learning_rate": 1e-4, "layers": "last-four"}
-    for kind, task in catalog("tasks").items():
+    for kind, task in KINDS.items():
         if issubclass(task, TaggingTask):
             settings = made(kind, **OF_PAPER).settings()
             assert {name: getattr(settings, name) for name in expected} == expected
@@ -106,27 +100,22 @@ def test_parts_of_speech_are_tuned_for_five_epochs_and_the_data_of_slots_have_no
     assert "dataset" in made("slots", data="hub").check(("de",), "en")[0]
 
 
-KINDS = dict(catalog("tasks").items())
-
-
 def examples(name):
     """Every name that a declaration stands for, with 3 for a number.
 
     >>> examples("layer{l}_{a|b}")
     ['layer3_a', 'layer3_b']
     """
-    parts = re.split(r"\{([^{}]*)\}", name)
-    choices = [
-        [part] if place % 2 == 0 else part.split("|") if "|" in part else ["3"]
-        for place, part in enumerate(parts)
-    ]
-    return ["".join(chosen) for chosen in product(*choices)]
+    place = re.compile(r"\{([^{}]*)\}")
+    chosen = product(*(part.split("|") if "|" in part else "3" for part in place.findall(name)))
+    return [place.sub("{}", name).format(*values) for values in chosen]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_metric_has_one_declaration_and_one_sentence(kind):
-    declared, main = KINDS[kind].metrics, KINDS[kind].measured(KINDS[kind].main_metric)
-    assert (main.name, main.role) == (KINDS[kind].main_metric, "score")
+    task = KINDS[kind]
+    declared, main = task.metrics, task.measured(task.main_metric)
+    assert (main.name, main.role) == (task.main_metric, "score")
     for entry in declared:
         assert re.fullmatch(r"[A-Z](?:(?!\. [A-Z]).)*\.", entry.about), entry
         for metric in examples(entry.name):

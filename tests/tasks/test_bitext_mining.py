@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import DataError
 from raxalign.tasks.bitext_mining import BitextMining
 from raxalign.tasks.vectors.mined_pairs import ComparableText, Mined
-from tests.tasks.outcomes import evaluated, values
+from tests.tasks.outcomes import evaluated, made, static, values
 
 
 def margin(x, y, i, j, k):
@@ -64,7 +62,9 @@ def test_the_threshold_with_the_best_f1_lies_between_two_margins(gold, threshold
 
 
 def write(folder, split, count, seed):
-    """Sentences of one word; the first ones of both sides are translations of each other."""
+    """Sentences of one word, whose vectors are returned; the first ones of both sides are
+    translations of each other.
+    """
     rng = np.random.default_rng(seed)
     spaces = {lang: rng.standard_normal((count, 6)) for lang in ("de", "en")}
     right = count // 3
@@ -74,7 +74,7 @@ def write(folder, split, count, seed):
         words = [f"{split}{lang}{i}" for i in range(count)]
         lines = [f"{lang}-{i}\t{word}" for i, word in enumerate(words)]
         (folder / f"{split}.{lang}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        tables[lang] = words, table.astype(np.float32)
+        tables[lang] = dict(zip(words, table, strict=True))
     gold = "".join(f"de-{i}\ten-{i}\n" for i in range(right))
     (folder / f"{split}.gold").write_text(gold, encoding="utf-8")
     return tables
@@ -85,24 +85,18 @@ def mining(folder):
         split: {"text": f"{folder}/{split}.{{side}}", "gold": f"{folder}/{split}.gold"}
         for split in ("dev", "test")
     }
-    return BitextMining(BitextMining.Params.model_validate({"data": data}))
+    return made("bitext_mining", data=data)
 
 
 def test_the_threshold_of_dev_finds_the_pairs_of_test(tmp_path):
-    spaces = write(tmp_path, "dev", 30, 1), write(tmp_path, "test", 36, 2)
-    both = {
-        lang: VectorSpace([*dev[0], *test[0]], np.concatenate([dev[1], test[1]]))
-        for lang, dev, test in ((lang, *(part[lang] for part in spaces)) for lang in ("de", "en"))
-    }
-    aligned = AlignedEncoder(StaticEncoder(both, 6, Lookup("keep", "none")), ())
-    task = mining(tmp_path)
+    dev, test = write(tmp_path, "dev", 30, 1), write(tmp_path, "test", 36, 2)
+    spaces, task = {lang: dev[lang] | test[lang] for lang in dev}, mining(tmp_path)
     files = {name: {"de": entry.path} for name, entry in task.sources("de", "en").items()}
-    outcome = evaluated(task, aligned, files=files)
+    outcome = evaluated(task, static(spaces), files=files)
     found, dev = values(outcome), values(outcome, split="dev")
     assert found["threshold"] == dev["threshold"]
     assert found["f1"] > 0.7
-    rows = outcome.predictions.filter(outcome.predictions["split"].to_numpy() == "test")
-    table = rows.to_pylist()
+    table = [row for row in outcome.predictions.to_pylist() if row["split"] == "test"]
     right = sum(row["n_right"] for row in table)
     assert found["recall"] == pytest.approx(right / 12)
     assert sum(row["n_gold"] for row in table) == 12
@@ -127,8 +121,8 @@ def test_files_that_do_not_go_together_are_told_with_their_line(tmp_path, file, 
     write(tmp_path, "test", 6, 2)
     (tmp_path / file).write_text(text, encoding="utf-8")
     task = mining(tmp_path)
-    paths = {name: tmp_path / f"test.{name}" for name in ("gold",)}
-    paths |= {"source": tmp_path / "test.de", "target": tmp_path / "test.en"}
+    ends = {"gold": "gold", "source": "de", "target": "en"}
+    paths = {name: tmp_path / f"test.{end}" for name, end in ends.items()}
     with pytest.raises(DataError, match=says):
         ComparableText.read(paths, "de", "en")
     assert [len(read.faults) for read in task.read_files(("de",), "en")] == [0, 1]

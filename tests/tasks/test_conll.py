@@ -29,16 +29,18 @@ def conll(tmp_path, text):
     return [(row.words, row.tags, row.line) for row in read_tagged(write(tmp_path, text)).rows]
 
 
-def test_iob1_becomes_iob2_by_hand():
-    cases = [
+@pytest.mark.parametrize(
+    ("iob1", "expected"),
+    [
         ("I-PER I-PER O I-LOC", "B-PER I-PER O B-LOC"),
         ("I-PER B-PER I-PER", "B-PER B-PER I-PER"),  # in IOB1 a B- divides neighbours
         ("I-PER I-LOC I-LOC I-PER", "B-PER B-LOC I-LOC B-PER"),
         ("B-PER I-PER O B-LOC I-ORG", "B-PER I-PER O B-LOC B-ORG"),
         ("O O", "O O"),
-    ]
-    for given_, expected in cases:
-        assert " ".join(iob2(given_.split())) == expected
+    ],
+)
+def test_iob1_becomes_iob2_by_hand(iob1, expected):
+    assert " ".join(iob2(iob1.split())) == expected
 
 
 @given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), min_size=1, max_size=12))
@@ -49,10 +51,8 @@ def test_conversion_keeps_every_entity_and_is_done_once(tags):
 
 
 def test_columns_of_the_shared_tasks(tmp_path):
-    text = (
-        "-DOCSTART- -X- -X- O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP"
-        " I-PER\nBlackburn NNP I-NP I-PER\n"
-    )
+    text = "-DOCSTART- -X- -X- O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n"
+    text += "Peter NNP I-NP I-PER\nBlackburn NNP I-NP I-PER\n"
     assert conll(tmp_path, text) == [
         (("EU", "rejects"), ("B-ORG", "O"), 3),
         (("Peter", "Blackburn"), ("B-PER", "I-PER"), 6),
@@ -85,13 +85,11 @@ def test_a_long_sentence_among_others_is_read(tmp_path):
 def test_another_encoding_is_read_where_it_is_named(tmp_path):
     path = write(tmp_path, "Köln B-LOC\n".encode("latin-1"))
     assert read_tagged(path, "iso8859-1").rows[0].words == ("Köln",)
-    with pytest.raises(
-        DataError, match=r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Set `encoding`.*latin-1"
-    ):
+    told = r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Set `encoding`.*latin-1"
+    with pytest.raises(DataError, match=told):
         read_tagged(path)
-    with pytest.raises(
-        DataError, match=r"dev\.conll:2: invalid CP1252 \(byte 0x81\)\. Set `encoding`"
-    ):
+    told = r"dev\.conll:2: invalid CP1252 \(byte 0x81\)\. Set `encoding`"
+    with pytest.raises(DataError, match=told):
         read_tagged(write(tmp_path, b"a O\n\x81 O\n"), "cp1252")
 
 
@@ -103,11 +101,8 @@ def test_utf8_that_is_called_another_encoding_is_refused(tmp_path):
 
 def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_the_identity():
     files = {"train": "a", "dev": "{lang}"}
-    for name, told in (
-        ("latin-9000", "unknown encoding"),
-        ("utf-16", "convert the file"),
-        ("hex", "unknown encoding"),
-    ):
+    unknown = "unknown encoding"
+    for name, told in (("latin-9000", unknown), ("utf-16", "convert the file"), ("hex", unknown)):
         with pytest.raises(ValidationError, match=told):
             Ner.Params(data=files, encoding=name)
     assert "encoding" not in Ner(Ner.Params(data=files, encoding="UTF8")).canonical()
@@ -118,9 +113,8 @@ def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     faults = []
     assert len(read_tagged(write(tmp_path, "a O\nb\n\nc S-x\nd O\n"), report=faults.append)) == 2
-    read_conllu(
-        write(tmp_path, line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")), report=faults.append
-    )
+    text = line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")
+    read_conllu(write(tmp_path, text), report=faults.append)
     assert [fault.line for fault in faults] == [2, 4, 1, 2, 3]
 
 
@@ -129,14 +123,9 @@ def line(number, word, tag):
 
 
 def test_conllu_skips_ranges_empty_nodes_and_comments(tmp_path):
-    text = (
-        "# text = im Haus\n"
-        + line("1-2", "im", "_")
-        + line("1", "in", "ADP")
-        + line("2", "dem", "DET")
-        + line("2.1", "x", "_")
-    )
-    text += line("3", "Haus", "NOUN") + "\n# next\n" + line("1", "?", "PUNCT") + "\n"
+    text = "# text = im Haus\n" + line("1-2", "im", "_") + line("1", "in", "ADP")
+    text += line("2", "dem", "DET") + line("2.1", "x", "_") + line("3", "Haus", "NOUN")
+    text += "\n# next\n" + line("1", "?", "PUNCT") + "\n"
     rows = read_conllu(write(tmp_path, text)).rows
     assert [(row.words, row.tags, row.line) for row in rows] == [
         (("in", "dem", "Haus"), ("ADP", "DET", "NOUN"), 3),
@@ -183,10 +172,9 @@ def test_columns_of_word_and_tag_may_be_named(tmp_path):
     assert Pos(Pos.Params(data=files, columns={"word": 1, "tag": 4})).check(("en",), "en") == [
         "columns: those of CoNLL-U are what they are; leave them out"
     ]
-    named, plain = (
-        Ner(Ner.Params(data=files, **given)) for given in ({"columns": {"word": 1, "tag": 3}}, {})
-    )
-    assert named.canonical()["columns"] == {"word": 1, "tag": 3}
+    columns = {"word": 1, "tag": 3}
+    named, plain = Ner(Ner.Params(data=files, columns=columns)), Ner(Ner.Params(data=files))
+    assert named.canonical()["columns"] == columns
     assert "columns" not in plain.canonical()
     assert plain.prepares("en", "en") != named.prepares("en", "en")
 
@@ -201,20 +189,15 @@ def test_fingerprints_know_a_sentence_however_it_is_written(tmp_path):
 # MultiATIS++'s files, as they are published.
 TSV = "dev_de.tsv"
 HEAD = "id\tutterance\tslot_labels\tintent\n"
-ROWS = (
-    "1\tflights from new york\tO O I-fromloc.city_name I-fromloc.city_name\tatis_flight\n2\tzeig"
-    " flüge\tO O\tatis_flight\n"
-)
+ROWS = "1\tflights from new york\tO O I-fromloc.city_name I-fromloc.city_name\tatis_flight\n"
+ROWS += "2\tzeig flüge\tO O\tatis_flight\n"
 
 
 def test_words_and_their_labels_in_iob2(tmp_path):
     rows = read_tagged(write(tmp_path, HEAD + ROWS, TSV)).rows
+    tags = ("O", "O", "B-fromloc.city_name", "I-fromloc.city_name")
     assert [(row.words, row.tags, row.line) for row in rows] == [
-        (
-            ("flights", "from", "new", "york"),
-            ("O", "O", "B-fromloc.city_name", "I-fromloc.city_name"),
-            2,
-        ),
+        (("flights", "from", "new", "york"), tags, 2),
         (("zeig", "flüge"), ("O", "O"), 3),
     ]
 
@@ -242,14 +225,16 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
     assert left_out(0, "de/dev") == {}
     read = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
     assert not any(entry.faults for entry in read.values())
-    assert [str(remark) for remark in read["dev_de.tsv"].remarks] == [
-        f"{tmp_path}/dev_de.tsv: {said}"
-    ]
+    assert [*map(str, read["dev_de.tsv"].remarks)] == [f"{tmp_path}/dev_de.tsv: {said}"]
     assert not read["dev_en.tsv"].remarks
     plain = Slots(Slots.Params(data=files))
     (fault, _) = list(plain.read_files(("de",), "en"))[2].faults
     assert "`mismatched: drop` leaves such rows out" in str(fault)
     assert plain.canonical() == {k: v for k, v in task.canonical().items() if k != "mismatched"}
+
+
+NOT_NEXT = "is not the number of the next word"
+ONE_WORD = r"dev\.conll: each sentence is one word, .*`columns: {word: 0, tag: -1}`"
 
 
 @pytest.mark.parametrize(
@@ -261,16 +246,10 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
         ("a O\nb S-PER\n", r"dev\.conll:2: unknown tag 'S-PER'.*IOB1 or IOB2"),
         ("a B-\n", r"dev\.conll:1: unknown tag 'B-'"),
         ("a\tO\n\tO\n", r"dev\.conll:2: the word is empty"),
-        (
-            "1 a O\n2 b O\n4 c O\n",
-            r"dev\.conll:3: '4' is not the number of the next word\. If first",
-        ),
-        ("1 a O\n2 b O\n1 c O\n", r"dev\.conll:3: '1' is not the number of the next word"),
-        ("1 a O\n2 b O\n\nc d O\n", r"dev\.conll:4: 'c' is not the number of the next word"),
-        (
-            "1 a O\n\n0 b O\n",
-            r"dev\.conll: each sentence is one word, .*`columns: {word: 0, tag: -1}`",
-        ),
+        ("1 a O\n2 b O\n4 c O\n", rf"dev\.conll:3: '4' {NOT_NEXT}\. If first"),
+        ("1 a O\n2 b O\n1 c O\n", rf"dev\.conll:3: '1' {NOT_NEXT}"),
+        ("1 a O\n2 b O\n\nc d O\n", rf"dev\.conll:4: 'c' {NOT_NEXT}"),
+        ("1 a O\n\n0 b O\n", ONE_WORD),
         ("1 a NN O\n2 b NN O\n", r"dev\.conll:1: unknown tag 'NN'.*in column 3 \(`columns` may"),
         (b"a O\n\xe9 O\n", r"dev\.conll:2: invalid UTF-8"),
         ("", r"dev\.conll: has no sentences"),

@@ -2,7 +2,6 @@
 in its own layout.
 """
 
-import json
 from pathlib import Path
 
 import datasets
@@ -11,17 +10,16 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
-from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification import PRESETS as LABELLED
-from raxalign.tasks.classification import Classification
 from raxalign.tasks.spans import PRESETS as ASKED
-from raxalign.tasks.spans import SpanAnswers
 from raxalign.tasks.tagging import PRESETS as TAGGED
-from raxalign.tasks.tagging import Tagging
 from raxalign.tasks.vectors.sentence_sets import SETS
-from raxalign.train.runtime import Runtime
 from tests.grids import TINY, write_grid
+from tests.ran import ran
+from tests.tasks import smallest
+from tests.tasks.outcomes import made, write_hub, write_parquet
+from tests.tasks.word_qa import squad
 
 LABELS = ("entailment", "neutral", "contradiction")
 
@@ -35,25 +33,16 @@ def write_rows(folder):
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
         tags = [f"Ada{i} B-PER\nsees O\n{part}{lang} B-LOC\n" for i in range(6)]
         (folder / f"{name}.conll").write_text("\n".join(tags), encoding="utf-8")
+        names = [f"Ada{i}" for i in range(6)]
         asked = [
-            {
-                "context": f"Ada{i} sees {part} {lang}.",
-                "qas": [
-                    {
-                        "id": f"{part}{i}",
-                        "question": "Who sees it?",
-                        "answers": [{"text": f"Ada{i}", "answer_start": 0}],
-                    }
-                ],
-            }
-            for i in range(6)
+            (f"{who} sees {part} {lang}.", (f"{part}{i}", "Who sees it?", (who, 0)))
+            for i, who in enumerate(names)
         ]
-        data = {"data": [{"title": "t", "paragraphs": asked}]}
-        (folder / f"{name}.json").write_text(json.dumps(data), encoding="utf-8")
+        (folder / f"{name}.json").write_text(squad(*asked), encoding="utf-8")
 
 
 def files(suffix):
-    return f"data: {{train: 'train.{{pivot}}.{suffix}', dev: 'dev.{{lang}}.{suffix}'}}, epochs: 2"
+    return f"{smallest.files(suffix, 'dev')}, epochs: 2"
 
 
 SAME = {
@@ -83,10 +72,8 @@ def test_a_task_that_yaml_describes_equals_the_shipped_one_bit_for_bit(tmp_path)
     tasks += [f"as_{name}: {described}" for name, (_, described) in SAME.items()]
     options = {"languages": "{together: [de]}", "size": 200, "sentences": "[60]"}
     path = write_grid(tmp_path, encoder=TINY, methods=("none: {}",), tasks=tuple(tasks), **options)
-    opened = open_grid(path, storage=str(tmp_path / "storage"))
-    (trial,) = opened.plan.trials
-    run_trial(Workshop(opened.plan, opened.storage, Runtime()), trial.key)
-    ledger = opened.storage.ledger
+    opened = ran(path)
+    (trial,), ledger = opened.plan.trials, opened.storage.ledger
     for name in SAME:
         one, other = (trial.evaluations[task] for task in (name, f"as_{name}"))
         assert one != other
@@ -96,87 +83,67 @@ def test_a_task_that_yaml_describes_equals_the_shipped_one_bit_for_bit(tmp_path)
         assert tables[0].rename_columns(renamed).equals(tables[1])
 
 
-def write(path, **columns):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    datasets.Dataset.from_dict(columns).to_parquet(path)
-
-
 def test_sib200_is_read_as_it_is_published_by_codes_of_flores(tmp_path):
-    write(
-        tmp_path / "deu_Latn" / "validation.parquet",
-        index_id=[1, 2],
-        category=["geography", "science/technology"],
-        text=["Ein Berg.", "Ein Rechner."],
-    )
-    task = Classification(Classification.Params(preset="sib200", dataset=str(tmp_path)))
+    topics = {"category": ["geography", "science/technology"], "index_id": [1, 2]}
+    file = tmp_path / "deu_Latn" / "validation.parquet"
+    write_parquet(file, **topics, text=["Ein Berg.", "Ein Rechner."])
+    task = made("classification", preset="sib200", dataset=str(tmp_path))
     assert task.sources("de", "en")["hub"].name == f"hub:{tmp_path}/deu_Latn@main"
-    rows = task.head(TaskInputs("en", downloads=tmp_path / "cache")).rows("dev", "de").rows
-    assert [(row.first, row.label) for row in rows] == [
-        ("Ein Berg.", "geography"),
-        ("Ein Rechner.", "science/technology"),
-    ]
+    found = [("Ein Berg.", "geography"), ("Ein Rechner.", "science/technology")]
+    assert labelled(task, "dev", "de", tmp_path) == found
     assert task.guessing == 1 / 7
+
+
+def labelled(task, split, lang, folder):
+    """The texts of a split with their labels."""
+    rows = task.head(TaskInputs("en", downloads=folder / "cache")).rows(split, lang).rows
+    return [(row.first, row.label) for row in rows]
 
 
 def test_intents_of_massive_have_the_labels_of_their_training_data(tmp_path):
     columns = {"id": ["1"], "label": [3], "label_text": ["alarm_set"], "text": ["weck mich"]}
-    write(tmp_path / "zh-CN" / "test.parquet", **columns, lang=["zh-CN"])
-    task = Classification(Classification.Params(preset="massive_intents", dataset=str(tmp_path)))
-    rows = task.head(TaskInputs("en", downloads=tmp_path / "cache")).rows("test", "zh").rows
-    assert [(row.first, row.label) for row in rows] == [("weck mich", "alarm_set")]
+    write_parquet(tmp_path / "zh-CN" / "test.parquet", **columns, lang=["zh-CN"])
+    task = made("classification", preset="massive_intents", dataset=str(tmp_path))
+    assert labelled(task, "test", "zh", tmp_path) == [("weck mich", "alarm_set")]
     assert task.guessing is None
 
 
 def test_mldoc_is_read_from_the_files_that_its_program_writes(tmp_path):
     (tmp_path / "dev.de").write_text("ECAT\tDie Zinsen.\nMCAT\tDer Markt.\n", encoding="utf-8")
-    params = {
-        "preset": "mldoc",
-        "data": {"train": "train.{lang}", "dev": f"{tmp_path}/dev.{{lang}}"},
-    }
-    task = Classification(Classification.Params.model_validate(params))
-    rows = task.head(TaskInputs("en")).rows("dev", "de").rows
-    assert [(row.first, row.label) for row in rows] == [
-        ("Die Zinsen.", "ECAT"),
-        ("Der Markt.", "MCAT"),
-    ]
+    data = {"train": "train.{lang}", "dev": f"{tmp_path}/dev.{{lang}}"}
+    task = made("classification", preset="mldoc", data=data)
+    found = [("Die Zinsen.", "ECAT"), ("Der Markt.", "MCAT")]
+    assert labelled(task, "dev", "de", tmp_path) == found
 
 
 def test_names_of_masakhaner_are_on_the_branch_of_converted_files(tmp_path):
-    task = Tagging(Tagging.Params(preset="masakhaner"))
-    assert task.sources("sw", "yo")["hub"].name == (
-        "hub:masakhane/masakhaner2/swa@refs/convert/parquet"
-    )
-    names = datasets.ClassLabel(names=["O", "B-PER", "I-PER"])
-    path = tmp_path / "swa" / "test" / "0000.parquet"
-    path.parent.mkdir(parents=True)
-    types = {"tokens": datasets.Sequence(datasets.Value("string"))}
-    datasets.Dataset.from_dict(
-        {"tokens": [["Ana", "anaona"]], "ner_tags": [[1, 0]]},
-        features=datasets.Features({**types, "ner_tags": datasets.Sequence(names)}),
-    ).to_parquet(path)
-    task = Tagging(Tagging.Params(preset="masakhaner", dataset=str(tmp_path)))
+    place = made("tagging", preset="masakhaner").sources("sw", "yo")["hub"].name
+    assert place == "hub:masakhane/masakhaner2/swa@refs/convert/parquet"
+    names = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER", "I-PER"]))
+    types = {"tokens": datasets.Sequence(datasets.Value("string")), "ner_tags": names}
+    columns = {"tokens": [["Ana", "anaona"]], "ner_tags": [[1, 0]]}
+    write_hub(tmp_path, "swa", "test", columns, types)
+    task = made("tagging", preset="masakhaner", dataset=str(tmp_path))
     (row,) = task.head(TaskInputs("yo", downloads=tmp_path / "cache")).rows("test", "sw").rows
     assert (row.words, row.tags) == (("Ana", "anaona"), ("B-PER", "O"))
-    panx = Tagging(Tagging.Params(preset="panx"))
+    panx = made("tagging", preset="panx")
     assert panx.sources("gsw", "en")["hub"].name == "hub:unimelb-nlp/wikiann/als@main"
 
 
 def test_plain_tags_are_scored_by_the_accuracy_of_words():
-    plain = Tagging(Tagging.Params(scheme="plain", labels=("A", "B"), dataset="x/y"))
+    plain = made("tagging", scheme="plain", labels=("A", "B"), dataset="x/y")
     assert (plain.main_metric, plain.scheme().entities) == ("accuracy", False)
-    assert Tagging(Tagging.Params(dataset="x/y")).main_metric == "f1"
+    assert made("tagging", dataset="x/y").main_metric == "f1"
 
 
-def test_xquad_names_its_sets_and_rules(tmp_path):
-    task = SpanAnswers(SpanAnswers.Params.model_validate({"preset": "xquad"}))
+def test_xquad_names_its_sets_and_rules():
+    task = made("spans", preset="xquad")
     assert task.params.rules == "squad"
-    assert [source.name for source in task.sources("el", "en").values()] == [
-        "hub:google/xquad/xquad.el@main"
-    ]
+    (source,) = task.sources("el", "en").values()
+    assert source.name == "hub:google/xquad/xquad.el@main"
     given = {"dataset": "google/xquad", "config": "xquad.{lang}", "dev": None}
     given |= {"test": "validation", "revision": "main"}
-    named = SpanAnswers(SpanAnswers.Params.model_validate({"hub": given, "rules": "squad"}))
-    assert named.canonical() == task.canonical()
+    assert made("spans", hub=given, rules="squad").canonical() == task.canonical()
 
 
 @pytest.mark.parametrize(
@@ -214,9 +181,8 @@ def test_what_is_wrong_with_a_description_is_told_with_its_line(tmp_path, task, 
 def test_the_page_of_presets_has_every_one_with_its_name_on_the_hub_and_its_licence():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "presets.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("| [")]
-    known = {name: (kind.dataset, kind.licence) for name, kind in LABELLED.items()}
-    known |= {name: (kind.dataset, kind.licence) for name, kind in TAGGED.items()}
-    known |= {f"data: {name}": (kind.dataset, kind.licence) for name, kind in SETS.items()}
+    sets = {**LABELLED, **TAGGED, **{f"data: {name}": kind for name, kind in SETS.items()}}
+    known = {name: (kind.dataset, kind.licence) for name, kind in sets.items()}
     known |= {name: (hub.dataset, "") for name, (hub, _) in ASKED.items()}
     for kind, field in (("belebele", "dataset"), ("massive_slots", "dataset"), ("tydiqa", "hub")):
         task = catalog("tasks")[kind]

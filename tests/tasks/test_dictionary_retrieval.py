@@ -14,45 +14,28 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskNeeds
-from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.tasks.vectors import dictionary_words
 from raxalign.tasks.vectors.dictionary_words import best_gold_ranks, mean_vectors
-from tests.tasks.outcomes import evaluated, static, values, write_dataset
+from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
-SPACES = {
-    "de": {"hund": [1.0, 0.0], "köter": [1.0, 0.2], "katze": [0.0, 1.0], "haus": [-1.0, 0.1]},
-    "en": {
-        "dog": [1.0, 0.1],
-        "hound": [0.9, 0.6],
-        "cat": [0.2, 1.0],
-        "house": [1.0, 0.3],
-        "home": [-1.0, 0.0],
-    },
-}
-ENTRIES = [
-    "hund dog",
-    "Hund hound",
-    "köter dog",
-    "katze cat",
-    "haus house",
-    "haus home",
-    "baum tree",
-    "katze cat",
-]
+GERMAN = {"hund": [1.0, 0.0], "köter": [1.0, 0.2], "katze": [0.0, 1.0], "haus": [-1.0, 0.1]}
+ENGLISH = {"dog": [1.0, 0.1], "hound": [0.9, 0.6], "cat": [0.2, 1.0], "house": [1.0, 0.3]}
+SPACES = {"de": GERMAN, "en": {**ENGLISH, "home": [-1.0, 0.0]}}
+ENTRIES = ["hund dog", "Hund hound", "köter dog", "katze cat", "haus house", "haus home"]
+ENTRIES += ["baum tree", "katze cat"]
 TEXT = {lang: [list(words)] for lang, words in SPACES.items()}
+task_of = partial(made, "dictionary_retrieval")
 
 
 def run(tmp_path, *, entries=ENTRIES, text=TEXT, transforms=(), languages=("de",), **params):
     file = tmp_path / "dictionary.txt"
-    tmp_path.mkdir(exist_ok=True)
     file.write_text("\n".join(entries), encoding="utf-8")
     folders = {
         lang: write_dataset(tmp_path / f"text-{lang}", words=text["de" if lang == "fr" else lang])
         for lang in (*languages, "en")
     }
-    task = DictionaryRetrieval(DictionaryRetrieval.Params(dictionary="d.txt", **params))
     files = {"dictionary": dict.fromkeys(languages, file)}
-    aligned = static(SPACES, transforms)
+    task, aligned = task_of(dictionary="d.txt", **params), static(SPACES, transforms)
     outcome = evaluated(task, aligned, languages, files=files, text=folders)
     assert {score.split for score in outcome.scores} <= {"test"}
     return outcome
@@ -74,14 +57,9 @@ def test_all_values_by_hand(tmp_path):
     assert found["precision_at_1"] == pytest.approx(0.675)
     assert found["precision_at_5"] == found["precision_at_10"] == 1
     assert found["mrr_pairs"] == 9
-    assert outcome.notes["de-en"] == {
-        "entries": 7,
-        "entries_covered": 6,
-        "words_src": "4 of 5",
-        "words_tgt": "5 of 6",
-        "entries_in_text": 6,
-        "running_words": {"de": 1.0, "en": 1.0},
-    }
+    words = {"words_src": "4 of 5", "words_tgt": "5 of 6", "running_words": {"de": 1.0, "en": 1.0}}
+    entries = {"entries": 7, "entries_covered": 6, "entries_in_text": 6}
+    assert outcome.notes["de-en"] == {**entries, **words}
 
 
 def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path):
@@ -174,13 +152,10 @@ def test_without_a_limit_every_occurrence_counts(tmp_path):
 
 
 def test_what_is_read():
-    def task(**params):
-        given = {"dictionary": "{lang}-{pivot}.txt", **params}
-        return DictionaryRetrieval(DictionaryRetrieval.Params.model_validate(given))
-
-    assert task().needs() == TaskNeeds(text=True)
-    assert task(contexts="isolated").needs() == TaskNeeds()
-    assert task().sources("de", "en") == {"dictionary": LocalFile(Path("de-en.txt"))}
+    task = task_of(dictionary="{lang}-{pivot}.txt")
+    assert task.needs() == TaskNeeds(text=True)
+    assert task_of(dictionary="d.txt", contexts="isolated").needs() == TaskNeeds()
+    assert task.sources("de", "en") == {"dictionary": LocalFile(Path("de-en.txt"))}
 
 
 def angle(*degrees):
@@ -207,12 +182,8 @@ def test_ties_take_their_average_rank():
 
 def test_candidates_of_one_vector_tie_whatever_a_product_rounds():
     generator = torch.Generator().manual_seed(0)
-    word = torch.randn(1, 300, generator=generator)
-    found = ranks(
-        torch.randn(40, 300, generator=generator),
-        word.repeat(37, 1),
-        [(q, q % 37) for q in range(40)],
-    )
+    word, queries = (torch.randn(n, 300, generator=generator) for n in (1, 40))
+    found = ranks(queries, word.repeat(37, 1), [(q, q % 37) for q in range(40)])
     assert found.rank.tolist() == [19] * 40  # the mean of 1 to 37
     assert set(found.found.tolist()) == {0}
 
@@ -228,10 +199,7 @@ def test_queries_without_a_right_answer_have_no_rank_and_lengths_do_not_matter()
 @pytest.mark.parametrize("measure", ["cosine", "csls", "dot", "euclidean"])
 def test_blocks_change_nothing_and_ranks_are_those_of_sorting(measure, monkeypatch):
     generator = torch.Generator().manual_seed(1)
-    queries, candidates = (
-        torch.randn(23, 5, generator=generator).double(),
-        torch.randn(31, 5, generator=generator).double(),
-    )
+    queries, candidates = (torch.randn(n, 5, generator=generator).double() for n in (23, 31))
     gold = [
         (q, c) for q in range(23) for c in torch.randperm(31, generator=generator)[: q % 3].tolist()
     ]

@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
 from raxalign.pairing.schema import types_schema, write_types
@@ -12,7 +11,7 @@ from raxalign.sample import of_layers
 from raxalign.tasks.vectors.one_pass import OnePass
 from tests.every import in_turn
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
-from tests.tasks.outcomes import evaluated, values, write_dataset
+from tests.tasks.outcomes import evaluated, made, values, write_dataset
 
 LANGS = ("de", "fr")
 GIVEN = {
@@ -49,26 +48,19 @@ def inputs(tmp_path_factory):
     sides = {"de": rows["src"], "fr": rows["src"], "en": rows["tgt"]}
     text = {lang: write_dataset(folder / lang, words=words) for lang, words in sides.items()}
     both = zip(rows["src"], rows["tgt"], strict=True)
-    for name, lines in {
-        "words": [f"{a} {b}" for a, b in WORDS.items()],
-        "text": [f"{' '.join(a)} ||| {' '.join(b)}" for a, b in both],
-        "links": ["0-0 1-1"] * 12,
-    }.items():
-        (folder / name).write_text("\n".join(lines) + "\n")
+    texts = [f"{' '.join(a)} ||| {' '.join(b)}\n" for a, b in both]
+    (folder / "words").write_text("".join(f"{a} {b}\n" for a, b in WORDS.items()))
+    (folder / "text").write_text("".join(texts))
+    (folder / "links").write_text("0-0 1-1\n" * 12)
     paths = {"dictionary": "words", "test_text": "text", "test_links": "links"}
-    return {
-        "heldout": dict.fromkeys(LANGS, folder / "pairs"),
-        "bitext": dict.fromkeys(LANGS, folder / "pairs"),
-        "seen": dict.fromkeys(LANGS, folder),
-        "text": text,
-        "files": {name: dict.fromkeys(LANGS, folder / file) for name, file in paths.items()},
-    }
+    pairs, seen = dict.fromkeys(LANGS, folder / "pairs"), dict.fromkeys(LANGS, folder)
+    files = {name: dict.fromkeys(LANGS, folder / file) for name, file in paths.items()}
+    return {"heldout": pairs, "bitext": pairs, "seen": seen, "text": text, "files": files}
 
 
 def run(kind, aligned, inputs, **params):
-    plugin = catalog("tasks")[kind]
-    given = {**GIVEN.get(kind, {}), **params}
-    return evaluated(plugin(plugin.Params.model_validate(given)), aligned, LANGS, **inputs)
+    task = made(kind, **GIVEN.get(kind, {}), **params)
+    return evaluated(task, aligned, LANGS, **inputs)
 
 
 @pytest.mark.parametrize(("kind", "params"), TASKS, ids=lambda part: str(part))
@@ -93,9 +85,8 @@ def test_each_entry_has_the_values_of_an_evaluation_of_its_own(aligned, inputs, 
 def test_the_encoder_reads_once(aligned, inputs, kind, monkeypatch):
     passes = []
     hidden = type(aligned.encoder).hidden
-    monkeypatch.setattr(
-        type(aligned.encoder), "hidden", lambda *a, **k: passes.append(1) or hidden(*a, **k)
-    )
+    counted = lambda *a, **k: passes.append(1) or hidden(*a, **k)  # noqa: E731
+    monkeypatch.setattr(type(aligned.encoder), "hidden", counted)
     run(kind, aligned, inputs, layers="last")
     once = len(passes)
     run(kind, aligned, inputs, layers=LIST)
@@ -114,12 +105,11 @@ def test_what_does_not_fit_is_read_again(aligned, monkeypatch):
 
 
 def test_a_list_reads_the_layers_of_all_its_entries():
-    plugin = catalog("tasks")["sentence_retrieval"]
-    task = plugin(plugin.Params(layers=[1, "3-4"]))
+    task = made("sentence_retrieval", layers=[1, "3-4"])
     assert task.reads(4).layers == {1, 3, 4}
-    assert plugin.measured("layer3-4_accuracy").role == "part"
-    assert plugin.measured("layer3_accuracy_pairs").role == "count"
-    assert plugin.measured("layer3_nothing") is None
+    assert task.measured("layer3-4_accuracy").role == "part"
+    assert task.measured("layer3_accuracy_pairs").role == "count"
+    assert task.measured("layer3_nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -132,9 +122,8 @@ def test_a_list_reads_the_layers_of_all_its_entries():
     ],
 )
 def test_lists_that_cannot_be_are_refused(layers, message):
-    plugin = catalog("tasks")["retrieval"]
     with pytest.raises(ValueError, match=message):
-        plugin.Params(layers=layers)
+        made("retrieval", layers=layers)
 
 
 def test_two_entries_are_not_the_same_layers(aligned, inputs):

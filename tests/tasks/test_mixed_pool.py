@@ -6,31 +6,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
+from raxalign.encoders.models.aligned import Affine, Transform
 from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
-from tests.tasks.outcomes import evaluated, values, write_dataset
+from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
 LANGUAGES = ("de", "fr")
 COUNT, SIZE = 30, 6
-
-
-def task(**params):
-    return SentenceRetrieval(SentenceRetrieval.Params.model_validate({"pool": "mixed", **params}))
+MIXED = {"pool": "mixed"}
 
 
 def run(folder, spaces, transforms=(), **params):
     """Sentence i of a language has one word, `lang` + i, and translates sentence i of the pivot."""
-    names = {lang: [f"{lang}{i}" for i in range(len(table))] for lang, table in spaces.items()}
-    tables = {lang: VectorSpace(names[lang], table) for lang, table in spaces.items()}
-    aligned = AlignedEncoder(StaticEncoder(tables, SIZE, Lookup("keep", "none")), transforms)
-    bitext = {}
+    words = {lang: {f"{lang}{i}": x for i, x in enumerate(table)} for lang, table in spaces.items()}
     for lang in LANGUAGES:
-        src, tgt = ([[word] for word in names[code]] for code in (lang, "en"))
-        bitext[lang] = folder / lang
+        src, tgt = ([[word] for word in words[code]] for code in (lang, "en"))
         write_dataset(folder / lang / "data", id=list(range(len(src))), src=src, tgt=tgt)
-    return evaluated(task(**params), aligned, LANGUAGES, bitext=bitext)
+    task = made("sentence_retrieval", **{**MIXED, **params})
+    bitext = {lang: folder / lang for lang in LANGUAGES}
+    return evaluated(task, static(words, transforms), LANGUAGES, bitext=bitext)
 
 
 def planted(seed, apart):
@@ -66,14 +60,12 @@ def by_numpy(spaces, lang, measure, k):
         for _ in range(10):
             v = 1 / (kernel.T @ (1 / (kernel @ v)))
         scores = alike + 0.05 * np.log(v)
-    order = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)
+    number = list(spaces).index(lang)
+    scores = scores[spoken == number]
+    order = np.argsort(-scores, axis=1)
     nearest, places = order[:, :10], np.argsort(order, axis=1)
-    ranks = [
-        1 + places[i, (meaning == i) & (scores[own] > -np.inf)].max()
-        for i, own in enumerate(np.flatnonzero(spoken == list(spaces).index(lang)))
-    ]
-    own = spoken[nearest] == list(spaces).index(lang)
-    right = meaning[nearest[:, 0]] == np.arange(COUNT)
+    ranks = [1 + places[i, (meaning == i) & (scores[i] > -np.inf)].max() for i in range(COUNT)]
+    own, right = spoken[nearest] == number, meaning[nearest[:, 0]] == np.arange(COUNT)
     return {
         "accuracy": right.mean(),
         "max_rank": np.mean(ranks),
@@ -112,11 +104,7 @@ def test_languages_that_lie_apart_find_nothing_but_themselves(tmp_path):
 
 
 def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(tmp_path):
-    spaces = {
-        "de": np.eye(2, SIZE, dtype=np.float32),
-        "fr": np.eye(2, SIZE, dtype=np.float32),
-        "en": np.eye(2, SIZE, dtype=np.float32) - 1,
-    }
+    spaces = {**dict.fromkeys(LANGUAGES, np.eye(2, SIZE)), "en": np.eye(2, SIZE) - 1}
     outcome = run(tmp_path, spaces, queries="other")
     rows = outcome.predictions.filter(outcome.predictions["lang"].to_numpy() == "de-en").to_pylist()
     assert [row["found_lang"] for row in rows] == ["fr", "fr"]
@@ -125,12 +113,11 @@ def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(
 
 
 def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations(tmp_path):
-    spaces = {lang: np.eye(3, SIZE, dtype=np.float32) for lang in (*LANGUAGES, "en")}
-    folder = tmp_path / "de" / "data"
-    tables = {lang: VectorSpace(["a", "b", "c"], table) for lang, table in spaces.items()}
-    aligned = AlignedEncoder(StaticEncoder(tables, SIZE, Lookup("keep", "none")), ())
-    write_dataset(folder, id=[5, 6], src=[["a"], ["a"]], tgt=[["b"], ["a"]])
-    outcome = evaluated(task(queries="other"), aligned, ("de",), bitext={"de": tmp_path / "de"})
+    words = dict(zip("abc", np.eye(3, SIZE), strict=True))
+    spaces = dict.fromkeys((*LANGUAGES, "en"), words)
+    write_dataset(tmp_path / "de" / "data", id=[5, 6], src=[["a"], ["a"]], tgt=[["b"], ["a"]])
+    task = made("sentence_retrieval", queries="other", **MIXED)
+    outcome = evaluated(task, static(spaces), ("de",), bitext={"de": tmp_path / "de"})
     assert outcome.notes["de-en"]["test"] == {"sentences": 2, "pool": {"de": 1, "en": 2}}
     assert outcome.predictions["correct"].to_pylist() == [True, True]
 
@@ -168,5 +155,5 @@ def test_its_shares_are_samples_and_the_old_pool_has_the_old_key(tmp_path):
         name = ("de-en", metric, "test")
         sample = SentenceRetrieval.samples(outcome.predictions, [name])[name]
         assert sample.value == pytest.approx(values(outcome, "de-en")[metric])
-    assert "pool" not in task(pool="bilingual").canonical()
-    assert task().canonical()["pool"] == "mixed"
+    assert "pool" not in made("sentence_retrieval", pool="bilingual").canonical()
+    assert made("sentence_retrieval", **MIXED).canonical()["pool"] == "mixed"

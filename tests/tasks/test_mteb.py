@@ -13,9 +13,11 @@ from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.load import open_grid
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mteb import Mteb
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.vectors.sentence_files import SentenceFiles
+from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tasks.outcomes import evaluated, values
 from tests.tasks.own_mteb_texts import ENGLISH, GERMAN
@@ -41,10 +43,10 @@ def shifted(encoder):
 
 
 def copy_of_ntrex(folder):
-    """A local copy of the data set, in the layout of the hub."""
+    """A local copy of the data set, in the layout of the hub, as `data` names it."""
     rows = Dataset.from_dict({"deu_Latn": GERMAN, "eng_Latn": ENGLISH})
     rows.to_parquet(folder / "ntrex" / "data" / "test-00000-of-00001.parquet")
-    return folder / "ntrex"
+    return {"NTREXBitextMining": str(folder / "ntrex")}
 
 
 def retrieval(aligned, folder):
@@ -64,9 +66,7 @@ def test_a_pair_is_read_in_its_languages_whichever_column_comes_first(encoder, t
     found = values(evaluated(made("OwnPairs"), aligned), "de")
     assert found["main_score"] == pytest.approx(ours["accuracy_to_pivot"], abs=1e-6)
     assert found["main_score"] == found["main_score_to_pivot"]
-    both = evaluated(
-        made("NTREXBitextMining", data={"NTREXBitextMining": str(copy_of_ntrex(tmp_path))}), aligned
-    )
+    both = evaluated(made("NTREXBitextMining", data=copy_of_ntrex(tmp_path)), aligned)
     reported = both.notes["de"]["NTREXBitextMining"]
     for pair, way in (("deu_Latn-eng_Latn", "to_pivot"), ("eng_Latn-deu_Latn", "from_pivot")):
         accuracy = reported[f"{pair} test"]["accuracy"]
@@ -80,8 +80,8 @@ def rows_of(outcome, **chosen):
 
 
 def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_path):
-    ntrex = {"NTREXBitextMining": str(copy_of_ntrex(tmp_path))}
-    outcome = evaluated(made("NTREXBitextMining", "OwnTopics", data=ntrex), shifted(encoder))
+    task = made("NTREXBitextMining", "OwnTopics", data=copy_of_ntrex(tmp_path))
+    outcome = evaluated(task, shifted(encoder))
     found = values(outcome, "de")
     parts = [found[f"main_score_of_{name}"] for name in ("NTREXBitextMining", "OwnTopics")]
     assert found["main_score"] == pytest.approx(np.mean(parts))
@@ -94,13 +94,11 @@ def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_
 
 
 def test_f1_of_an_example_is_less_where_others_find_the_same_sentence(encoder, tmp_path):
-    ntrex = {"NTREXBitextMining": str(copy_of_ntrex(tmp_path))}
-    outcome = evaluated(made("NTREXBitextMining", data=ntrex), AlignedEncoder(encoder))
+    task = made("NTREXBitextMining", data=copy_of_ntrex(tmp_path))
+    outcome = evaluated(task, AlignedEncoder(encoder))
     got = [row["score"] for row in rows_of(outcome, subset="deu_Latn-eng_Latn test")]
-    vectors = [
-        vectors_of(encoder, texts, code) for texts, code in ((GERMAN, "de"), (ENGLISH, "en"))
-    ]
-    nearest = (vectors[0] @ vectors[1].T).argmax(1)
+    german, english = vectors_of(encoder, GERMAN, "de"), vectors_of(encoder, ENGLISH, "en")
+    nearest = (german @ english.T).argmax(1)
     expected = [
         2 / (1 + (nearest == place).sum()) if place == row else 0.0
         for row, place in enumerate(nearest)
@@ -120,24 +118,17 @@ def vectors_of(encoder, texts, code):
 
 def test_a_task_without_scores_per_example_has_its_value_and_no_sample(encoder):
     task = made("OwnGroups", "OwnPairs")
-    outcome = Mteb.evaluate.__wrapped__(task, AlignedEncoder(encoder), ("de",), *given())
+    given = TaskInputs("en"), Runtime(), None
+    outcome = Mteb.evaluate.__wrapped__(task, AlignedEncoder(encoder), ("de",), *given)
     assert 0 <= values(outcome, "de")["main_score_of_OwnGroups"] <= 1
     assert Mteb.sample(outcome.predictions, "main_score") is None
     assert Mteb.sample(outcome.predictions, "main_score_of_OwnGroups") is None
     assert Mteb.sample(outcome.predictions, "main_score_of_OwnPairs") is not None
 
 
-def given():
-    from raxalign.tasks.base import TaskInputs
-    from raxalign.train.runtime import Runtime
-
-    return TaskInputs("en"), Runtime(), None
-
-
 def test_sides_with_the_same_texts_have_no_known_language(encoder):
-    with pytest.raises(
-        RaxalignError, match=r"OwnMirror: both sides of de-en .*: leave the task out"
-    ):
+    told = r"OwnMirror: both sides of de-en .*: leave the task out"
+    with pytest.raises(RaxalignError, match=told):
         evaluated(made("OwnMirror"), AlignedEncoder(encoder))
 
 
@@ -147,8 +138,8 @@ def test_nothing_of_mteb_is_printed(encoder, capfd):
 
 
 def test_identity_has_the_version_of_mteb_and_what_is_read(tmp_path):
-    folder = copy_of_ntrex(tmp_path)
-    task = made("NTREXBitextMining", "OwnPairs", "Tatoeba", data={"NTREXBitextMining": str(folder)})
+    ntrex = copy_of_ntrex(tmp_path)
+    task = made("NTREXBitextMining", "OwnPairs", "Tatoeba", data=ntrex)
     assert str(task.canonical()["mteb"]).startswith("2.")
     assert "definitions" not in task.canonical()
     sources = task.sources("de", "en")
@@ -157,7 +148,6 @@ def test_identity_has_the_version_of_mteb_and_what_is_read(tmp_path):
     assert name.endswith("test-00000-of-00001.parquet")
     remote = sources["Tatoeba"]
     assert isinstance(remote, RemoteData)
-    assert remote.pin is not None
     assert len(remote.pin) == 40
     last = made("OwnPairs", pooling="last")
     assert last.canonical() == made("OwnPairs", pooling="last", specials="exclude").canonical()

@@ -1,6 +1,7 @@
 """Reading premise, hypothesis and label, with the traps of the files that circulate."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from raxalign.tasks.classifiers.reading import ExampleFile, read_hub
 from raxalign.tasks.transfer.head import HeldOut
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.xnli import Xnli
+from tests.tasks.outcomes import write_parquet
 
 XNLI = Xnli(Xnli.Params()).scheme()
 
@@ -85,15 +87,9 @@ def test_all_columns_of_the_official_file(tmp_path):
 
 
 def test_one_json_object_per_line(tmp_path):
+    first = {"language": "de", "gold_label": "neutral", "sentence1": 'A\t"a"', "sentence2": "B"}
     entries = [
-        {
-            "language": "de",
-            "gold_label": "neutral",
-            "sentence1": 'A\t"a"',
-            "sentence2": "B",
-            "promptID": 7,
-            "pairID": 12,
-        },
+        {**first, "promptID": 7, "pairID": 12},
         {"gold_label": "-", "sentence1": "C", "sentence2": "D", "language": "de"},
         {"language": "ar", "gold_label": "entailment", "sentence1": "E", "sentence2": "F"},
         {"premise": "G", "hypothesis": "H", "label": 2, "language": "de"},
@@ -111,9 +107,8 @@ def test_columns_of_one_language_among_those_of_two(tmp_path):
     path = write(tmp_path, head + "face\tneutral\tA\tB\tC\tD\n")
     assert plain(read(path, "my", one_language=False)) == [("C", "D", 1)]
     assert plain(read(path, "en", one_language=False)) == [("A", "B", 1)]
-    with pytest.raises(
-        DataError, match=r":1: names no premise and no hypothesis for de .*sentence1_de"
-    ):
+    told = r":1: names no premise and no hypothesis for de .*sentence1_de"
+    with pytest.raises(DataError, match=told):
         read(path, "de")
 
 
@@ -143,49 +138,43 @@ def test_text_without_spaces_is_one_word_for_the_tokenizer_to_divide(tmp_path):
     assert [list(rows.texts(name)) for name in rows.text_names] == [[["他说", "，好"]], [["是"]]]
 
 
+NO_ROWS, NO_TEXTS = "has no labelled rows", "names no premise and no hypothesis for de among"
+NEEDS = "a file needs premise"
+BAD_TSV = [
+    ("A\tB\nC\tD\n", ":1: no labels: 2 columns"),
+    ("sentence1\tsentence2\nC\tD\n", ":1: no labels: .*sentence1, sentence2"),
+    (
+        "sentence1\tsentence2\tgold_label\nA\tB\t-\nC\tD\t\n",
+        f":2: {NO_ROWS} for de: each of its 2 labels",
+    ),
+    ("A\tB\tC\tneutral\n", ":1: 4 columns, expected 3 .*need a header"),
+    (
+        "language\tlabel\tpremise\thypothesis\nar\t0\tA\tB\n",
+        f": {NO_ROWS} for de; its column `language` has ar",
+    ),
+    ("A\tB\tneutral\nA\tB\n", ":2: 2 columns"),
+    ("A\tB\tneutral\nA\tB\tperhaps\n", ":2: unknown label 'perhaps'"),
+    ("A\tB\tC\nA\tB\tneutral\n", rf":1: unknown label 'C'\. .*If it is a header's: {NEEDS}"),
+    ("", ": the file is empty"),
+    ("premise\thypothesis\tlabel\n", f": {NO_ROWS}"),
+    (b"A\tB\tneutral\nA\xff\tB\tneutral\n", ":2: invalid UTF-8"),
+    ("A\tB\tneutral\nA\0\tB\tneutral\n", ":2: has a NUL byte"),
+]
+BAD_JSONL = [
+    ('{"label": 0, "premise": "A", "hypothesis": "B"}\n{"label"\n', ":2: is not JSON"),
+    ("[1]\n", ":1: is not a JSON object"),
+    ('{"premise": "A", "hypothesis": "B"}\n', ":1: no labels: .*premise, hypothesis"),
+    ('{"label": 0, "text": "A"}\n', f":1: {NO_TEXTS} label, text"),
+    ("", ": the file is empty"),
+]
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("A\tB\nC\tD\n", r"dev-de\.tsv:1: no labels: 2 columns"),
-        ("sentence1\tsentence2\nC\tD\n", r"dev-de\.tsv:1: no labels: .*sentence1, sentence2"),
-        (
-            "sentence1\tsentence2\tgold_label\nA\tB\t-\nC\tD\t\n",
-            r"dev-de\.tsv:2: has no labelled rows for de: each of its 2 labels",
-        ),
-        ("A\tB\tC\tneutral\n", r"dev-de\.tsv:1: 4 columns, expected 3 .*need a header"),
-        (
-            "language\tlabel\tpremise\thypothesis\nar\t0\tA\tB\n",
-            r"dev-de\.tsv: has no labelled rows for de; its column `language` has ar",
-        ),
-        ("A\tB\tneutral\nA\tB\n", r"dev-de\.tsv:2: 2 columns"),
-        ("A\tB\tneutral\nA\tB\tperhaps\n", r"dev-de\.tsv:2: unknown label 'perhaps'"),
-        (
-            "A\tB\tC\nA\tB\tneutral\n",
-            r"dev-de\.tsv:1: unknown label 'C'\. .*If it is a header's: a file needs premise",
-        ),
-        ("", r"dev-de\.tsv: the file is empty"),
-        ("premise\thypothesis\tlabel\n", r"dev-de\.tsv: has no labelled rows"),
-        (b"A\tB\tneutral\nA\xff\tB\tneutral\n", r"dev-de\.tsv:2: invalid UTF-8"),
-        ("A\tB\tneutral\nA\0\tB\tneutral\n", r"dev-de\.tsv:2: has a NUL byte"),
-        (
-            '{"label": 0, "premise": "A", "hypothesis": "B"}\n{"label"\n',
-            r"dev\.jsonl:2: is not JSON",
-        ),
-        ("[1]\n", r"dev\.jsonl:1: is not a JSON object"),
-        (
-            '{"premise": "A", "hypothesis": "B"}\n',
-            r"dev\.jsonl:1: no labels: .*premise, hypothesis",
-        ),
-        (
-            '{"label": 0, "text": "A"}\n',
-            r"dev\.jsonl:1: names no premise and no hypothesis for de among label, text",
-        ),
-        ("", r"dev\.jsonl: the file is empty"),
-    ],
+    ("name", "text", "message"),
+    [(n, *bad) for n, all_ in (("a.tsv", BAD_TSV), ("a.jsonl", BAD_JSONL)) for bad in all_],
 )
-def test_bad_files_are_errors_with_their_line(tmp_path, text, message):
-    name = "dev.jsonl" if "jsonl" in message else "dev-de.tsv"
-    with pytest.raises(DataError, match=message):
+def test_bad_files_are_errors_with_their_line(tmp_path, name, text, message):
+    with pytest.raises(DataError, match=re.escape(name) + message):
         read(write(tmp_path, text, name))
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "none.tsv")
@@ -194,9 +183,8 @@ def test_bad_files_are_errors_with_their_line(tmp_path, text, message):
 def test_training_rows_that_are_evaluated_are_refused(tmp_path):
     train = read(write(tmp_path, "Ein  Satz\tB\t0\nC\tD\t1\n", "train.tsv"))
     read(write(tmp_path, "C\tB\t0\nA\tD\t0\n")).seen_in(train.fingerprints())
-    with pytest.raises(
-        DataError, match=r"dev-de\.tsv:2: 1 of 2 rows are training rows too \(the same text\)"
-    ):
+    told = r"dev-de\.tsv:2: 1 of 2 rows are training rows too \(the same text\)"
+    with pytest.raises(DataError, match=told):
         read(write(tmp_path, "C\tB\t0\nein satz\tb\t2\n")).seen_in(train.fingerprints())
 
 
@@ -209,23 +197,22 @@ def test_training_ids_that_are_evaluated_are_refused(tmp_path):
 
 
 def test_a_local_copy_of_the_hub_is_read(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     repository = tmp_path / "xnli"
-    (repository / "de").mkdir(parents=True)
-    table = pa.table({"premise": ["A", "C"], "hypothesis": ["B", "D"], "label": [2, -1]})
-    pq.write_table(table, repository / "de" / "validation-00000-of-00001.parquet")
-    (repository / "README.md").write_text(
-        "---\nconfigs:\n- config_name: de\n  data_files:\n  - split: validation\n    path:"
-        " de/validation-*\n---\n"
-    )
-    rows = read_hub(HubSet(str(repository), "de", "main"), "dev", XNLI, tmp_path / "cache")
+
+    def of_hub(lang, split):
+        return read_hub(HubSet(str(repository), lang, "main"), split, XNLI, tmp_path / "cache")
+
+    bare = {"premise": ["A", "C"], "label": [2, -1]}
+    file = repository / "de" / "validation-00000-of-00001.parquet"
+    write_parquet(file, **bare, hypothesis=["B", "D"])
+    card = "- config_name: de\n  data_files:\n  - split: validation\n    path: de/validation-*\n"
+    (repository / "README.md").write_text(f"---\nconfigs:\n{card}---\n")
+    rows = of_hub("de", "dev")
     assert plain(rows) == [("A", "B", 2)]
     assert rows.left_out == 1
     with pytest.raises(DataError, match="cannot be loaded"):
-        read_hub(HubSet(str(repository), "fr", "main"), "dev", XNLI, tmp_path / "cache")
-    (repository / "es" / "test").mkdir(parents=True)
-    bare = table.drop_columns("hypothesis")
-    pq.write_table(bare, repository / "es" / "test" / "0000.parquet")
+        of_hub("fr", "dev")
+    write_parquet(repository / "es" / "test" / "0000.parquet", **bare)
     (repository / "README.md").unlink()
     with pytest.raises(DataError, match="has no column hypothesis; its columns are premise, label"):
-        read_hub(HubSet(str(repository), "es", "main"), "test", XNLI, tmp_path / "cache")
+        of_hub("es", "test")

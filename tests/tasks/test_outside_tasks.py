@@ -14,12 +14,10 @@ from sklearn.metrics import f1_score
 from raxalign.catalog import PluginFault, catalog, open_file
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
-from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows as results
-from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
+from tests.ran import ran
 from tests.tasks.outcomes import trained, write_hub
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "plugins.md"
@@ -87,12 +85,8 @@ def massive():
 
 
 def write_pairs(folder):
-    for split, n, langs in (
-        ("train", 80, ["en"]),
-        ("dev", 24, ["en", "de"]),
-        ("test", 24, ["en", "de"]),
-    ):
-        for k, lang in enumerate(langs):
+    for split, n in (("train", 80), ("dev", 24), ("test", 24)):
+        for k, lang in enumerate(("en", "de")):
             lines = ["id\tquestion1\tquestion2\tis_duplicate"]
             for i, text in enumerate(filler(100 * k + n + len(split), n)):
                 lines.append(f"{i}\t{text}\t{('other', 'same')[i % 2]} w1\t{i % 2}")
@@ -131,9 +125,8 @@ def run(task, encoder, folder, lang="de"):
 
 
 def score(outcome, lang, metric):
-    (found,) = [
-        s.value for s in outcome.scores if (s.lang, s.metric, s.split) == (lang, metric, "test")
-    ]
+    name = (lang, metric, "test")
+    (found,) = [s.value for s in outcome.scores if (s.lang, s.metric, s.split) == name]
     return found
 
 
@@ -143,9 +136,7 @@ def test_intents_of_single_sentences_have_the_labels_of_their_training_data(tmp_
     outcome = run(task, encoder, tmp_path)
     assert score(outcome, "en", "accuracy") > 0.9
     assert outcome.notes["labels"] == ["alarm", "music", "weather"]
-    assert outcome.notes["rows"] == {
-        f"{lang}/{split}": 30 for lang in ("en", "de") for split in ("dev", "test")
-    }
+    assert outcome.notes["rows"] == dict.fromkeys(("en/dev", "en/test", "de/dev", "de/test"), 30)
     assert kind.guessing is None
     table = outcome.predictions
     assert {"seen", "group", "alarm", "music", "weather"} <= {*table.column_names}
@@ -169,9 +160,8 @@ def test_pairs_with_two_labels_and_columns_of_their_own_are_learnt(tmp_path, enc
     sample = kind.samples(outcome.predictions, [("de", "accuracy", "test")])
     assert sample["de", "accuracy", "test"].value == score(outcome, "de", "accuracy")
     (tmp_path / "dev.en.tsv").write_text("question1\tquestion2\tis_duplicate\nA\tB\t2\n")
-    with pytest.raises(
-        DataError, match=r"en\.tsv:2: unknown label '2'\. Labels are different, paraphrase, or 0, 1"
-    ):
+    told = r"en\.tsv:2: unknown label '2'\. Labels are different, paraphrase, or 0, 1"
+    with pytest.raises(DataError, match=told):
         task.head(TaskInputs("en")).rows("dev", "en")
 
 
@@ -187,10 +177,8 @@ def test_a_tagger_of_dates_reads_its_own_columns_and_language_names(tmp_path, en
     sample = kind.samples(outcome.predictions, [("sw", "f1", "test")])["sw", "f1", "test"]
     assert sample.value == pytest.approx(score(outcome, "sw", "f1"))
     (tmp_path / "swa" / "dev.txt").write_text("a O x\nb B-TIME x\n")
-    with pytest.raises(
-        DataError,
-        match=r"dev\.txt:2: unknown tag 'B-TIME'.*types are PER, LOC, ORG, DATE, in column 2",
-    ):
+    told = r"dev\.txt:2: unknown tag 'B-TIME'.*types are PER, LOC, ORG, DATE, in column 2"
+    with pytest.raises(DataError, match=told):
         task.head(TaskInputs("en")).rows("dev", "sw")
 
 
@@ -203,10 +191,8 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "massive")))
     assert task.sources("de", "en")["hub"].name.endswith("massive/de-DE@main")
     found = task.head(TaskInputs("en", downloads=tmp_path)).rows("test", "de")
-    assert [(row.first, row.second, row.label) for row in found.rows] == [
-        ("a", None, "alarm"),
-        ("c", None, "music"),
-    ]
+    rows = [(row.first, row.second, row.label) for row in found.rows]
+    assert rows == [("a", None, "alarm"), ("c", None, "music")]
     assert found.left_out == 1
     tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-DATE", "I-DATE"]))
     columns = {"tokens": [["a", "b"]], "ner_tags": [[1, 2]]}
@@ -220,20 +206,15 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
 
 def test_what_a_task_cannot_do_is_reported_when_it_is_planned(tmp_path):
     kind = outside(tmp_path, "intents", massive())
-    assert kind(kind.Params()).check(("de",), "en") == [
-        "data: hub needs the name of a data set (dataset)"
-    ]
-    assert kind(kind.Params(data="phrasebook")).check(("de",), "en") == [
-        "data: phrasebook has no rows for this task; name files, or a set of the hub"
-    ]
-    mixed = kind.Params(
-        data={"train": "{lang}.tsv", "dev": "{lang}.dev"},
-        setting="translate-train",
-        code_switching="sentence",
-    )
-    assert kind(mixed).check(("de",), "en") == [
-        "code_switching mixes the two texts of an example: this task has one"
-    ]
+    files = {"data": {"train": "{lang}.tsv", "dev": "{lang}.dev"}}
+    mixed = {"setting": "translate-train", "code_switching": "sentence", **files}
+    no_rows = "has no rows for this task; name files, or a set of the hub"
+    for options, told in (
+        ({}, "data: hub needs the name of a data set (dataset)"),
+        ({"data": "phrasebook"}, f"data: phrasebook {no_rows}"),
+        (mixed, "code_switching mixes the two texts of an example: this task has one"),
+    ):
+        assert kind(kind.Params(**options)).check(("de",), "en") == [told]
     for wrong, message in (
         ('main_metric = "f1"', r"main_metric is 'f1'; write accuracy or macro_f1"),
         ('labels = ("a",)', r"labels are \('a',\); write two or more different ones, or none"),
@@ -248,7 +229,7 @@ def test_requests_that_come_again_are_marked_and_a_training_file_is_refused(tmp_
     files = write_intents(tmp_path)
     path = tmp_path / "en-US.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    lines[-1]["utt"], lines[-1]["intent"] = lines[0]["utt"], lines[0]["intent"]
+    lines[-1] |= {name: lines[0][name] for name in ("utt", "intent")}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     outcome = run(kind(kind.Params(data=files, epochs=1, **FAST)), encoder, tmp_path)
     assert outcome.notes["seen_in_training"] == {"en/test": 1}
@@ -271,9 +252,8 @@ def test_labels_that_training_lacks_are_counted_as_errors_and_noted(tmp_path, en
     text = path.read_text(encoding="utf-8").replace('"weather"', '"news"')
     path.write_text(text.replace('"music"', '"jokes"'), encoding="utf-8")
     outcome = run(kind(kind.Params(data=files, epochs=1, **FAST)), encoder, tmp_path)
-    assert outcome.notes["labels_not_in_training"] == {
-        f"de/{split}": ["jokes", "news"] for split in ("dev", "test")
-    }
+    unknown = ["jokes", "news"]
+    assert outcome.notes["labels_not_in_training"] == {"de/dev": unknown, "de/test": unknown}
     assert score(outcome, "de", "accuracy") <= 1 / 3
     (sample,) = kind.samples(outcome.predictions, [("de", "macro_f1", "test")]).values()
     assert sample.value == pytest.approx(score(outcome, "de", "macro_f1"))
@@ -288,16 +268,11 @@ def test_pawsx_reads_the_published_files(tmp_path):
     data = {"train": f"{tmp_path}/train.tsv", "dev": f"{tmp_path}/dev.{{lang}}.tsv"}
     task = kind(kind.Params(data=data))
     assert kind.guessing == 0.5
-    assert [(read.rows, read.faults) for read in task.read_files(("de",), "en")] == [
-        (2, ()),
-        (1, ()),
-        (1, ()),
-    ]
+    read = [(read.rows, read.faults) for read in task.read_files(("de",), "en")]
+    assert read == [(2, ()), (1, ()), (1, ())]
     examples = task.head(TaskInputs("en")).rows("train", "en")
-    assert [(row.first, row.second, row.label) for row in examples.rows] == [
-        ("A b", "b A", "different"),
-        ("C d", "d C", "paraphrase"),
-    ]
+    rows = [(row.first, row.second, row.label) for row in examples.rows]
+    assert rows == [("A b", "b A", "different"), ("C d", "d C", "paraphrase")]
 
 
 @pytest.mark.slow
@@ -312,12 +287,9 @@ def test_a_grid_runs_a_task_from_a_file_that_it_names(tmp_path):
         tasks=(f"intents: {{data: {files}, epochs: 1, max_length: 32}}",),
         more="plugins: [intents.py]\n",
     )
-    opened = open_grid(grid, storage=str(tmp_path / "storage"))
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
+    opened = ran(grid)
     found = {
         (row["lang"], row["split"], row["method"], row["metric"])
-        for row in results(opened.plan, workshop.ledger)
+        for row in results(opened.plan, opened.storage.ledger)
     }
     assert ("de", "test", "none", "macro_f1") in found

@@ -1,6 +1,5 @@
 """Training rows that were divided into pieces before: the same rows, counts, notes and weights."""
 
-import json
 from copy import copy
 
 import numpy as np
@@ -12,33 +11,19 @@ from raxalign.caveats import collecting
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.running import Sentence
+from raxalign.tasks.answers import windows
 from raxalign.tasks.answers.rows import Answer, Question, Questions, answered
-from raxalign.tasks.answers.windows import (
-    WindowSizes,
-    make_windows,
-    read_questions,
-    write_questions,
-)
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.examples import (
-    Example,
-    Examples,
-    ExampleTable,
-    read_examples,
-    write_examples,
-)
+from raxalign.tasks.classifiers import examples
+from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.taggers.sentences import (
-    Tagged,
-    TaggedSentences,
-    read_sentences,
-    write_sentences,
-)
+from raxalign.tasks.taggers import sentences
+from raxalign.tasks.taggers.sentences import Tagged, TaggedSentences
 from raxalign.tasks.transfer import lazy_lists
 from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.train.runtime import Runtime
-from tests.tasks import word_nli
+from tests.tasks import word_nli, word_qa
 
 WORDS = [
     *("rot", "haus", "hund", "red", "house", "dog", "7", "##s", "who", "where", "in", "Rom", "alt"),
@@ -72,7 +57,12 @@ QUESTIONS = Questions(
     ],
     3,
 )
-SIZES = WindowSizes(question=8, stride=6, answer=3)
+SIZES = windows.WindowSizes(question=8, stride=6, answer=3)
+KINDS = {
+    "examples": (examples.write_examples, examples.read_examples, EXAMPLES),
+    "sentences": (sentences.write_sentences, sentences.read_sentences, SENTENCES),
+    "questions": (windows.write_questions, windows.read_questions, QUESTIONS),
+}
 
 
 @pytest.fixture
@@ -80,7 +70,8 @@ def encoder(tiny):
     return copy(tiny(WORDS, positions=24))
 
 
-def prepared(write, rows, lang, encoder, folder):
+def prepared(kind, lang, encoder, folder):
+    write, _, rows = KINDS[kind]
     write(rows, lang, encoder.tokenizer, 1, folder)
     assert not list(folder.glob("texts-*"))
     return folder
@@ -101,13 +92,13 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
     encoder, tmp_path, monkeypatch, max_positions, chosen
 ):
     monkeypatch.setattr(encoder, "max_positions", max_positions)
-    folder = prepared(write_examples, EXAMPLES, "de", encoder, tmp_path)
+    folder = prepared("examples", "de", encoder, tmp_path)
     places = None if chosen is None else np.array(chosen)
     first, second = (list(EXAMPLES.texts(name, places)) for name in ("first", "second"))
     with collecting() as read:
         expected = encoder.pieces(first, "de", pairs=second, pair_lang="de")
         single = encoder.pieces(first, "de")
-    mapped = read_examples(folder, "de", None)
+    mapped = examples.read_examples(folder, "de", None)
     sides = [mapped.texts(name, places) for name in mapped.text_names]
     assert all(isinstance(side, PreparedTexts) for side in sides)
     with collecting() as counted:
@@ -122,10 +113,10 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
 
 
 def test_examples_are_read_back_without_their_texts(encoder, tmp_path):
-    folder = prepared(write_examples, EXAMPLES, "de", encoder, tmp_path)
-    read = read_examples(folder, "de", None)
+    folder = prepared("examples", "de", encoder, tmp_path)
+    read = examples.read_examples(folder, "de", None)
     assert (len(read), read.left_out, read.source) == (4, 2, "a.tsv")
-    assert read_examples(folder, "de", "b.tsv").source == "b.tsv"
+    assert examples.read_examples(folder, "de", "b.tsv").source == "b.tsv"
     assert read.fingerprints().tolist() == EXAMPLES.fingerprints().tolist()
     assert read.numbers(["x", "y"]).tolist() == [0, 1, 0, 1]
     assert read.table["line"].to_pylist() == [1, 4, 7, 10]
@@ -134,16 +125,16 @@ def test_examples_are_read_back_without_their_texts(encoder, tmp_path):
 
 def test_examples_of_one_text_have_no_second_pieces(encoder, tmp_path):
     rows = [Example(row.first, None, row.label, row.line) for row in EXAMPLES.rows]
-    counts = write_examples(Examples("a.tsv", rows), "de", encoder.tokenizer, 1, tmp_path)
+    counts = examples.write_examples(Examples("a.tsv", rows), "de", encoder.tokenizer, 1, tmp_path)
     assert list(counts) == ["first"]
-    assert read_examples(tmp_path, "de", None).text_names == ("first",)
+    assert examples.read_examples(tmp_path, "de", None).text_names == ("first",)
 
 
 def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentences(
     encoder, tmp_path
 ):
-    folder = prepared(write_sentences, SENTENCES, "en", encoder, tmp_path)
-    found = read_sentences(folder, "en", None)
+    folder = prepared("sentences", "en", encoder, tmp_path)
+    found = sentences.read_sentences(folder, "en", None)
     with collecting() as read:
         expected = compact_rows(encoder, SENTENCES.words(), "en")
     with collecting() as mapped:
@@ -151,7 +142,7 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
     assert read.unknown["en"] > 0
     assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
     assert (len(found), found.n_words(), found.source) == (4, SENTENCES.n_words(), "train.conll")
-    assert read_sentences(folder, "en", "other.conll").source == "other.conll"
+    assert sentences.read_sentences(folder, "en", "other.conll").source == "other.conll"
     assert found.tags() == {"O", "B-PER", "B-LOC"}
     labels = ["O", "B-LOC", "I-LOC", "B-PER"]
     numbers = [row.tolist() for row in found.numbers(labels)]
@@ -161,11 +152,11 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
 
 
 def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_path):
-    folder = prepared(write_questions, QUESTIONS, "en", encoder, tmp_path)
+    folder = prepared("questions", "en", encoder, tmp_path)
     with collecting() as read:
-        expected = make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
+        expected = windows.make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
     with collecting() as mapped:
-        found = read_questions(folder, "en", None).windows(encoder, SIZES)
+        found = windows.read_questions(folder, "en", None).windows(encoder, SIZES)
     assert len(found) == len(expected) > len(QUESTIONS)
     assert found.cuts_S5.tolist() == expected.cuts_S5.tolist()
     assert found.answered() == expected.answered() > 2
@@ -178,12 +169,12 @@ def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_pat
 
 
 def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(encoder, tmp_path):
-    counts = write_questions(QUESTIONS, "en", encoder.tokenizer, 1, tmp_path)
+    counts = windows.write_questions(QUESTIONS, "en", encoder.tokenizer, 1, tmp_path)
     assert (counts["questions"], counts["contexts"]) == (4, 3)
     assert len(np.load(tmp_path / "contexts" / "offsets.npy")) == 4
-    found = read_questions(tmp_path, "en", None)
+    found = windows.read_questions(tmp_path, "en", None)
     assert (len(found), found.misplaced, found.left_out, found.source) == (4, 1, 3, "q.json")
-    assert read_questions(tmp_path, "en", "other.json").source == "other.json"
+    assert windows.read_questions(tmp_path, "en", "other.json").source == "other.json"
     assert found.fingerprints().tolist() == QUESTIONS.fingerprints().tolist()
     pieces = found.pieces
     assert pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]
@@ -193,16 +184,16 @@ def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(en
 
 
 @pytest.mark.parametrize(
-    ("write", "read", "rows", "what"),
+    ("kind", "told"),
     [
-        (write_examples, read_examples, EXAMPLES, "first: .* the pieces of texts in fr"),
-        (write_sentences, read_sentences, SENTENCES, "words: .* the pieces of texts in fr"),
-        (write_questions, read_questions, QUESTIONS, "does not have the pieces of questions in fr"),
+        ("examples", "first: .* the pieces of texts in fr"),
+        ("sentences", "words: .* the pieces of texts in fr"),
+        ("questions", "does not have the pieces of questions in fr"),
     ],
 )
-def test_pieces_of_another_language_are_refused(encoder, tmp_path, write, read, rows, what):
-    with pytest.raises(DataError, match=what):
-        read(prepared(write, rows, "de", encoder, tmp_path), "fr", None)
+def test_pieces_of_another_language_are_refused(encoder, tmp_path, kind, told):
+    with pytest.raises(DataError, match=told):
+        KINDS[kind][1](prepared(kind, "de", encoder, tmp_path), "fr", None)
 
 
 def classification(folder, switching):
@@ -227,21 +218,12 @@ def tagging(folder, tagger):
 
 
 def answering(folder, _):
-    qas = [
-        {
-            "context": row.context,
-            "qas": [
-                {
-                    "id": row.id,
-                    "question": row.question,
-                    "answers": [{"text": a.text, "answer_start": a.start} for a in row.answers],
-                }
-            ],
-        }
+    asked = [
+        (row.context, (row.id, row.question, *((a.text, a.start) for a in row.answers)))
         for row in QUESTIONS.rows
     ]
     for lang in ("en", "de"):
-        (folder / f"train.{lang}.json").write_text(json.dumps({"data": [{"paragraphs": qas}]}))
+        (folder / f"train.{lang}.json").write_text(word_qa.squad(*asked))
     sizes = {"max_length": 24, "max_question_length": 8, "doc_stride": 6, "max_answer_length": 3}
     options = {"setting": "translate-train", "selection": "last", "epochs": 2, "batch_size": 2}
     data = {"train": f"{folder}/train.{{lang}}.json"}

@@ -9,26 +9,20 @@ import datasets
 import numpy as np
 import pytest
 
-from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.choices import ChoiceHead, read_choices
 from tests.grids import write_grid
-from tests.tasks.outcomes import scores, trained, write_hub
+from tests.tasks.outcomes import made, scores, trained, write_hub, write_parquet
 
-TEXT, NUMBER = datasets.Value("string"), datasets.Value("int64")
+TEXT = datasets.Value("string")
 WORDS = [f"w{i}" for i in range(24)]
 OWN = {
     "massive_slots": "AmazonScience/massive/de-DE@refs/convert/parquet",
     "belebele": "facebook/belebele/deu_Latn@main",
 }
-
-
-def made(kind, **options):
-    task = catalog("tasks")[kind]
-    return task(task.Params.model_validate(options))
 
 
 def read(folder, task, split, lang, pivot="en"):
@@ -41,7 +35,7 @@ def test_a_preset_names_its_data_set_by_the_sets_own_code(kind):
     assert made(kind, data="hub").check(("de",), "en") == []
 
 
-def write_massive(folder):
+def test_requests_have_slots_in_brackets(tmp_path):
     names = datasets.ClassLabel(names=["alarm_set", "play_music"])
     types = {"id": TEXT, "locale": TEXT, "utt": TEXT, "annot_utt": TEXT, "intent": names}
     for locale, utt, annotated in (
@@ -49,11 +43,7 @@ def write_massive(folder):
         ("ja-JP", "明日 wake up", "[date : 明日] wake up"),
     ):
         columns = {"id": ["0"], "locale": [locale], "utt": [utt], "annot_utt": [annotated]}
-        write_hub(folder, locale, "test", {**columns, "intent": [0]}, types)
-
-
-def test_requests_have_slots_in_brackets(tmp_path):
-    write_massive(tmp_path / "massive")
+        write_hub(tmp_path / "massive", locale, "test", {**columns, "intent": [0]}, types)
     slots = made("massive_slots", dataset=str(tmp_path / "massive"))
     (row,) = read(tmp_path, slots, "test", "de").rows
     assert row.words == ("weck", "mich", "um", "neun", "uhr")
@@ -62,23 +52,14 @@ def test_requests_have_slots_in_brackets(tmp_path):
     assert (row.words, row.tags[:2]) == (("明", "日", "wake", "up"), ("B-date", "I-date"))
 
 
-def write_squad(folder, config, split, ids):
-    answers = {"text": datasets.Sequence(TEXT), "answer_start": datasets.Sequence(NUMBER)}
-    types = {"id": TEXT, "question": TEXT, "context": TEXT, "answers": answers}
-    columns = {
-        "id": ids,
-        "question": ["what"] * len(ids),
-        "context": ["red house"] * len(ids),
-        "answers": [{"text": ["red"], "answer_start": [0]}] * len(ids),
-    }
-    write_hub(folder, config, split, columns, types)
-
-
 def test_questions_of_a_language_are_picked_by_their_ids(tmp_path):
-    folder = str(tmp_path / "tydi")
+    columns = {"id": ["english-1", "finnish-1"], "context": ["red house"] * 2}
+    answers = [{"text": ["red"], "answer_start": [0]}] * 2
+    columns |= {"question": ["what"] * 2, "answers": answers}
+    folder = tmp_path / "tydi"
     for split in ("train", "validation"):
-        write_squad(tmp_path / "tydi", "secondary_task", split, ["english-1", "finnish-1"])
-    task = made("tydiqa", hub={"dataset": folder, "train_dataset": folder})
+        write_parquet(folder / "secondary_task" / split / "0000.parquet", **columns)
+    task = made("tydiqa", hub=dict.fromkeys(("dataset", "train_dataset"), str(folder)))
     assert [row.id for row in read(tmp_path, task, "test", "fi").rows] == ["finnish-1"]
     assert [row.id for row in read(tmp_path, task, "train", "en").rows] == ["english-1"]
     names = {lang: task.sources(lang, "en")["hub"].name for lang in ("fi", "ko")}
@@ -162,18 +143,15 @@ def test_questions_of_race_have_letters_and_a_list(tmp_path):
     assert "training questions in English alone" in fault
 
 
+ASKED = '{"article": "a", "question": "b", '
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"question": "a"}', r"\.jsonl:1: has the columns question\. The columns are flores_pass"),
-        (
-            '{"article": "a", "question": "b", "options": ["x"], "answer": "A"}',
-            r"1: 1 answers, exp",
-        ),
-        (
-            '{"article": "a", "question": "b", "options": [1,2,3,4], "answer": "E"}',
-            r"1: 'E' is not",
-        ),
+        (ASKED + '"options": ["x"], "answer": "A"}', r"1: 1 answers, exp"),
+        (ASKED + '"options": [1,2,3,4], "answer": "E"}', r"1: 'E' is not"),
         ("{", r"\.jsonl:1: is not JSON"),
     ],
 )

@@ -4,17 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import RaxalignError
 from raxalign.similarity import nearest_neighbors
-from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.vectors.querybank import Nearness, querybank_nearest
-from tests.tasks.outcomes import evaluated, values, write_dataset
+from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
 COUNT, SIZE = 24, 6
-
-
 PRINTED = {"measure": "qb_norm", "beta": 20, "k": 10, "alpha": 0.5}
 
 
@@ -67,19 +62,12 @@ def run(folder, splits=("dev", "data"), **params):
         lang: (meaning + 0.6 * rng.standard_normal(meaning.shape)).astype(np.float32)
         for lang in ("de", "en")
     }
-    tables = {
-        lang: VectorSpace([f"{lang}{i}" for i in range(2 * COUNT)], table)
-        for lang, table in spaces.items()
-    }
+    words = {lang: {f"{lang}{i}": x for i, x in enumerate(table)} for lang, table in spaces.items()}
     for split, ids in zip(splits, (range(COUNT), range(COUNT, 2 * COUNT)), strict=False):
-        rows = {
-            side: [[f"{lang}{i}"] for i in ids] for side, lang in (("src", "de"), ("tgt", "en"))
-        }
-        write_dataset(folder / split, id=list(ids), **rows)
-    made = SentenceRetrieval(SentenceRetrieval.Params.model_validate(params))
-    encoder = StaticEncoder(tables, SIZE, Lookup("keep", "none"))
-    outcome = evaluated(made, AlignedEncoder(encoder, ()), bitext={"de": folder})
-    return spaces, outcome
+        src, tgt = ([[f"{lang}{i}"] for i in ids] for lang in ("de", "en"))
+        write_dataset(folder / split, id=list(ids), src=src, tgt=tgt)
+    task = made("sentence_retrieval", **params)
+    return spaces, evaluated(task, static(words), bitext={"de": folder})
 
 
 @pytest.mark.parametrize("measure", ["qb_norm", "nnn"])
@@ -109,9 +97,7 @@ def test_in_a_mixed_pool_the_bank_has_the_querys_language(tmp_path, measure):
 def test_without_a_development_side_there_is_no_bank(tmp_path, pool):
     with pytest.raises(RaxalignError, match="de has none: give `data"):
         run(tmp_path, splits=("data",), measure="qb_norm", pool=pool)
-    made = SentenceRetrieval.Params.model_validate(
-        {"measure": "qb_norm", "data": {"test": "some/{side}.txt"}}
-    )
-    assert SentenceRetrieval(made).check(("de",), "en") == [
+    alone = made("sentence_retrieval", measure="qb_norm", data={"test": "some/{side}.txt"})
+    assert alone.check(("de",), "en") == [
         "measure: qb_norm takes the development part as its bank of queries: give dev and test"
     ]

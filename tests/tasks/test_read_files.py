@@ -2,8 +2,6 @@
 is found, and nothing else.
 """
 
-import json
-
 import pytest
 
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
@@ -12,6 +10,7 @@ from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.xnli import Xnli
+from tests.tasks import word_qa
 
 
 @pytest.fixture
@@ -30,14 +29,11 @@ def write(tmp_path):
 
 def told(task, languages=("de",)):
     """What is found, by file: (name, rows, faults without their folder)."""
-    return [
-        (
-            found.path.name,
-            found.rows,
-            [str(fault).replace(f"{found.path.parent}/", "") for fault in found.faults],
-        )
-        for found in task.read_files(languages, "en")
-    ]
+    found = []
+    for read in task.read_files(languages, "en"):
+        faults = [str(fault).replace(f"{read.path.parent}/", "") for fault in read.faults]
+        found.append((read.path.name, read.rows, faults))
+    return found
 
 
 def faults(kind, data, **params):
@@ -47,11 +43,7 @@ def faults(kind, data, **params):
 
 
 def squad(*ids, context="Ada was here."):
-    asked = [
-        {"id": name, "question": f"Who {name}?", "answers": [{"text": "Ada", "answer_start": 0}]}
-        for name in ids
-    ]
-    return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": asked}]}]})
+    return word_qa.squad((context, *((name, f"Who {name}?", ("Ada", 0)) for name in ids)))
 
 
 def test_data_that_is_not_local_is_not_read():

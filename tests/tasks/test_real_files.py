@@ -26,9 +26,8 @@ def test_tagged_files_have_the_rows_and_tags_that_cut_and_sort_count(real_data):
     assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
     assert len(read_tagged(real_data / "slots-snips" / "test.en.conll")) == 700
     for lang in ("en", "de", "es", "fr", "tr", "zh"):
-        assert (
-            len(read_tagged(real_data / "ud-pud" / f"dev.{lang}.conllu", scheme=UNIVERSAL)) == 500
-        )
+        file = real_data / "ud-pud" / f"dev.{lang}.conllu"
+        assert len(read_tagged(file, scheme=UNIVERSAL)) == 500
 
 
 def test_requests_come_again_and_only_a_training_file_is_refused(real_data):
@@ -52,9 +51,8 @@ def test_xnli_has_its_rows_and_labels_and_shares_none_with_the_training_file(rea
     assert len(train) == 6000
     for lang in ("de", "en", "th", "zh"):
         rows = read(f"dev-{lang}.tsv", lang)
-        assert [sum(row.label == label for row in rows.rows) for label in scheme.labels] == [
-            830
-        ] * 3
+        labels = [row.label for row in rows.rows]
+        assert [labels.count(label) for label in scheme.labels] == [830] * 3
         rows.seen_in(train.fingerprints())
 
 

@@ -9,7 +9,6 @@ import torch
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.schema import build_seen, types_schema, write_types
@@ -17,8 +16,7 @@ from raxalign.tasks.retrieval import Retrieval, with_sentence
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords
 from raxalign.tasks.vectors.sentences import add_specials
-from tests.tasks.outcomes import evaluated, values, write_dataset
-from tests.tiny import tiny_bert
+from tests.tasks.outcomes import evaluated, made, values, write_dataset
 
 
 class Planted(Encoder):
@@ -65,22 +63,20 @@ TABLE = {
     ("de", ("Hund", "!"), 0): axis(1, 3.0, 0),
     ("de", ("Hund", "!"), 1): axis(3),
     ("en", ("the", "dog", "Rex"), 0): axis(0),
-    ("en", ("the", "dog", "Rex"), 1): axis(
-        3
-    ),  # nearest to the exclamation mark, which nothing links
+    # nearest to the exclamation mark, which nothing links
+    ("en", ("the", "dog", "Rex"), 1): axis(3),
     ("en", ("the", "dog", "Rex"), 2): axis(2),
     ("en", ("hound", "!"), 0): axis(1, 2.0, 0),
     ("en", ("hound", "!"), 1): axis(3, 1.0, 2),
 }
+FRENCH = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
 
 
-def artifact(folder, dev, test):
-    for name, rows in (("dev", dev), ("data", test)):
-        if rows is not None:
-            ids, src, tgt, links = ([row[i] for row in rows] for i in range(4))
-            src_links, tgt_links = ([[link[i] for link in row] for row in links] for i in (0, 1))
-            columns = {"src": src, "tgt": tgt, "src_links": src_links, "tgt_links": tgt_links}
-            write_dataset(folder / name, id=ids, **columns)
+def artifact(folder, rows):
+    ids, src, tgt, links = ([row[i] for row in rows] for i in range(4))
+    src_links, tgt_links = ([[link[i] for link in row] for row in links] for i in (0, 1))
+    columns = {"src": src, "tgt": tgt, "src_links": src_links, "tgt_links": tgt_links}
+    write_dataset(folder / "data", id=ids, **columns)
     return folder
 
 
@@ -90,20 +86,14 @@ def seen(folder, pairs):
     return folder
 
 
-def run(
-    tmp_path,
-    *,
-    rows=ROWS,
-    dev=None,
-    known=(("der", "the"),),
-    aligned=None,
-    languages=("de",),
-    **params,
-):
+SEEN = (("der", "the"),)
+
+
+def run(tmp_path, *, rows=ROWS, known=SEEN, aligned=None, languages=("de",), **params):
     """The outcome with planted vectors, or those of `aligned`."""
-    heldout = {lang: artifact(tmp_path / f"pairs-{lang}", dev, rows) for lang in languages}
+    heldout = {lang: artifact(tmp_path / f"pairs-{lang}", rows) for lang in languages}
     types = {lang: seen(tmp_path / f"seen-{lang}", known) for lang in languages}
-    task = Retrieval(Retrieval.Params(**{"measure": "cosine", **params}))
+    task = made("retrieval", **{"measure": "cosine", **params})
     return evaluated(task, aligned or planted(), languages, heldout=heldout, seen=types)
 
 
@@ -203,10 +193,8 @@ def test_no_pairs_is_no_metric_and_a_note(tmp_path):
     assert "contextual_accuracy" not in found
     assert "noncontextual_accuracy" not in found
     assert found["contextual_accuracy_all_pairs"] == 3
-    assert [note.split(":")[0] for note in counts(outcome)["absent"]] == [
-        "contextual_accuracy",
-        "noncontextual_accuracy",
-    ]
+    absent = [note.split(":")[0] for note in counts(outcome)["absent"]]
+    assert absent == ["contextual_accuracy", "noncontextual_accuracy"]
 
 
 @pytest.mark.parametrize("measure", ["csls", "cosine", "dot", "released_cao"])
@@ -228,8 +216,7 @@ def test_words_that_were_not_read_are_neither_asked_nor_found(tmp_path):
 
 
 def test_averages_are_over_languages(tmp_path):
-    table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
-    outcome = run(tmp_path, languages=("de", "fr"), aligned=planted(table))
+    outcome = run(tmp_path, languages=("de", "fr"), aligned=planted(FRENCH))
     found = values(outcome, lang="avg")
     assert found["contextual_accuracy"] == 0.5
     assert all(metric.endswith(("accuracy", "accuracy_all")) for metric in found)
@@ -240,16 +227,13 @@ def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(t
     """The pairs of der, Hund and Rex are first ones; both words of the last are of one surface
     form.
     """
-    rows = run(tmp_path / "a").predictions.to_pylist()[:4]
-    assert [row["found_first"] for row in rows] == ["the", "hound", "Rex", None]
-    assert [row["correct_first"] for row in rows] == [True, False, True, None]
-    assert [row["found_first_id"] for row in rows] == [7, 9, 7, None]
-    assert [(row["first_any"], row["first"], row["first_unseen"]) for row in rows] == [
-        (True, True, False),
-        (True, True, True),
-        (True, False, False),
-        (False, False, False),
-    ]
+    found = run(tmp_path / "a").predictions[:4].to_pydict()
+    assert found["found_first"] == ["the", "hound", "Rex", None]
+    assert found["correct_first"] == [True, False, True, None]
+    assert found["found_first_id"] == [7, 9, 7, None]
+    assert found["first_any"] == [True, True, True, False]
+    assert found["first"] == [True, True, False, False]
+    assert found["first_unseen"] == [False, True, False, False]
     rows = run(tmp_path / "b", noncontextual="queries").predictions.to_pylist()[:4]
     assert [(row["found_first"], row["correct_first"]) for row in rows] == [
         (row["found"], row["correct"]) for row in rows
@@ -258,12 +242,9 @@ def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(t
 
 
 def test_one_sentence_of_the_pivot_is_one_unit_in_all_languages(tmp_path):
-    table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
-    rows = run(tmp_path, languages=("de", "fr"), aligned=planted(table)).predictions.to_pylist()
-    assert {(row["id"], row["unit"]) for row in rows} == {
-        (7, unit(["the", "dog", "Rex"])),
-        (9, unit(["hound", "!"])),
-    }
+    rows = run(tmp_path, languages=("de", "fr"), aligned=planted(FRENCH)).predictions.to_pylist()
+    units = {(7, unit(["the", "dog", "Rex"])), (9, unit(["hound", "!"]))}
+    assert {(row["id"], row["unit"]) for row in rows} == units
     assert all(0 <= row["unit"] < 2**63 for row in rows)
     assert unit(["a b"]) != unit(["a", "b"]) != unit(["b", "a"])
 
@@ -287,10 +268,8 @@ def test_a_sentence_adds_its_mean_largest_and_smallest_values_of_words_that_were
         [0] * 8,
         [5, 6, 5, 6, 5, 6, 5, 6],
     ]
-    assert with_sentence(vectors[:0], torch.zeros(0, dtype=torch.int64), present[:0]).shape == (
-        0,
-        8,
-    )
+    none = with_sentence(vectors[:0], torch.zeros(0, dtype=torch.int64), present[:0])
+    assert none.shape == (0, 8)
 
 
 def test_sentences_tell_equal_words_apart(tmp_path):
@@ -308,11 +287,9 @@ def test_sentences_tell_equal_words_apart(tmp_path):
     assert both["contextual_accuracy"] == 1.0
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    encoder = TransformerEncoder.from_folder(tiny_bert(folder / "e", ["der", "Hund", "bellt"]))
-    return AlignedEncoder(encoder)
+@pytest.fixture
+def bert(tiny):
+    return AlignedEncoder(tiny(["der", "Hund", "bellt"]))
 
 
 def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path, bert):
@@ -358,10 +335,8 @@ def test_specials_come_behind_the_words_of_their_sentence_and_are_linked_across(
     bellt (2) with barks (2).
     """
     src, tgt = SideWords(SENTENCES), SideWords([["dog"], ["it", "barks"]])
-    pairs = LinkedWords(
-        np.array([7, 9]), src, tgt, np.array([0, 1]), np.array([1, 2]), np.array([0, 2])
-    )
-    found = pairs.with_specials()
+    ids, rows, *words = map(np.array, ([7, 9], [0, 1], [1, 2], [0, 2]))
+    found = LinkedWords(ids, src, tgt, rows, *words).with_specials()
     assert found.src.sentences == [["der", "Hund", "[CLS]", "[SEP]"], ["bellt", "[CLS]", "[SEP]"]]
     assert found.tgt.sentences == [["dog", "[CLS]", "[SEP]"], ["it", "barks", "[CLS]", "[SEP]"]]
     assert found.ids.tolist() == [7, 9]

@@ -16,8 +16,6 @@ from raxalign.tasks.answers.windows import WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.model import SentenceClassifier
-from raxalign.tasks.mlqa import Mlqa
-from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.head import SentenceBatches
 from raxalign.tasks.transfer import model as module
 from raxalign.tasks.transfer.model import lay_out, shares_rows, states_of
@@ -28,10 +26,12 @@ from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.encoders.architectures import folder_of, model_of
 from tests.every import in_turn
+from tests.tasks.outcomes import made
 
 POSITIONS = 24
 WORDS = [f"w{i}" for i in range(20)]
 N_ROWS = 13
+OPTIONS = {"data": "phrasebook", "max_length": POSITIONS, "dropout": 0.0}
 
 
 @pytest.fixture
@@ -74,18 +74,15 @@ def classifying(aligned):
         Example(" ".join(a), " ".join(b[:3]), ("entailment", "neutral")[i % 2], i)
         for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True))
     ]
-    options = {"setting": "translate-train", "code_switching": "sentence"}
-    head = Xnli(Xnli.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0, **options)).head(
-        TaskInputs("en")
-    )
+    mixed = {"setting": "translate-train", "code_switching": "sentence"}
+    head = made("xnli", **OPTIONS, **mixed).head(TaskInputs("en"))
     head.labels, given = Xnli.labels, Examples("rows", rows)
     model = head.new_model(aligned, 0)
     return Tuning(model, head.batches(model, {"en": given, "de": given}))
 
 
 def tagging(aligned):
-    params = Slots.Params(data="phrasebook", tagger="linear", dropout=0.0, max_length=POSITIONS)
-    head = Slots(params).head(TaskInputs("en"))
+    head = made("slots", **OPTIONS, tagger="linear").head(TaskInputs("en"))
     head.labels = ("O", "B-x", "I-x")
     tagger = head.new_model(aligned, 0)
     placed = tagger.place(texts(), "de")
@@ -103,8 +100,7 @@ def questions():
 
 
 def answering(aligned):
-    params = Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0)
-    head = Mlqa(params).head(TaskInputs("en"))
+    head = made("mlqa", **OPTIONS).head(TaskInputs("en"))
     model = head.new_model(aligned, 0)
     return Tuning(model, head.batches(model, {"en": questions()}))
 
@@ -169,6 +165,17 @@ def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
     assert len(passes) == before
 
 
+def states_of_rows_alone(aligned, rows, atol):
+    """The states of rows together, which are those of each row alone."""
+    with torch.no_grad():
+        layout = lay_out(aligned, rows)
+        found = states_of(aligned, layout)
+        for s, row in enumerate(rows):
+            alone = aligned.hidden(aligned.encoder.collate([row]))[-1][0]
+            assert torch.allclose(found[layout.starts_S[s] :][: len(row)], alone, atol=atol)
+    return found
+
+
 def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     aligned = AlignedEncoder(encoder, turned("en", "de"))
     first, second = texts(), texts(1)
@@ -178,12 +185,7 @@ def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
         *encoder.pieces([WORDS * 3], "fr"),
     ]
     assert max(len(row) for row in rows) == POSITIONS
-    with torch.no_grad():
-        layout = lay_out(aligned, rows)
-        found = states_of(aligned, layout)
-        for s, row in enumerate(rows):
-            alone = aligned.hidden(encoder.collate([row]))[-1][0]
-            assert torch.allclose(found[layout.starts_S[s] :][: len(row)], alone, atol=1e-5)
+    found = states_of_rows_alone(aligned, rows, 1e-5)
     assert len(found) < 1.1 * sum(map(len, rows))
 
 
@@ -192,17 +194,10 @@ def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     [("bert", True), ("mt5", True), ("modernbert", False), ("xmod", False), ("xlm", False)],
 )
 def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, tmp_path, passes):
-    encoder = TransformerEncoder.from_folder(
-        folder_of(tmp_path / "encoder", model_of(name, head=False))
-    )
-    aligned = AlignedEncoder(encoder)
+    folder = folder_of(tmp_path / "encoder", model_of(name, head=False))
+    encoder = TransformerEncoder.from_folder(folder)
     rows = encoder.pieces([["w1", "w2"], ["w3"], ["w4", "w5", "w6"]], "en")
-    with torch.no_grad():
-        layout = lay_out(aligned, rows)
-        found = states_of(aligned, layout)
-        for s, row in enumerate(rows):
-            alone = encoder.hidden(encoder.collate([row]))[-1][0]
-            assert torch.allclose(found[layout.starts_S[s] :][: len(row)], alone, atol=1e-4)
+    states_of_rows_alone(AlignedEncoder(encoder), rows, 1e-4)
     assert bool(passes) is can_pack(encoder) is packs
 
 

@@ -8,13 +8,11 @@ import pytest
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
-from raxalign.plan.load import open_grid
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
-from raxalign.stages import Workshop, run_trial
-from raxalign.train.runtime import Runtime
 from tests.grids import ENCODER, write_grid
+from tests.ran import ran
 from tests.tasks.conftest import UNTESTED
 from tests.tasks.smallest import TASKS, write_task_files
 
@@ -22,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
+def opened(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
     write_task_files(folder)
     file = write_grid(
@@ -33,15 +31,11 @@ def ran(tmp_path_factory):
         methods=("none: {}", "rotation: {}"),
         tasks=[f"{name}: {options}" for name, options in TASKS.items()],
     )
-    opened = open_grid(file, storage=str(folder / "storage"))
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return opened, workshop.ledger
+    return ran(file)
 
 
-def test_every_value_of_a_table_that_is_compared_has_predictions(ran):
-    opened, ledger = ran
+def test_every_value_of_a_table_that_is_compared_has_predictions(opened):
+    ledger = opened.storage.ledger
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     found = comparisons(results.cells, opened.plan, ledger)
     assert {entry.name[0] for entry in found} == set(catalog("tasks"))

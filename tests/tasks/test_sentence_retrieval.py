@@ -1,19 +1,18 @@
 """Sentence retrieval: values by hand on planted vectors, and poolings of a tiny BERT."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 
 from raxalign.config.options import read_options
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-from tests.tasks.outcomes import evaluated, static, values, write_dataset
-from tests.tiny import tiny_bert
+from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
 SPACES = {
     "de": {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [-1.0, -1.0]},
@@ -21,6 +20,7 @@ SPACES = {
 }
 # (1, .5) finds (1, .1) + (.2, 1); c finds none near but A's opposite; ids are not row numbers.
 ROWS = [(10, ["a"], ["A"]), (20, ["b"], ["B"]), (30, ["c"], ["C"]), (40, ["a", "?"], ["A"])]
+task = partial(made, "sentence_retrieval")
 
 
 def run(tmp_path, *, rows=ROWS, dev=0, transforms=(), languages=("de",), **params):
@@ -29,10 +29,6 @@ def run(tmp_path, *, rows=ROWS, dev=0, transforms=(), languages=("de",), **param
         write_dataset(tmp_path / name, id=ids, src=src, tgt=tgt)
     bitext = dict.fromkeys(languages, tmp_path)
     return evaluated(task(**params), static(SPACES, transforms), languages, bitext=bitext)
-
-
-def task(**params):
-    return SentenceRetrieval(SentenceRetrieval.Params.model_validate(params))
 
 
 def test_all_values_by_hand(tmp_path):
@@ -101,12 +97,8 @@ def test_sentences_without_a_vector_are_not_found(tmp_path):
 
 def test_dev_and_test_averages_and_transforms_of_the_pivot(tmp_path):
     swap = Affine(weight=torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    outcome = run(
-        tmp_path,
-        dev=2,
-        languages=("de", "fr"),
-        transforms=(Transform("en", 0, steps=(swap,), toward="fr"),),
-    )
+    moved = Transform("en", 0, steps=(swap,), toward="fr")
+    outcome = run(tmp_path, dev=2, languages=("de", "fr"), transforms=(moved,))
     assert values(outcome, split="dev")["accuracy"] == 1
     assert values(outcome, "fr-en", "dev")["accuracy"] == 0
     assert values(outcome, "avg", "dev") == {"accuracy": 0.5}
@@ -119,11 +111,9 @@ def test_nothing_held_out_is_no_metric(tmp_path):
     assert outcome.predictions.num_rows == 0
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return TransformerEncoder.from_folder(
-        tiny_bert(tmp_path_factory.mktemp("tiny"), ["der", "Hund", "play", "##ing"], positions=12)
-    )
+@pytest.fixture
+def encoder(tiny):
+    return tiny(["der", "Hund", "play", "##ing"], positions=12)
 
 
 def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece(encoder):

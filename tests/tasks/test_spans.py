@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.tasks.answers.model import SpanModel, best_span, span_loss
-from raxalign.tasks.answers.rows import Answer, Question, Questions
 from raxalign.tasks.answers.windows import WindowSizes, cuts, make_windows
+from tests.tasks.word_qa import questions
 
 WORDS = [
     *("who", "came", "Anna", "Rom", "##a", "alt", "ist", ".", "?"),
@@ -23,19 +23,21 @@ def encoder(tiny):
     return tiny(WORDS)
 
 
-def questions(*rows):
-    """(question, context, answer) each."""
-    return Questions(
-        "q",
-        [Question(str(n), q, c, n, (Answer(a, c.index(a)),)) for n, (q, c, a) in enumerate(rows)],
-    )
+def windows_of(encoder, *rows, langs=("en", "en"), sizes=SIZES):
+    """The windows of (question, context, answer) each."""
+    asked = questions("q", *((str(n), *row) for n, row in enumerate(rows)))
+    return make_windows(asked, encoder, langs, sizes)
+
+
+def model_of(aligned):
+    return SpanModel(aligned, 2, dropout=0.0, max_length=32, seed=0).eval()
 
 
 def pointing(encoder, *places):
     """A model whose logits are large at the (start, end) given for each row, as positions in the
     row.
     """
-    model = SpanModel(AlignedEncoder(encoder), 2, dropout=0.0, max_length=32, seed=0)
+    model = model_of(AlignedEncoder(encoder))
 
     def forward(rows):
         logits = torch.zeros(len(rows), max(len(row) for row in rows), 2)
@@ -59,11 +61,8 @@ def test_a_span_never_ends_before_it_starts_nor_is_longer_than_allowed():
     starts, ends = np.array([0.0, 0.0, 9.0, 0.0]), np.array([9.0, 0.0, 0.0, 1.0])
     assert best_span(starts, ends, 4) == (10.0, 2, 3)
     assert best_span(starts, ends, 1) == (9.0, 0, 0)
-    assert best_span(np.array([5.0, 0.0, 4.0]), np.array([0.0, 0.0, 5.0]), 2) == (
-        9.0,
-        2,
-        2,
-    )  # (0, 2) would be 10
+    starts, ends = np.array([5.0, 0.0, 4.0]), np.array([0.0, 0.0, 5.0])
+    assert best_span(starts, ends, 2) == (9.0, 2, 2)  # (0, 2) would be 10
 
 
 @given(st.integers(0, 60), st.integers(2, 20), st.integers(1, 30), st.integers(1, 12))
@@ -82,9 +81,8 @@ def test_the_stride_is_what_is_asked_for_where_it_fits():
 
 
 def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
-    (window,) = make_windows(
-        questions(("who came?", "Roma ist alt.", "ist alt")), encoder, ("en", "de"), SIZES
-    ).windows
+    asked = ("who came?", "Roma ist alt.", "ist alt")
+    (window,) = windows_of(encoder, asked, langs=("en", "de")).windows
     pieces = encoder.tokenizer.convert_ids_to_tokens(window.row.ids.tolist())
     assert " ".join(pieces) == "[CLS] who came ? [SEP] Rom ##a ist alt . [SEP]"
     assert (window.begin, window.first, window.size, window.target) == (5, 0, 5, (7, 8))
@@ -96,47 +94,36 @@ def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
 
 def test_windows_without_the_whole_answer_point_at_the_first_piece(encoder):
     context = "Rom " * 40 + "ist alt " + "Rom " * 10
-    made = make_windows(questions(("who ?", context, "ist alt")), encoder, ("en", "en"), SIZES)
+    made = windows_of(encoder, ("who ?", context, "ist alt"))
     for window in made.windows:
         whole = window.first <= 40 and window.first + window.size >= 42
-        assert (
-            (window.target == (window.begin + 40 - window.first, window.begin + 41 - window.first))
-            if whole
-            else window.target == (0, 0)
-        )
+        begin = window.begin + 40 - window.first
+        assert window.target == ((begin, begin + 1) if whole else (0, 0))
     assert sum(window.target != (0, 0) for window in made.windows) >= 1
     assert {len(window.row) for window in made.windows[:-1]} == {32}
 
 
 def test_a_long_question_leaves_half_of_the_room_to_the_context(encoder):
-    made = make_windows(
-        questions(("who " * 60, "Rom ist alt. " * 10, "Rom")), encoder, ("en", "en"), SIZES
-    )
+    made = windows_of(encoder, ("who " * 60, "Rom ist alt. " * 10, "Rom"))
     assert all(window.begin == 1 + 14 + 1 for window in made.windows)
     assert max(window.size for window in made.windows) == 32 - 3 - 14
-    (window,) = make_windows(
-        questions(("who " * 60, "Rom", "Rom")), encoder, ("en", "en"), WindowSizes(5, 9, 4)
-    ).windows
+    asked = ("who " * 60, "Rom", "Rom")
+    (window,) = windows_of(encoder, asked, sizes=WindowSizes(5, 9, 4)).windows
     assert window.begin == 1 + 5 + 1
 
 
 def test_a_chinese_answer_comes_back_as_it_stands(encoder):
     context = "2000年， 三驾马车 公司 ，在哪"
-    made = make_windows(
-        questions(("在哪？", context, "三驾马车 公司")), encoder, ("zh", "zh"), SIZES
-    )
+    made = windows_of(encoder, ("在哪？", context, "三驾马车 公司"), langs=("zh", "zh"))
     (window,) = made.windows
-    sizes = WindowSizes(64, 128, 30)
-    assert pointing(encoder, window.target).answers(made, sizes.answer) == ["三驾马车 公司"]
+    assert pointing(encoder, window.target).answers(made, 30) == ["三驾马车 公司"]
     first = window.begin + 1
-    assert pointing(encoder, (first, first + 1)).answers(made, sizes.answer) == ["年，"]
+    assert pointing(encoder, (first, first + 1)).answers(made, 30) == ["年，"]
 
 
 def test_characters_that_the_tokenizer_changes_come_back_unchanged(encoder):
     context = "Anna\u00a0\t came [SEP] Rom\u200b alt"
-    made = make_windows(
-        questions(("who?", context, "Anna\u00a0\t came")), encoder, ("en", "en"), SIZES
-    )
+    made = windows_of(encoder, ("who?", context, "Anna\u00a0\t came"))
     (window,) = made.windows
     assert pointing(encoder, window.target).answers(made, 30) == ["Anna\u00a0\t came"]
     assert encoder.tokenizer.sep_token_id not in window.row.ids[window.begin : -1]
@@ -144,16 +131,14 @@ def test_characters_that_the_tokenizer_changes_come_back_unchanged(encoder):
 
 def test_the_best_window_answers(encoder):
     context = "Rom " * 30 + "alt " + "ist " * 60
-    made = make_windows(questions(("who ?", context, "alt")), encoder, ("en", "en"), SIZES)
-    model = SpanModel(AlignedEncoder(encoder), 2, dropout=0.0, max_length=32, seed=0)
+    made, words = windows_of(encoder, ("who ?", context, "alt")), context.split()
+    model = model_of(AlignedEncoder(encoder))
     logits = model([window.row for window in made.windows]).detach().numpy()
     scores = []
     for window, of_row in zip(made.windows, logits, strict=True):
         inside = of_row[window.begin : window.begin + window.size]
         score, first, last = best_span(inside[:, 0], inside[:, 1], 4)
-        scores.append(
-            (score, " ".join(context.split()[window.first + first : window.first + last + 1]))
-        )
+        scores.append((score, " ".join(words[window.first :][first : last + 1])))
     assert len(scores) > 2
     assert model.answers(made, 4) == [max(scores)[1]]
 
@@ -166,17 +151,16 @@ def test_the_loss_is_the_mean_of_two_cross_entropies_summed_over_rows():
     e = np.exp
     first = np.log(e(0) + e(2) + e(0)) - 2 + np.log(e(1) + e(0) + e(0)) - 0
     second = np.log(e(1) + e(0)) - 1 + np.log(2)
-    assert float(span_loss(logits, torch.tensor([[1, 2], [0, 1]]))) == pytest.approx(
-        (first + second) / 2, abs=1e-9
-    )
+    loss = float(span_loss(logits, torch.tensor([[1, 2], [0, 1]])))
+    assert loss == pytest.approx((first + second) / 2, abs=1e-9)
 
 
 def test_padding_has_no_share_and_transforms_reach_their_language_alone(encoder):
-    both = questions(("who came?", "Anna came.", "Anna"), ("who?", "Anna.", "Anna"))
-    rows = [window.row for window in make_windows(both, encoder, ("en", "de"), SIZES).windows]
-    plain = SpanModel(AlignedEncoder(encoder), 2, dropout=0.0, max_length=32, seed=0).eval()
-    shifted = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    turned = SpanModel(shifted, 2, dropout=0.0, max_length=32, seed=0).eval()
+    both = ("who came?", "Anna came.", "Anna"), ("who?", "Anna.", "Anna")
+    rows = [window.row for window in windows_of(encoder, *both, langs=("en", "de")).windows]
+    plain = model_of(AlignedEncoder(encoder))
+    shift = Transform("de", 2, steps=(Affine(shift=torch.ones(32)),))
+    turned = model_of(AlignedEncoder(encoder, (shift,)))
     with torch.no_grad():
         together, alone, moved = plain(rows), plain(rows[1:]), turned(rows[1:])
     width = len(rows[1])

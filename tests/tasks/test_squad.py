@@ -2,52 +2,20 @@
 values worked out by hand.
 """
 
-import json
-
-import datasets
 import pytest
 
 from raxalign.errors import DataError
 from raxalign.tasks.answers.metrics import best, exact_match, f1, normalized
-from raxalign.tasks.answers.rows import (
-    Answer,
-    Question,
-    Questions,
-    crossed,
-    read_hub,
-    read_squad,
-    scored,
-)
+from raxalign.tasks.answers.rows import Answer, Question, crossed, read_hub, read_squad, scored
 from raxalign.tasks.transfer.params import HubSet
+from tests.tasks.outcomes import write_parquet
+from tests.tasks.word_qa import questions as of
+from tests.tasks.word_qa import squad
 
 
 def write(path, *paragraphs):
-    """(context, (id, question, (answer, start)...)...) for each paragraph."""
-    data = [
-        {
-            "context": context,
-            "qas": [
-                {
-                    "id": i,
-                    "question": q,
-                    "answers": [{"text": t, "answer_start": s} for t, s in answers],
-                }
-                for i, q, *answers in questions
-            ],
-        }
-        for context, *questions in paragraphs
-    ]
-    path.write_text(
-        json.dumps({"version": "1", "data": [{"title": "t", "paragraphs": data}]}), encoding="utf-8"
-    )
+    path.write_text(squad(*paragraphs), encoding="utf-8")
     return path
-
-
-def of(source, *rows):
-    return Questions(
-        source,
-        [Question(i, q, c, n, (Answer(a, c.index(a)),)) for n, (i, q, c, a) in enumerate(rows)],
-    )
 
 
 def test_every_question_comes_with_its_context_and_answers(tmp_path):
@@ -74,16 +42,16 @@ def test_questions_said_to_be_impossible_are_left_out(tmp_path):
     assert ([row.id for row in found.rows], found.left_out) == (["b"], 1)
 
 
+LACKS = b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         (b'{"data":\n [}', r"q\.json:2: is not JSON"),
         (b"\xff", "is not UTF-8"),
         (b'{"version": 1}', r"data: is not in SQuAD's format \(there is no 'data'\)\. A file is"),
-        (
-            b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}',
-            r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: is not",
-        ),
+        (LACKS, r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: is not"),
         (b"[]", r"is not in SQuAD's format \(of another shape\)"),
         (b'{"data": []}', "has no question with an answer"),
     ],
@@ -129,12 +97,8 @@ def test_crossing_takes_the_question_of_one_language_and_the_rest_of_the_other()
     german = of("de", ("1", "Wer?", "Anna kam.", "Anna"), ("2", "Wo?", "In Rom.", "Rom"))
     spanish = of("es", ("2", "¿Dónde?", "En Roma.", "Roma"), ("3", "¿Qué?", "Pan.", "Pan"))
     (row,) = crossed(german, spanish).rows
-    assert (row.id, row.question, row.context, row.answers[0].text) == (
-        "2",
-        "Wo?",
-        "En Roma.",
-        "Roma",
-    )
+    assert (row.id, row.question, row.context) == ("2", "Wo?", "En Roma.")
+    assert row.answers[0].text == "Roma"
     with pytest.raises(DataError, match="shares no question's id"):
         crossed(german, of("fr", ("9", "?", "x", "x")))
 
@@ -149,7 +113,8 @@ def test_a_question_that_was_trained_on_is_known_by_text_and_by_id():
         of("de", ("1", "Wer kam?", "Anna kam.", "Anna")).seen_in(trained)
 
 
-ON_THE_HUB = {"id": "a", "question": "?", "context": "Rom."}
+ON_THE_HUB = {"id": ["a"], "question": ["?"], "context": ["Rom."]}
+LISTED = {**ON_THE_HUB, "answers": [[{"text": "Rom", "answer_start": 0}]]}
 
 
 def of_hub(folder, config):
@@ -157,8 +122,8 @@ def of_hub(folder, config):
 
 
 def test_a_copy_of_a_hub_repository_is_read(tmp_path):
-    row = {**ON_THE_HUB, "answers": {"text": ["Rom"], "answer_start": [0]}}
-    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "xquad.de" / "validation.parquet")
+    answers = [{"text": ["Rom"], "answer_start": [0]}]
+    write_parquet(tmp_path / "xquad.de" / "validation.parquet", **ON_THE_HUB, answers=answers)
     card = (
         "---\nconfigs:\n- config_name: xquad.de\n  data_files:\n  - split: validation\n    path:"
         " xquad.de/validation.parquet\n---\n"
@@ -171,12 +136,9 @@ def test_a_copy_of_a_hub_repository_is_read(tmp_path):
 
 
 def test_what_a_hub_set_lacks_of_squads_columns_is_named(tmp_path):
-    rows = datasets.Dataset.from_list(
-        [{**ON_THE_HUB, "answers": [{"text": "Rom", "answer_start": 0}]}]
-    )
-    rows.to_parquet(tmp_path / "listed.de" / "validation" / "0000.parquet")
-    bare = rows.remove_columns("context")
-    bare.to_parquet(tmp_path / "bare.de" / "validation" / "0000.parquet")
+    write_parquet(tmp_path / "listed.de" / "validation" / "0000.parquet", **LISTED)
+    bare = {name: column for name, column in LISTED.items() if name != "context"}
+    write_parquet(tmp_path / "bare.de" / "validation" / "0000.parquet", **bare)
     told = r"/bare\.de:validation: has no column context; its columns are id, question, answers"
     with pytest.raises(DataError, match=told):
         of_hub(tmp_path, "bare.de")

@@ -3,7 +3,6 @@ begins; parts of speech are read from CoNLL-U, the phrasebook and the hub.
 """
 
 import json
-from pathlib import Path
 
 import datasets
 import numpy as np
@@ -20,6 +19,7 @@ from raxalign.tasks.taggers.reading import read_hub
 from raxalign.tasks.taggers.scheme import ENTITIES
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
+from tests.tasks import word_nli
 from tests.tasks.outcomes import scores, trained, write_hub
 from tests.tasks.word_ner import WORDS, task, write_all
 
@@ -70,9 +70,8 @@ def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder
 @pytest.mark.slow
 def test_each_rule_takes_the_weights_that_it_says(tmp_path, encoder, files):
     for rule in ("pivot-dev", "mean-dev", "target-dev"):
-        ner = task(
-            files, "bilstm_crf", selection=rule, evaluate_every=4, max_train=40, batch_size=8
-        )
+        few = {"evaluate_every": 4, "max_train": 40, "batch_size": 8}
+        ner = task(files, "bilstm_crf", selection=rule, **few)
         outcome, notes = trained(ner, AlignedEncoder(encoder), tmp_path / rule)
         (record,), found = notes["models"], scores(outcome, "f1")
         curves, chosen = record["dev"], outcome.notes["steps"]["all"]
@@ -91,10 +90,7 @@ def test_each_rule_takes_the_weights_that_it_says(tmp_path, encoder, files):
 
 
 def test_sentences_that_were_trained_on_are_marked(tmp_path, encoder, files):
-    train, test = (
-        Path(files[split].replace("{pivot}", "en").replace("{lang}", "en"))
-        for split in ("train", "test")
-    )
+    train, test = (word_nli.at(files[split], "en") for split in ("train", "test"))
     test.write_text(test.read_text() + train.read_text().split("\n\n")[1] + "\n", encoding="utf-8")
     ner = task(files, epochs=1, max_train=16)
     outcome, _ = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
@@ -102,54 +98,46 @@ def test_sentences_that_were_trained_on_are_marked(tmp_path, encoder, files):
     assert [row["id"] for row in outcome.predictions.to_pylist() if row["seen"]] == [20]
 
 
-KINDS = {
-    "DET": ["the", "a"],
-    "NOUN": ["cat", "dog", "hen"],
-    "VERB": ["sees", "hears"],
-    "PUNCT": ["."],
-}
+KINDS = {"DET": "the a", "NOUN": "cat dog hen", "VERB": "sees hears", "PUNCT": "."}
 ORDER = ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
 
 
+def sentence(rng, n=6):
+    """The words and the kinds of a sentence of the grammar, or of its beginning."""
+    return [str(rng.choice(KINDS[kind].split())) for kind in ORDER[:n]], list(ORDER[:n])
+
+
 def write_words(path, n, seed, last="PUNCT"):
-    rng, text = np.random.default_rng(seed), "# newdoc\n"
+    rng, lines = np.random.default_rng(seed), ["# newdoc"]
     for _ in range(n):
-        words = [str(rng.choice(KINDS[kind])) for kind in ORDER]
-        rows = [
-            (word, last if kind == "PUNCT" else kind)
-            for word, kind in zip(words, ORDER, strict=True)
-        ]
-        text += "1-2\tx\t" + "\t".join("_" * 8) + "\n"
-        text += (
-            "".join(
-                "\t".join([str(i), word, "_", kind, *"______"]) + "\n"
-                for i, (word, kind) in enumerate(rows, 1)
-            )
-            + "\n"
-        )
-    path.write_text(text, encoding="utf-8")
+        lines.append("1-2\tx" + "\t_" * 8)
+        for i, (word, kind) in enumerate(zip(*sentence(rng), strict=True), 1):
+            lines.append(f"{i}\t{word}\t_\t{last if kind == 'PUNCT' else kind}" + "\t_" * 6)
+        lines.append("")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def speech(tiny):
-    return tiny([word for words in KINDS.values() for word in words], positions=16)
+    return AlignedEncoder(tiny(" ".join(KINDS.values()).split(), positions=16))
 
 
-def pos(tmp_path, **params):
-    data = {"train": f"{tmp_path}/train", "dev": f"{tmp_path}/dev-{{lang}}"}
-    return Pos(Pos.Params(data=data, learning_rate=5e-3, batch_size=8, epochs=3, **params))
-
-
-def pos_outcome(tmp_path, speech, **params):
-    write_words(tmp_path / "train", 48, 0)
-    write_words(tmp_path / "dev-en", 12, 1)
-    write_words(tmp_path / "dev-de", 12, 2, last="SYM")
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory, speech):
+    """A folder with files and a tagger that was trained on them, its task, and the outcome."""
+    folder = tmp_path_factory.mktemp("parsed")
+    write_words(folder / "train", 48, 0)
+    write_words(folder / "dev-en", 12, 1)
+    write_words(folder / "dev-de", 12, 2, last="SYM")
+    data = {"train": f"{folder}/train", "dev": f"{folder}/dev-{{lang}}"}
     # A small grammar says the same again: what is asked here is how words are counted.
-    return trained(pos(tmp_path, **params), AlignedEncoder(speech), tmp_path / "tuned")[0]
+    options = {"learning_rate": 5e-3, "batch_size": 8, "epochs": 3, "max_length": 8}
+    task = Pos(Pos.Params(data=data, **options))
+    return folder, task, trained(task, speech, folder / "tuned")[0]
 
 
-def test_tags_that_training_lacks_are_wrong(tmp_path, speech):
-    found = pos_outcome(tmp_path, speech)
+def test_tags_that_training_lacks_are_wrong(parsed):
+    *_, found = parsed
     shares = {"en": 1, "de": 5 / 6, "avg": 11 / 12, "avg_zero_shot": 5 / 6}
     values = {(s.lang, s.metric): s.value for s in found.scores}
     assert values == {(lang, "accuracy"): pytest.approx(v) for lang, v in shares.items()}
@@ -157,35 +145,31 @@ def test_tags_that_training_lacks_are_wrong(tmp_path, speech):
     assert "f1" not in found.predictions.column_names
 
 
-def test_words_beyond_the_length_are_wrong(tmp_path, speech):
+def test_words_beyond_the_length_are_wrong(parsed, speech):
     """Of [CLS], six words and [SEP], eight pieces, two words more than six pieces leave room for
     are left out.
     """
-    found = pos_outcome(tmp_path, speech, max_length=8)
+    folder, task, found = parsed
     assert {s.value for s in found.scores if s.lang == "en"} == {1.0}
-    write_words(tmp_path / "dev-en", 4, 5)
+    write_words(folder / "dev-en", 4, 5)
     rest = "\t_\tNOUN" + "\t_" * 6 + "\n"
-    text = (tmp_path / "dev-en").read_text()
+    text = (folder / "dev-en").read_text()
     text = text.replace("6\t.\t", f"6\tcat{rest}7\tdog{rest}8\t.\t")
-    (tmp_path / "dev-en").write_text(text)
-    task, given = pos(tmp_path, max_length=8), TaskInputs("en")
-    aligned = AlignedEncoder(speech)
-    again = task.evaluate(aligned, ("en",), given, Runtime(), tmp_path / "tuned")
+    (folder / "dev-en").write_text(text)
+    again = task.evaluate(speech, ("en",), TaskInputs("en"), Runtime(), folder / "tuned")
     assert {s.value for s in again.scores if s.lang == "en"} == {6 / 8}
     assert all(row[6:] == ["_", "_"] for row in again.predictions["predicted"].to_pylist())
 
 
 def test_the_hub_has_a_treebank_a_language():
-    source = Pos(Pos.Params()).sources("de", "en")["hub"]
-    assert source == RemoteData(
-        "hub:universal-dependencies/universal_dependencies/de_gsd@refs/convert/parquet"
-    )
+    place = "universal-dependencies/universal_dependencies/de_gsd@refs/convert/parquet"
+    assert Pos(Pos.Params()).sources("de", "en")["hub"] == RemoteData(f"hub:{place}")
 
 
 UD = ["NOUN", "_", "ADP", "DET"]
 
 
-def on_the_hub(folder, config, split, tokens, upos, names=None):
+def on_the_hub(folder, config, tokens, upos, names=None, split="test"):
     """A split of a treebank as the hub's branch of converted files has it."""
     text = datasets.Value("string")
     bare = text if isinstance(upos[0][0], str) else datasets.Value("int64")
@@ -200,67 +184,52 @@ def of_hub(folder, config, split="test"):
 
 
 def test_of_the_hubs_words_ranges_alone_are_left_out(tmp_path):
-    on_the_hub(
-        tmp_path, "de_gsd", "test", [["zum", "zu", "dem", "Haus"], ["zur"]], [[1, 2, 3, 0], [1]], UD
-    )
-    on_the_hub(
-        tmp_path, "de_text", "test", [["zum", "zu", "dem", "Haus"]], [["_", "ADP", "DET", "NOUN"]]
-    )
+    words = ["zum", "zu", "dem", "Haus"]
+    on_the_hub(tmp_path, "de_gsd", [words, ["zur"]], [[1, 2, 3, 0], [1]], UD)
+    on_the_hub(tmp_path, "de_text", [words], [["_", "ADP", "DET", "NOUN"]])
     expected = [(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))]
     assert [(row.words, row.tags) for row in of_hub(tmp_path, "de_gsd")] == expected
     assert [(row.words, row.tags) for row in of_hub(tmp_path, "de_text")] == expected
 
 
 def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(tmp_path):
-    on_the_hub(tmp_path, "de_fine", "test", [["a"], ["b", "c"]], [["NOUN"], ["NOUN", "NN"]])
-    on_the_hub(tmp_path, "de_bare", "test", [["a"], ["b", "c"]], [[0], [0, 2]])
-    on_the_hub(tmp_path, "de_none", "test", [["a"], ["b", "c"]], [[0], [2, -1]], UD)
+    words = [["a"], ["b", "c"]]
+    on_the_hub(tmp_path, "de_fine", words, [["NOUN"], ["NOUN", "NN"]])
+    on_the_hub(tmp_path, "de_bare", words, [[0], [0, 2]])
+    on_the_hub(tmp_path, "de_none", words, [[0], [2, -1]], UD)
     with pytest.raises(DataError, match="expected tokens and ner_tags or tags"):
         read_hub(HubSet(str(tmp_path), "de_fine", "main"), "test", ENTITIES, tmp_path / "cache")
     with pytest.raises(DataError, match=r"de_fine:test:2: unknown part of speech 'NN'"):
         of_hub(tmp_path, "de_fine")
     with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is not text and has no name"):
         of_hub(tmp_path, "de_bare")
-    with pytest.raises(
-        DataError, match=r"de_none:test:2: the tag (None|-1) is not text and has no name"
-    ):
+    told = r"de_none:test:2: the tag (None|-1) is not text and has no name"
+    with pytest.raises(DataError, match=told):
         of_hub(tmp_path, "de_none")
 
 
 def test_a_treebank_of_the_hub_without_a_sentence_is_an_error(tmp_path):
-    on_the_hub(tmp_path, "de_gsd", "test", [["zum"], []], [[1], []], UD)
+    on_the_hub(tmp_path, "de_gsd", [["zum"], []], [[1], []], UD)
     with pytest.raises(DataError, match=r"de_gsd:test: has no sentences"):
         of_hub(tmp_path, "de_gsd")
 
 
 def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, speech):
-    rng = np.random.default_rng(0)
-    for config, splits in (
-        ("en_ewt", {"train": 8, "validation": 3, "test": 3}),
-        ("th_pud", {"test": 3}),
-    ):
+    rng, sizes = np.random.default_rng(0), {"train": 8, "validation": 3, "test": 3}
+    for config, splits in (("en_ewt", sizes), ("th_pud", {"test": 3})):
         for split, n in splits.items():
-            words = [
-                [str(rng.choice(KINDS[kind])) for kind in ORDER[: 3 + i % 4]] for i in range(n)
-            ]
-            on_the_hub(
-                tmp_path / "ud", config, split, words, [list(ORDER[: len(row)]) for row in words]
-            )
+            rows = zip(*(sentence(rng, 3 + i % 4) for i in range(n)), strict=True)
+            on_the_hub(tmp_path / "ud", config, *map(list, rows), split=split)
 
     def run(name, **params):
         options = {"learning_rate": 5e-3, "batch_size": 8, "epochs": 1, **params}
         task = Pos(Pos.Params(dataset=str(tmp_path / "ud"), **options))
-        aligned = AlignedEncoder(speech)
-        return trained(task, aligned, tmp_path / name, ("th",), downloads=tmp_path)[0]
+        return trained(task, speech, tmp_path / name, ("th",), downloads=tmp_path)[0]
 
     found = run("pivot-dev")
-    assert {(s.lang, s.split) for s in found.scores} == {
-        ("en", "dev"),
-        *((lang, "test") for lang in ("en", "th", "avg", "avg_zero_shot")),
-    }
+    tested = {(lang, "test") for lang in ("en", "th", "avg", "avg_zero_shot")}
+    assert {(s.lang, s.split) for s in found.scores} == {("en", "dev"), *tested}
     assert found.notes["missing_splits"] == ["th/dev"]
-    with pytest.raises(
-        DataError,
-        match=r"th_pud:validation: has no split validation; its splits are test.*`selection`",
-    ):
+    told = r"th_pud:validation: has no split validation; its splits are test.*`selection`"
+    with pytest.raises(DataError, match=told):
         run("target-dev", selection="target-dev")

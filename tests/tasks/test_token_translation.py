@@ -3,6 +3,8 @@ one by one, what dev chooses, and what is read and kept of XNLI's sentences.
 """
 
 import math
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 from raxalign.tasks.translation.shifts import Shift, stream_of, translate
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
-from tests.tasks.outcomes import evaluated, values
+from tests.tasks.outcomes import evaluated, made, values
 
 
 def ids(*sentences):
@@ -54,16 +56,9 @@ def test_bleu_is_that_of_sacrebleu_on_pieces(seed):
         ids(*(rng.integers(10, 30, rng.integers(1, 12)).tolist() for _ in range(20)))
         for _ in range(2)
     )
-    texts = [
-        [" ".join(map(str, sentence.tolist())) for sentence in side]
-        for side in (output, references)
-    ]
-    expected = (
-        BLEU(max_ngram_order=1, tokenize="none", smooth_method="none")
-        .corpus_score(texts[0], [texts[1]])
-        .score
-        / 100
-    )
+    texts = [[" ".join(map(str, row.tolist())) for row in side] for side in (output, references)]
+    bleu = BLEU(max_ngram_order=1, tokenize="none", smooth_method="none")
+    expected = bleu.corpus_score(texts[0], [texts[1]]).score / 100
     assert count(output, references, {1}, {2}).bleu1() == pytest.approx(expected, abs=1e-12)
 
 
@@ -84,8 +79,7 @@ def encoder(root):
     return toy_encoder(root / "encoder")
 
 
-def task(**params):
-    return TokenTranslation(TokenTranslation.Params.model_validate(params))
+task = partial(made, "token_translation")
 
 
 def inputs(root, languages=("de",)):
@@ -96,6 +90,9 @@ def inputs(root, languages=("de",)):
 def run(root, aligned, languages=("de",), **params):
     given = inputs(root, languages)
     return evaluated(task(**params), aligned, languages, bitext=given.bitext, text=given.text)
+
+
+STEP = torch.randn(32, generator=torch.Generator().manual_seed(3))
 
 
 def translated(stream, rows, layer, shift_H):
@@ -110,10 +107,8 @@ def test_many_shifts_give_what_each_gives_alone(encoder, inside):
     turned = Transform("de", 2, "inside", (Affine(shift=torch.linspace(-1, 1, 32)),))
     stream = AlignedEncoder(encoder, (turned,) if inside else ())
     rows = encoder.pieces(toy_rows(9, seed=7)["src"], "de")
-    step = torch.randn(32, generator=torch.Generator().manual_seed(3))
-    shifts = {
-        Shift(layer, alpha): alpha * step for layer in (3, 1, 2) for alpha in (1.0, 3.0, -2.0)
-    }
+    points = product((3, 1, 2), (1.0, 3.0, -2.0))
+    shifts = {Shift(layer, alpha): alpha * STEP for layer, alpha in points}
     found = translate(stream, rows, "de", shifts)
     assert list(found) == list(shifts)
     for shift, outputs in found.items():
@@ -124,15 +119,12 @@ def test_many_shifts_give_what_each_gives_alone(encoder, inside):
 
 def test_the_shift_flows_through_the_blocks_above_into_the_head(encoder):
     rows = encoder.pieces([["haus", "rot", "rothaus"], ["alt"]], "de")
-    shift = 3 * torch.randn(32, generator=torch.Generator().manual_seed(3))
-    model, plain = encoder.model, []
+    model, plain, shift = encoder.model, [], 3 * STEP
     for layer in (1, 2, 3):
         found = translated(AlignedEncoder(encoder), rows, layer, shift)
         for row, output in zip(rows, found, strict=True):
             with torch.no_grad():
-                states = model(
-                    torch.tensor(row.ids[None].astype(np.int64)), output_hidden_states=True
-                ).hidden_states
+                states = encoder.hidden(encoder.collate([row]))
                 moved = states[layer] + shift
                 for block in model.bert.encoder.layer[layer:]:
                     moved = block(moved)
@@ -164,13 +156,10 @@ def test_the_whole_task_by_hand(root, encoder):
     how = {"rows": "sentences", "weighting": "tokens", "specials": "exclude"}
     outcome = run(root, AlignedEncoder(encoder), layers="2-3", alpha=[1, 2.5], **how)
     means = {}
-    for lang, side in (("de", "src"), ("en", "tgt")):
-        states = []
-        for row in encoder.pieces(
-            toy_rows(30)[side] if lang == "de" else toy_rows(25, seed=1)[side], lang
-        ):
-            with torch.no_grad():
-                states.append(encoder.hidden(encoder.collate([row]))[3][0, 1:-1].double())
+    for lang, texts in (("de", toy_rows(30)["src"]), ("en", toy_rows(25, seed=1)["tgt"])):
+        with torch.no_grad():
+            batches = [encoder.collate([row]) for row in encoder.pieces(texts, lang)]
+            states = [encoder.hidden(batch)[3][0, 1:-1].double() for batch in batches]
         means[lang] = torch.cat(states).mean(0)
     rows = toy_rows(9, seed=7)
     pieces = {
@@ -190,20 +179,16 @@ def test_the_whole_task_by_hand(root, encoder):
     assert found.get("layer3_alpha2.5_convert_rate") == expected.convert_rate()
     assert 0 < expected.tokens.sum() == sum(map(len, pieces["de"]))
     for label in ("de-en", "en-de"):
-        dev, test, told = (
-            values(outcome, label, "dev"),
-            values(outcome, label),
-            outcome.notes[label],
-        )
+        dev, test = values(outcome, label, "dev"), values(outcome, label)
+        told = outcome.notes[label]
         best = max(value for name, value in dev.items() if name.endswith("bleu1"))
         point = f"layer{told['layer']}_alpha{told['alpha']:g}"
         assert dev[f"{point}_bleu1"] == best == dev["bleu1"]
         assert test["bleu1"] == test[f"{point}_bleu1"]
         assert 0 <= test["bleu1_sacrebleu"] <= 1
         assert told["test"]["sentences"] == 9
-    assert values(outcome, "avg")["bleu1"] == pytest.approx(
-        (found["bleu1"] + values(outcome, "en-de")["bleu1"]) / 2
-    )
+    both = found["bleu1"], values(outcome, "en-de")["bleu1"]
+    assert values(outcome, "avg")["bleu1"] == pytest.approx(sum(both) / 2)
 
 
 def test_the_pieces_of_a_language_do_not_depend_on_how_many_sentences_are_translated(root, encoder):
@@ -232,32 +217,25 @@ def test_inside_transforms_flow_into_means_and_translations(root, encoder):
     """What is added to German after block 1 is in its mean there, so that the shift of block 1
     takes it out again.
     """
-    inside = Transform(
-        "de",
-        1,
-        "inside",
-        (Affine(shift=3 * torch.randn(32, generator=torch.Generator().manual_seed(1))),),
-    )
+    inside = Transform("de", 1, "inside", (Affine(shift=3 * STEP),))
     plain, moved = (
-        run(root, AlignedEncoder(encoder, chosen), layers="1-2", alpha=[1.0])
+        run(root, AlignedEncoder(encoder, chosen), layers="1-2", alpha=[1.0]).predictions
         for chosen in ((), (inside,))
     )
-    one, other = (
-        part.predictions.select(["matches", "converted", "shared"]).to_pylist()
-        for part in (plain, moved)
-    )
-    at_one = [row["layer"] == 1 and row["lang"] == "de-en" for row in plain.predictions.to_pylist()]
-    changed = [a != b for a, b in zip(one, other, strict=True)]
-    assert not any(change for change, first in zip(changed, at_one, strict=True) if first)
-    assert any(changed)
-    assert any(row["converted"] for row in one)
+    counts = ("matches", "converted", "shared")
+    changed = {
+        (one["layer"], one["lang"])
+        for one, other in zip(plain.to_pylist(), moved.to_pylist(), strict=True)
+        if [one[name] for name in counts] != [other[name] for name in counts]
+    }
+    assert changed
+    assert (1, "de-en") not in changed
+    assert any(plain["converted"].to_pylist())
 
 
 def test_words_for_sacrebleu_are_put_together_from_pieces(encoder):
-    pieces = [
-        row.ids[1:-1].astype(np.int64)
-        for row in encoder.pieces([["haus", "rot"], ["alt", "hund"]], "de")
-    ]
+    rows = encoder.pieces([["haus", "rot"], ["alt", "hund"]], "de")
+    pieces = [row.ids[1:-1].astype(np.int64) for row in rows]
     assert sacrebleu1(encoder, pieces, pieces, "de") == pytest.approx(1)
     assert sacrebleu1(encoder, pieces[::-1], pieces, "de") == 0
 
@@ -308,29 +286,28 @@ def translated_xnli(root, encoder, **params):
     return evaluated(of_xnli(root, **params), aligned, text=text)
 
 
-def test_a_row_is_one_sentence_and_pairs_of_one_premise_are_one_unit(xnli, encoder):
-    found = translated_xnli(xnli, encoder)
+@pytest.fixture(scope="module")
+def found(xnli, encoder):
+    """The outcome on the rows of XNLI."""
+    return translated_xnli(xnli, encoder)
+
+
+def test_a_row_is_one_sentence_and_pairs_of_one_premise_are_one_unit(found, encoder):
     chosen = {"split": "test", "alpha": 1}
     test = [row for row in found.predictions.to_pylist() if row.items() >= chosen.items()]
     forward = [row for row in test if row["lang"] == "de-en"]
-    pieces = [
-        len(row.ids) - 2
-        for row in encoder.pieces(
-            [["haus", "rot", "alt"], ["haus", "rot", "hund"], ["hund", "rot"]], "de"
-        )
-    ]
+    sentences = [["haus", "rot", "alt"], ["haus", "rot", "hund"], ["hund", "rot"]]
+    pieces = [len(row.ids) - 2 for row in encoder.pieces(sentences, "de")]
     assert [row["tokens"] for row in forward] == pieces
-    assert forward[0]["premise"] == forward[1]["premise"] != forward[2]["premise"]
-    assert {row["premise"] for row in test if row["lang"] == "en-de"} == {
-        row["premise"] for row in forward
-    }
-    (sample,) = TokenTranslation.samples(
-        found.predictions, [("de-en", "layer3_alpha1_bleu1", "test")]
-    ).values()
+    premises = [row["premise"] for row in forward]
+    assert premises[0] == premises[1] != premises[2]
+    assert {row["premise"] for row in test if row["lang"] == "en-de"} == {*premises}
+    name = ("de-en", "layer3_alpha1_bleu1", "test")
+    sample = TokenTranslation.samples(found.predictions, [name])[name]
     assert len(sample.units) == 2
 
 
-def test_the_first_test_sentences_keep_their_texts_and_no_others(xnli, encoder):
+def test_the_first_test_sentences_keep_their_texts_and_no_others(xnli, found, encoder):
     rows = translated_xnli(xnli, encoder, samples=1).predictions.to_pylist()
     kept = [row for row in rows if row["source_text"] is not None]
     assert {(row["split"], row["id"]) for row in kept} == {("test", 1)}
@@ -340,24 +317,20 @@ def test_the_first_test_sentences_keep_their_texts_and_no_others(xnli, encoder):
     }
     assert len(kept) == 2 * 2  # directions, weights
     assert all(row["output_text"] for row in kept)
-    assert "source_text" not in translated_xnli(xnli, encoder).predictions.column_names
+    assert "source_text" not in found.predictions.column_names
 
 
-def test_vocabularies_are_counted_without_special_pieces_and_shared_with_the_pivot(xnli, encoder):
+def test_vocabularies_are_counted_without_special_pieces_and_shared_with_the_pivot(found, encoder):
     counts = {
         (score.lang, score.metric): score.value
-        for score in translated_xnli(xnli, encoder).scores
+        for score in found.scores
         if score.metric.endswith("_count") and score.split == "test"
     }
-    own = {
-        lang: {
-            int(piece)
-            for row in encoder.pieces([f"{a} {b}".split() for a, b, _ in rows], lang)
-            for piece in row.ids[1:-1]
-        }
-        - set(encoder.tokenizer.all_special_ids)
-        for lang, rows in ROWS.items()
-    }
+    own = {}
+    for lang, rows in ROWS.items():
+        pieces = encoder.pieces([f"{a} {b}".split() for a, b, _ in rows], lang)
+        used = np.concatenate([row.ids[1:-1] for row in pieces]).tolist()
+        own[lang] = {*used} - {*encoder.tokenizer.all_special_ids}
     assert counts == {
         ("de", "vocabulary_count"): len(own["de"]),
         ("en", "vocabulary_count"): len(own["en"]),
@@ -384,23 +357,18 @@ def test_rows_that_are_not_parallel_are_refused_before_anything_runs(tmp_path):
 
 
 def test_data_enters_the_key_by_what_is_read_and_the_default_enters_none(root):
-    plain = TokenTranslation(TokenTranslation.Params())
+    plain = task()
     assert plain.canonical().keys().isdisjoint({"data", "samples", "dataset", "revision"})
     assert plain.needs().bitext
     assert plain.sources("de", "en") == {}
     assert of_xnli(root).canonical()["data"] == {}
     assert not of_xnli(root).needs().bitext
-    assert {
-        name: str(source.path) for name, source in of_xnli(root).sources("de", "en").items()
-    } == {
-        "dev": str(root / "dev-de.tsv"),
-        "test": str(root / "test-de.tsv"),
-        "pivot_dev": str(root / "dev-en.tsv"),
-        "pivot_test": str(root / "test-en.tsv"),
-    }
-    hub = TokenTranslation(TokenTranslation.Params(data="xnli", revision="c" * 40))
-    assert {name: source.name for name, source in hub.sources("de", "en").items()} == {
-        "hub": f"hub:facebook/xnli/de@{'c' * 40}",
-        "pivot_hub": f"hub:facebook/xnli/en@{'c' * 40}",
-    }
-    assert hub.fetch("de", "en", root)[f"hub:facebook/xnli/de@{'c' * 40}"] == "c" * 40
+    files = {"dev": "dev-de", "test": "test-de", "pivot_dev": "dev-en", "pivot_test": "test-en"}
+    sources = of_xnli(root).sources("de", "en")
+    found = {name: source.path for name, source in sources.items()}
+    assert found == {name: root / f"{file}.tsv" for name, file in files.items()}
+    hub = task(data="xnli", revision="c" * 40)
+    german, english = (f"hub:facebook/xnli/{lang}@{'c' * 40}" for lang in ("de", "en"))
+    found = {name: source.name for name, source in hub.sources("de", "en").items()}
+    assert found == {"hub": german, "pivot_hub": english}
+    assert hub.fetch("de", "en", root)[german] == "c" * 40

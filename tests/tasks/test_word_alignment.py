@@ -9,10 +9,8 @@ import torch
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.pairing.gold import count_links, read_gold
-from raxalign.pairing.pharaoh import read_links
-from raxalign.tasks.word_alignment import GoldPairs, WordAlignment, probable_links
-from tests.tasks.outcomes import evaluated, static, values
+from raxalign.tasks.word_alignment import GoldPairs, probable_links
+from tests.tasks.outcomes import evaluated, made, static, values
 from tests.tiny import tiny_bert
 
 SPACES = {
@@ -29,15 +27,14 @@ def run(tmp_path, *, text=TEXT, gold=GOLD, transforms=(), **options):
     return evaluate(static(SPACES, transforms), tmp_path, **options)
 
 
-def evaluate(aligned, folder, splits=("test",), languages=("de",), **params):
-    data = {split: {"text": "text", "links": "links"} for split in splits}
-    files = {
-        f"{split}_{kind}": dict.fromkeys(languages, folder / kind)
-        for split in splits
-        for kind in ("text", "links")
-    }
-    task = WordAlignment(WordAlignment.Params.model_validate({"data": data, **params}))
-    return evaluated(task, aligned, languages, files=files)
+def task_of(**params):
+    data = {"test": {"text": "text", "links": "links"}}
+    return made("word_alignment", **{"data": data, **params})
+
+
+def evaluate(aligned, folder, languages=("de",), **params):
+    files = {f"test_{kind}": dict.fromkeys(languages, folder / kind) for kind in ("text", "links")}
+    return evaluated(task_of(**params), aligned, languages, files=files)
 
 
 def test_all_values_by_hand(tmp_path):
@@ -59,20 +56,6 @@ def test_all_values_by_hand(tmp_path):
     assert rows[0] == {"lang": "de-en", "split": "test", "id": 0, **counts, "links": "1-0 2-1"}
 
 
-def test_where_all_links_are_sure_f1_is_one_minus_the_error_rate(tmp_path):
-    found = values(run(tmp_path, gold="0-1 1-0 2-2\n0-0 1-0\n"))
-    assert found["f1"] == pytest.approx(1 - found["alignment_error_rate"])
-
-
-def test_the_links_that_were_found_score_the_same_as_a_file(tmp_path):
-    outcome = run(tmp_path)
-    lines = "".join(f"{line}\n" for line in outcome.predictions["links"].to_pylist())
-    (tmp_path / "found").write_text(lines, encoding="utf-8")
-    gold = read_gold(tmp_path / "links", "pharaoh")
-    counts = count_links(read_links(tmp_path / "found"), gold.sure, gold.possible)
-    assert counts.scores() == values(outcome)
-
-
 def test_words_are_linked_by_the_measure_that_is_named(tmp_path):
     """Moved by (5, 0), a is (6, 0), b (5, 1) and c (6, .2): all are nearest to A (1, .1), whose
     nearest one is c by the angle (3.8 degrees) and b by the distance (4.1).
@@ -89,10 +72,7 @@ def test_words_are_linked_by_the_measure_that_is_named(tmp_path):
 def test_softmax_links_words_with_a_share_above_the_threshold_in_both_directions():
     # Dot products ln 9 and 0: shares .9 and .1 in the rows. In the columns: (ln 9, 0) again and (0,
     # 0), which is .5 and .5.
-    src, tgt = (
-        torch.tensor([[math.log(9), 0.0], [0.0, 0.0]]),
-        torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
-    )
+    src, tgt = torch.tensor([[math.log(9), 0.0], [0.0, 0.0]]), torch.eye(2)
     found = {limit: probable_links(src, tgt, "softmax", limit) for limit in (0.05, 0.4, 0.6)}
     assert found[0.4] == [(0, 0), (1, 1)]
     assert found[0.6] == [(0, 0)]
@@ -151,6 +131,9 @@ def test_naacl_annotates_some_lines_of_the_text(tmp_path):
     assert values(outcome) == values(run(tmp_path))
 
 
+BEYOND = "sentence pair 1 has a link of word 1 with word 2, and the text has 1 and 1 words"
+
+
 @pytest.mark.parametrize(
     ("text", "gold", "message"),
     [
@@ -158,11 +141,7 @@ def test_naacl_annotates_some_lines_of_the_text(tmp_path):
         ("a ||| \n", "0-0\n", "text:1: a line must be words"),
         ("a ||| A\n", "0-0\n0-0\n", "text: has 1 lines, but .*links is about 2 sentence pairs"),
         ("a ||| A\nb ||| B\n", "0-0\n", "text: has 2 lines, but .*links is about 1 sentence pairs"),
-        (
-            "a ||| A\n",
-            "0-1\n",
-            "sentence pair 1 has a link of word 1 with word 2, and the text has 1 and 1 words",
-        ),
+        ("a ||| A\n", "0-1\n", BEYOND),
     ],
 )
 def test_text_and_links_that_do_not_fit_are_refused(tmp_path, text, gold, message):
@@ -175,7 +154,7 @@ def test_text_and_links_are_read_before_anything_starts(tmp_path):
     (tmp_path / "links.de").write_text("0-1 2-2\n0-0\n", encoding="utf-8")
     (tmp_path / "links.fr").write_text("0-1 2-3\n0-0\n", encoding="utf-8")
     data = {"test": {"text": str(tmp_path / "text"), "links": str(tmp_path / "links.{lang}")}}
-    task = WordAlignment(WordAlignment.Params.model_validate({"data": data, "layers": "1-2"}))
+    task = task_of(data=data, layers="1-2")
     good, bad = task.read_files(("de", "fr"), "en")
     assert (good.path.name, good.rows, good.faults) == ("links.de", 2, ())
     assert "word 3 with word 4" in str(bad.faults[0])
@@ -212,18 +191,15 @@ def test_only_blanks_and_tabs_divide_the_words_of_the_gold_text_as_links_count_t
 
 
 def test_one_file_per_language_is_read():
-    def task(**params):
-        data = {"test": {"text": "gold", "links": "gold.{lang}"}}
-        return WordAlignment(WordAlignment.Params.model_validate({"data": data, **params}))
-
-    assert task().check(("de",), "en") == []
-    assert task().check(("de", "fr"), "en") == [
+    task = task_of(data={"test": {"text": "gold", "links": "gold.{lang}"}})
+    assert task.check(("de",), "en") == []
+    assert task.check(("de", "fr"), "en") == [
         "data.test.text is one file for several languages: write {lang} in its path"
     ]
-    assert task(data={}).check(("de",), "en") == [
+    assert task_of(data={}).check(("de",), "en") == [
         "data has neither dev nor test: there is nothing to evaluate"
     ]
-    found = {name: str(source.path) for name, source in task().sources("de", "en").items()}
+    found = {name: str(source.path) for name, source in task.sources("de", "en").items()}
     assert found == {"test_text": "gold", "test_links": "gold.de"}
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from raxalign.tasks.answers.rows import Answer, Question, Questions
 from raxalign.tasks.mlqa import Mlqa
 
 ANSWERS = {"en": ("one", "two"), "de": ("eins", "zwei"), "es": ("uno", "dos")}
@@ -16,6 +17,26 @@ WORDS = [
 FAST = {"learning_rate": 1e-2, "epochs": 3, "batch_size": 24, "max_length": 24}
 
 
+def squad(*paragraphs):
+    """A file in SQuAD's format: a context and (id, question, (answer, start)...)... for each
+    paragraph.
+    """
+    data = []
+    for context, *questions in paragraphs:
+        qas = []
+        for id_, question, *answers in questions:
+            given = [{"text": text, "answer_start": start} for text, start in answers]
+            qas.append({"id": id_, "question": question, "answers": given})
+        data.append({"context": context, "qas": qas})
+    return json.dumps({"version": "1", "data": [{"title": "t", "paragraphs": data}]})
+
+
+def questions(source, *rows):
+    """The questions of (id, question, context, answer) each."""
+    found = [Question(i, q, c, n, (Answer(a, c.index(a)),)) for n, (i, q, c, a) in enumerate(rows)]
+    return Questions(source, found)
+
+
 def write(path, lang, n, seed, name="more"):
     """A file of n questions, whose ids begin with `name`."""
     rng = np.random.default_rng(seed)
@@ -24,11 +45,9 @@ def write(path, lang, n, seed, name="more"):
         words = [f"w{k}" for k in rng.integers(0, 30, 7)]
         at = int(rng.integers(0, 7))
         words[at] = ANSWERS[lang][i % 2]
-        start = len(" ".join([*words[:at], ""]))
-        answers = [{"text": words[at], "answer_start": start}]
-        asked = {"id": f"{name}{i}", "question": ASKED[lang], "answers": answers}
-        paragraphs.append({"context": " ".join(words), "qas": [asked]})
-    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+        answer = words[at], len(" ".join([*words[:at], ""]))
+        paragraphs.append((" ".join(words), (f"{name}{i}", ASKED[lang], answer)))
+    path.write_text(squad(*paragraphs), encoding="utf-8")
 
 
 def write_all(folder):

@@ -1,0 +1,22 @@
+"""Grids whose trials run in this process, without Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from raxalign.plan.load import Opened, open_grid
+from raxalign.stages import Workshop, run_trial
+from raxalign.sweep.job import write_plan
+from raxalign.train.runtime import Runtime
+
+
+def ran(path: Path) -> Opened:
+    """A grid whose trials have run, with a storage next to its file and the plan where `grid`
+    leaves it.
+    """
+    opened = open_grid(path, storage=str(path.parent / "storage"))
+    write_plan(opened.plan, opened.storage)
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return opened
