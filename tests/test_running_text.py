@@ -32,10 +32,8 @@ from raxalign.tasks.vectors.pairs import SentencePairs, read_linked_words
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from tests.methods.toy import toy_encoder
 
-SRC = [
-    Sentence.within(["haus", ",", "rot", "!"], "haus, rot!"),
-    Sentence.within(["der", "hund"], "der hund"),
-]
+SRC = [Sentence.within(["haus", ",", "rot", "!"], "haus, rot!")]
+SRC += [Sentence.within(["der", "hund"], "der hund")]
 TGT = [Sentence.within(["house", ",", "red"], "house, red"), Sentence.within(["dog"], "dog")]
 DE, EN = {"haus, rot!", "der hund"}, {"house, red", "dog"}
 FIRST = (0,)
@@ -139,27 +137,22 @@ def translated(encoder, folder):
     sweep.read_sides(encoder, SentencePairs.read(folder / "pairs"), ("de", "en"))
 
 
-ONE_SIDE = (
-    switched,
-    drawn,
-    streamed,
-    retrieved_words,
-    retrieved_sentences,
-    dictionary_contexts,
-    mean_tokens,
-    pretrained,
-    lambda encoder, folder: read_texts(encoder, {"de": folder / "de"}, 64),
-)
-BOTH_SIDES = (
-    aligned_words,
-    translated,
-    lambda encoder, folder: read_linked_rows(encoder, {"de": folder / "pairs"}, "en", 64),
-    lambda encoder, folder: read_sentence_rows(encoder, {"de": folder / "pairs"}, "en", 64),
-    lambda encoder, folder: read_bitexts(encoder, {"de": folder / "pairs"}, "en", 64),
-    lambda encoder, folder: list(
-        linked_vectors(encoder, read_table(folder / "pairs"), "de", "en", FIRST, "mean")
-    ),
-)
+def linked(encoder, folder):
+    list(linked_vectors(encoder, read_table(folder / "pairs"), "de", "en", FIRST, "mean"))
+
+
+def texts(encoder, folder):
+    read_texts(encoder, {"de": folder / "de"}, 64)
+
+
+def rows_of(read):
+    return lambda encoder, folder: read(encoder, {"de": folder / "pairs"}, "en", 64)
+
+
+ONE_SIDE = (switched, drawn, streamed, retrieved_words, retrieved_sentences, texts)
+ONE_SIDE += (dictionary_contexts, mean_tokens, pretrained)
+BOTH_SIDES = (aligned_words, translated, linked)
+BOTH_SIDES += (*map(rows_of, (read_linked_rows, read_sentence_rows, read_bitexts)),)
 
 
 @pytest.mark.parametrize("read", ONE_SIDE)
@@ -193,22 +186,13 @@ def test_examples_are_read_as_they_stand(heard, encoder):
 
 
 def test_words_of_a_treebank_are_read_in_their_text(tmp_path):
-    words = [
-        ("1-2", "don't", "_", "_"),
-        ("1", "do", "AUX", "_"),
-        ("2", "n't", "PART", "_"),
-        ("3", "go", "VERB", "_"),
-        ("4-5", "im", "_", "SpaceAfter=No"),
-        ("4", "in", "ADP", "_"),
-        ("5", "dem", "DET", "_"),
-        ("5.1", "gone", "VERB", "_"),
-        ("6", ".", "PUNCT", "Lang=en|SpaceAfter=No"),
-    ]
-    lines = [
-        "# text = don't go im.",
-        *("\t".join([n, w, "_", t, *"_____", m]) for n, w, t, m in words),
-    ]
-    (tmp_path / "a.conllu").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    words = [("1-2", "don't", "_", "_"), ("1", "do", "AUX", "_"), ("2", "n't", "PART", "_")]
+    words += [("3", "go", "VERB", "_"), ("4-5", "im", "_", "SpaceAfter=No")]
+    words += [("4", "in", "ADP", "_"), ("5", "dem", "DET", "_"), ("5.1", "gone", "VERB", "_")]
+    words += [("6", ".", "PUNCT", "Lang=en|SpaceAfter=No")]
+    rows = ("\t".join([n, w, "_", t, *"_____", m]) for n, w, t, m in words)
+    text = "\n".join(["# text = don't go im.", *rows, "", ""])
+    (tmp_path / "a.conllu").write_text(text, encoding="utf-8")
     (sentence,) = read_tagged(tmp_path / "a.conllu", scheme=UNIVERSAL).words()
     assert isinstance(sentence, Sentence)
     assert sentence.text == "don't go in dem."
@@ -220,9 +204,7 @@ def test_links_of_running_text_are_those_of_its_words(encoder, root):
     table = read_table(root / "pairs").select(["id", "src", "tgt", "src_links", "tgt_links"])
     with DatasetWriter(root / "plain", table.schema, {}) as writer:
         writer.write(table.to_pydict())
-    plain, running = (
-        read_linked_rows(encoder, {"de": root / name}, "en", 64).links
-        for name in ("plain", "pairs")
-    )
+    folders = (root / "plain", root / "pairs")
+    plain, running = (read_linked_rows(encoder, {"de": f}, "en", 64).links for f in folders)
     assert np.array_equal(plain.src, running.src)
     assert len(running.src) == 2

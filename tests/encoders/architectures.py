@@ -25,25 +25,20 @@ _DEBERTA |= {"position_biased_input": False, "type_vocab_size": 0}
 _XLM: dict[str, Any] = {"vocab_size": 80, "emb_dim": 32, "n_layers": 3, "n_heads": 2}
 _XLM |= {"max_position_embeddings": 40, "embed_init_std": 0.2, "init_std": 0.2, "pad_index": 0}
 _XLM |= {"pad_token_id": 0, "n_langs": 2, "use_lang_emb": True, "lang2id": {"en": 0, "de": 1}}
+_XMOD = {"languages": ["en_XX", "de_DE"], "adapter_reduction_factor": 2}
 _DISTIL = {"vocab_size": 80, "dim": 32, "n_layers": 3, "n_heads": 2, "hidden_dim": 64}
 CONFIGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "bert": ("BertConfig", _SIZE),
     "xlm-r": ("XLMRobertaConfig", _SIZE),
     "distilbert": ("DistilBertConfig", {**_DISTIL, "max_position_embeddings": 40}),
     "mdeberta": ("DebertaV2Config", {**_SIZE, **_DEBERTA}),
-    "rembert": (
-        "RemBertConfig",
-        {**_SIZE, "input_embedding_size": 16, "output_embedding_size": 24},
-    ),
+    "rembert": ("RemBertConfig", _SIZE | {"input_embedding_size": 16, "output_embedding_size": 24}),
     "mpnet": ("MPNetConfig", _SIZE),
     "roformer": ("RoFormerConfig", {**_SIZE, "embedding_size": 32}),
     "modernbert": ("ModernBertConfig", {**_SIZE, **_MODERN}),
     "electra": ("ElectraConfig", {**_SIZE, **_SMALL}),
     "albert": ("AlbertConfig", {**_SIZE, **_SMALL}),
-    "xmod": (
-        "XmodConfig",
-        {**_SIZE, "languages": ["en_XX", "de_DE"], "adapter_reduction_factor": 2},
-    ),
+    "xmod": ("XmodConfig", {**_SIZE, **_XMOD}),
     "xlm": ("XLMConfig", _XLM),
     "mt5": ("MT5Config", _T5),
     "umt5": ("UMT5Config", _T5),

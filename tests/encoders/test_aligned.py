@@ -88,6 +88,20 @@ def test_in_a_mixed_pair_transforms_follow_the_language_of_the_piece(encoder, so
     assert torch.allclose(moved, torch.tensor([1.0, 1, 1, 1, 5, 5, 5]), atol=1e-5)
 
 
+@pytest.mark.parametrize("sort", ["readout", "inside"])
+def test_in_a_mixed_pair_pieces_of_other_languages_stay_bit_for_bit_but_for_what_is_above(
+    encoder, sort
+):
+    batch = encoder.collate(encoder.pieces([["der", "Hund"]], "de", [["the", "dogs"]], "en"))
+    plain, german = encoder.hidden(batch), (Transform("de", 2, sort, (affine(0),)),)
+    found = AlignedEncoder(encoder, german).hidden(batch)
+    assert torch.allclose(found[2][0, :4], affine(0)(plain[2][0, :4]), atol=1e-5)
+    assert torch.equal(found[2][0, 4:], plain[2][0, 4:])
+    assert all(map(torch.equal, found[:2], plain[:2]))
+    above = (found[3] - plain[3])[0, 4:].abs().max()
+    assert above > 1e-3 if sort == "inside" else above == 0
+
+
 def test_gradient_flows_through_transforms(encoder):
     inside, read = Transform("en", 1, "inside", (affine(0),)), Transform("en", 3, steps=(Unit(),))
     aligned = AlignedEncoder(encoder, (inside, read))
@@ -104,10 +118,8 @@ def test_toward_chooses_the_transforms_of_one_direction(encoder):
     transforms = (Transform("en", 3, steps=(step,), toward=lang) for step, lang in steps)
     aligned = AlignedEncoder(encoder, tuple(transforms))
     vectors = AlignedEncoder(encoder).words([["the"]], "en").vectors_NLH
-    for view, wanted in (
-        (aligned, always(vectors)),
-        (aligned.toward("fr"), for_fr(always(vectors))),
-    ):
+    moved = always(vectors)
+    for view, wanted in ((aligned, moved), (aligned.toward("fr"), for_fr(moved))):
         assert torch.allclose(view.words([["the"]], "en").vectors_NLH, wanted, atol=1e-5)
 
 
@@ -124,11 +136,9 @@ def test_a_layer_that_the_encoder_has_not_is_refused(encoder):
 
 def make(encoder, *, weights_changed):
     steps = (affine(1), Unit(), Affine(shift=torch.ones(H)))
-    transforms = (
-        Transform("en", 2, "inside", (affine(0),)),
-        Transform("en", 3, "readout", steps, "de"),
-    )
-    return AlignedEncoder(encoder, transforms, weights_changed, {"pairs": 3}).toward("de")
+    inside = Transform("en", 2, "inside", (affine(0),))
+    moves = (inside, Transform("en", 3, "readout", steps, "de"))
+    return AlignedEncoder(encoder, moves, weights_changed, {"pairs": 3}).toward("de")
 
 
 def test_saving_writes_weights_only_where_they_changed(encoder, tmp_path):

@@ -22,8 +22,6 @@ from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import CONFIGS, encoder_of, folder_of, model_of
 from tests.train.problems import kept_bytes
 
-_HALVES = {"mt5", "umt5"}
-
 
 def batch():
     """A sentence of 9 pieces in English and one of 6 in German."""
@@ -43,7 +41,7 @@ def test_states_and_logits_are_those_of_transformers_and_an_edit_flows_on(name):
     spoken = {"xmod": {"lang_ids": torch.tensor([0, 1])}, "xlm": {"langs": example.langs_BT}}
     inputs |= spoken.get(name, {})
     real = example.mask_BT.bool()
-    assert encoder.has_head is (name not in _HALVES)
+    assert encoder.has_head is (name not in ("mt5", "umt5"))
     with torch.no_grad():
         wanted = model.base_model(**inputs, output_hidden_states=True).hidden_states
         states, lower = encoder.hidden(example), encoder.hidden(example, upto=1)
@@ -155,13 +153,10 @@ def test_a_language_without_an_adapter_is_named_with_those_that_have_one():
 
 def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(tmp_path):
     folder_of(tmp_path, model_of("bert", head=False))
-    fused, plain = (
-        TransformerEncoder.from_folder(tmp_path, attention=name) for name in ("auto", "eager")
-    )
-    used = [encoder.model.config._attn_implementation for encoder in (fused, plain)]
-    assert used == ["sdpa", "eager"]
+    ways = [TransformerEncoder.from_folder(tmp_path, attention=name) for name in ("auto", "eager")]
+    assert [way.model.config._attn_implementation for way in ways] == ["sdpa", "eager"]
     with torch.no_grad():
-        states = [encoder.hidden(batch())[-1][0] for encoder in (fused, plain)]
+        states = [way.hidden(batch())[-1][0] for way in ways]
     assert torch.allclose(*states, atol=1e-5)
     model_of("mdeberta", head=False).config.save_pretrained(tmp_path)
     with pytest.raises(DataError, match=r"`attention: sdpa` is not there.*Set `attention: eager`"):

@@ -7,14 +7,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models import flash, packing
-from raxalign.encoders.models.flash import (
-    NAME,
-    Scoring,
-    SentenceRuns,
-    attend,
-    has_kernels,
-    implementation,
-)
+from raxalign.encoders.models.flash import NAME, Scoring, SentenceRuns, attend, implementation
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
 from tests.encoders.architectures import encoder_of
 
@@ -190,7 +183,7 @@ def test_on_a_cpu_the_mask_stays_and_sentences_longer_than_the_window_share_rows
 ):
     encoder, modern = encoder_of("bert"), encoder_of("modernbert")
     encoder.precision = "bf16"
-    assert not has_kernels(encoder.model, "bf16", encoder.device)
+    assert not flash.has_kernels(encoder.model, "bf16", encoder.device)
     assert can_pack(encoder)
     assert encoder.by_runs is None
     assert implementation(encoder.model) == "sdpa"

@@ -47,13 +47,11 @@ def same(one: FlatPieces, other: FlatPieces) -> bool:
     return all(a == b for a, b in arrays) and one.unknown == other.unknown
 
 
+WORD = st.sampled_from([*WORDS, *WORDS.values(), "x", "."])
+
+
 @settings(deadline=None, max_examples=20)
-@given(
-    st.lists(
-        st.lists(st.sampled_from([*WORDS, *WORDS.values(), "x", "."]), max_size=9), min_size=1
-    ),
-    st.integers(3, 14),
-)
+@given(st.lists(st.lists(WORD, max_size=9), min_size=1), st.integers(3, 14))
 def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences, max_length):
     read = tokenise(encoder, [sentences[:2], sentences[2:]], max_length, "de")
     rows, template, number = [], read_template(encoder.tokenizer), 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from raxalign.tasks.transfer.model import FineTuned
 from raxalign.train import loop
 from raxalign.train.runtime import Runtime
 from tests.families.subject import Subject
-from tests.methods.contract import LANGUAGES, SIZE, asked_for, make
+from tests.methods.contract import LANGUAGES, SIZE, asked_for, losses_of, make
 from tests.methods.toy import toy_encoder, toy_inputs
+from tests.train.problems import live
 from tests.train.workers import run_workers
 
 STEPS = 50
@@ -50,31 +50,17 @@ def distance(found: torch.Tensor, truth: torch.Tensor) -> float:
     return float((found - truth).norm() / truth.norm())
 
 
-def live() -> dict[int, int]:
-    """The bytes of each storage of all tensors that are there, by its address."""
-    gc.collect()
-    tensors = (found for found in gc.get_objects() if issubclass(type(found), torch.Tensor))
-    storages = (tensor.untyped_storage() for tensor in tensors)
-    return {storage.data_ptr(): storage.nbytes() for storage in storages}
-
-
 def tuned(
     encoder: TransformerEncoder, root: Path, kind: str = "finetune", seed: int = 1, **options: Any
-) -> tuple[AlignedEncoder, list[float]]:
-    """Train adapters on the toy; return what comes out, and the losses."""
-    losses: list[float] = []
-
-    def report(values: Mapping[str, float], _: int) -> None:
-        losses.extend(value for name, value in values.items() if name.endswith("/loss"))
-
+) -> tuple[list[float], AlignedEncoder]:
+    """Train adapters on the toy; return the losses, and what comes out."""
     method = make(kind, root, **{"lora": Lora(rank=4), "batch_size": 4, **options})
-    runtime = Runtime(seed=seed, precision=encoder.precision, report=report)
-    return method.align(encoder, asked_for(method, root), runtime), losses
+    return losses_of(method, root, Runtime(seed=seed, precision=encoder.precision), encoder)
 
 
 @pytest.fixture(scope="module")
 def wide_losses(root: Path) -> list[float]:
-    return tuned(held("Llama", root, "fp32"), root, steps=STEPS)[1]
+    return tuned(held("Llama", root, "fp32"), root, steps=STEPS)[0]
 
 
 @pytest.mark.parametrize("products", ["fp32", "bf16"])
@@ -83,7 +69,7 @@ def test_losses_are_those_of_a_float32_base_within_a_hundredth_over_fifty_steps(
 ):
     encoder = held("Llama", root)
     encoder.precision = products
-    _, losses = tuned(encoder, root, steps=STEPS)
+    losses, _ = tuned(encoder, root, steps=STEPS)
     assert len(wide_losses) == len(losses) == STEPS
     assert wide_losses[-1] < 0.9 * wide_losses[0]
     assert losses == pytest.approx(wide_losses, rel=1e-2)
@@ -129,10 +115,9 @@ def test_loading_never_has_the_weights_in_float32(root, monkeypatch):
 @pytest.mark.parametrize("family", ["mBERT", "mDeBERTa-v3", "mT5 encoder", "Gemma", "XLM"])
 def test_states_and_logits_are_those_of_rounded_weights(family, root):
     plain, encoder = held(family, root, "fp32"), held(family, root)
+    pairs = zip(plain.model.named_parameters(), encoder.model.parameters(), strict=True)
     with torch.no_grad():
-        for (name, weight), held_one in zip(
-            plain.model.named_parameters(), encoder.model.parameters(), strict=True
-        ):
+        for (name, weight), held_one in pairs:
             weight.copy_(weight.to(torch.bfloat16))
             assert torch.equal(weight, held_one.float()), name
     assert distance(states(encoder), states(plain)) < (1e-2 if family in ROUNDS else 1e-6)
@@ -148,7 +133,7 @@ feed-forward layer, and the scale of the embeddings.
 
 
 def test_what_is_kept_loses_nothing_and_is_held_again(root, tmp_path):
-    aligned, _ = tuned(held("Llama", root), root, steps=3)
+    _, aligned = tuned(held("Llama", root), root, steps=3)
     assert isinstance(aligned.encoder, TransformerEncoder)
     aligned.save(tmp_path / "kept")
     made = states(aligned.encoder)
@@ -162,10 +147,8 @@ def test_what_is_kept_loses_nothing_and_is_held_again(root, tmp_path):
         assert again.base_precision == how
         assert distance(states(again), made) < 1e-6
         types = [p.dtype for p in again.model.parameters()]
-        kept = [
-            p.dtype if how == "bf16" else torch.float32 for p in aligned.encoder.model.parameters()
-        ]
-        assert types == kept
+        own = [p.dtype for p in aligned.encoder.model.parameters()]
+        assert types == (own if how == "bf16" else [torch.float32] * len(own))
     from transformers import AutoModel
 
     opened = AutoModel.from_pretrained(tmp_path / "kept" / "encoder")
@@ -182,7 +165,7 @@ def test_what_methods_train_besides_is_float32(kind, root, monkeypatch):
 
     made = loop.adam
     monkeypatch.setattr(loop, "adam", adam)
-    _, losses = tuned(held("mBERT", root), root, kind, steps=6)
+    losses, _ = tuned(held("mBERT", root), root, kind, steps=6)
     assert set(trained) == {torch.float32}
     assert losses[-1] == losses[-1]  # not NaN
 

@@ -58,9 +58,10 @@ def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind):
             assert set(range(len(words))) == {
                 w for a, b in zip(found.words, found.lasts, strict=True) for w in range(a, b + 1)
             } - {-1}
-    listed = {"en": ["We", "have", "four", "."], "zh": ["我", "们", "有", "New", "York", "。"]}
-    for (lang, words), text in zip(
-        listed.items(), ("We have four .", "我们有New York。"), strict=True
+    english, chinese = ["We", "have", "four", "."], ["我", "们", "有", "New", "York", "。"]
+    for lang, words, text in (
+        ("en", english, "We have four ."),
+        ("zh", chinese, "我们有New York。"),
     ):
         (found,) = bulk_pieces(tokenizer, [words], lang)
         assert found.ids.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -110,12 +111,9 @@ def test_words_that_share_a_piece_each_count_it():
     words, lasts = place_words(merged, [shared])
     assert (words.tolist(), lasts.tolist()) == ([0, 0, 1], [0, 1, 2])
     states = torch.tensor([[[1.0], [10.0], [100.0]]])
-    for pooling, expected in (
-        ("mean", [5.5, 55.0, 100.0]),
-        ("sum", [11.0, 110.0, 100.0]),
-        ("first", [1.0, 10.0, 100.0]),
-        ("last", [10.0, 100.0, 100.0]),
-    ):
+    pooled = {"mean": [5.5, 55.0, 100.0], "sum": [11.0, 110.0, 100.0]}
+    pooled |= {"first": [1.0, 10.0, 100.0], "last": [10.0, 100.0, 100.0]}
+    for pooling, expected in pooled.items():
         index = index_words(words[None], lasts[None], [3], "cpu")
         assert pool_words(states, index, pooling)[:, 0].tolist() == expected
 
@@ -185,11 +183,9 @@ def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind, form
     expected = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     assert found.ids.tolist() == expected["input_ids"]
     for word, (start, end) in enumerate(words.spans()):
-        shared = [a < end and start < b for a, b in expected["offset_mapping"]]
+        shared = np.array([a < end and start < b for a, b in expected["offset_mapping"]])
         own = (found.words <= word) & (word <= found.lasts)
-        assert own.tolist() == [
-            here and kept for here, kept in zip(shared, found.words >= 0, strict=True)
-        ]
+        assert np.array_equal(own, shared & (found.words >= 0))
 
 
 def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(encoder):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import subprocess
 import sys
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,8 @@ from raxalign.encoders.training.text import SPECIALS, read_words, train_wordpiec
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.methods.planted import write_text as write_words
+from tests.methods.contract import masked_losses
+from tests.methods.toy import write_text as write_words
 from tests.train.workers import run_workers
 
 NOUNS = {"en": "dog cat house river", "de": "Hund Katze Haus Fluß", "bg": "куче котка къща река"}
@@ -107,20 +107,21 @@ def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
 
 @pytest.mark.slow
 def test_two_processes_make_the_same_vocabulary() -> None:
-    program = (
-        "import random, hashlib; from raxalign.encoders.training.text import"
-        " train_wordpiece\nrng = random.Random(0)\nwords = [''.join(rng.choice('abcdeäßжщ漢') for _"
-        " in range(rng.randint(1, 6))) for _ in range(3000)]\ntokenizer ="
-        " train_wordpiece([words[i:i + 5] for i in range(0, 3000, 5)], 400)\nprint(len(tokenizer),"
-        " hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest())"
-    )
-    other = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    with redirect_stdout(StringIO()) as here:
-        exec(program, {})
-    assert here.getvalue() == other.stdout
+    program = "from tests.encoders.test_scratch import vocabulary_of_chance; print("
+    command = [sys.executable, "-c", f"{program}vocabulary_of_chance())"]
+    other = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert other.stdout == f"{vocabulary_of_chance()}\n"
     assert other.stdout.startswith("400 ")
+
+
+def vocabulary_of_chance() -> str:
+    """The size and the digest of a tokenizer of made-up words."""
+    rng = random.Random(0)
+    letters = (rng.choices("abcdeäßжщ漢", k=rng.randint(1, 6)) for _ in range(3000))
+    words = ["".join(chosen) for chosen in letters]
+    tokenizer = train_wordpiece([words[i : i + 5] for i in range(0, 3000, 5)], 400)
+    made = tokenizer.backend_tokenizer.to_str()
+    return f"{len(tokenizer)} {hashlib.sha256(made.encode()).hexdigest()}"
 
 
 def single(length: int) -> PieceRow:
@@ -160,25 +161,14 @@ def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch()
     training = objective(SMALL)
     step = Step(3, 0, np.array([4, 0, 7, 2]), seed=1, micro=4)
     training.begin(step)
-    rows, model = training.host.rows, training.encoder.model
-    changed, flat = training.host.masks.applied(rows), training.host.masks.flat(rows.offsets)
-    labels = np.full(len(rows.ids), -100)
-    labels[flat] = rows.ids[flat]
-    total = 0.0
+    rows, masks = training.host.rows, training.host.masks
+    losses = masked_losses(training.encoder.model, rows, masks)
     with torch.no_grad():
-        for r in range(4):
-            part = slice(rows.offsets[r], rows.offsets[r + 1])
-            ids, types, wanted = (
-                torch.from_numpy(values[part].astype(np.int64))[None]
-                for values in (changed, rows.segments, labels)
-            )
-            logits = model(input_ids=ids, token_type_ids=types).logits[0]
-            entropy = torch.nn.functional.cross_entropy
-            total += float(entropy(logits, wanted[0], ignore_index=-100, reduction="sum"))
         whole = float(training.loss(step, step.micro_batches()[0]))
         parts = sum(float(training.loss(step, np.array(part))) for part in ([0, 2], [1], [3]))
     assert rows.segments.any()
-    assert whole == pytest.approx(total / training.host.masks.total, rel=1e-5)
+    assert len(losses) == masks.total
+    assert whole == pytest.approx(sum(losses) / masks.total, rel=1e-5)
     assert parts == pytest.approx(whole, rel=1e-5)
 
 
@@ -334,23 +324,6 @@ def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_
     assert all((tmp_path / "resumed" / n).read_bytes() == held for n, held in files.items())
 
 
-def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, monkeypatch):
-    def small(self: Pretraining, step: Step, positions: np.ndarray) -> torch.Tensor:
-        if len(positions) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return whole_loss(self, step, positions)
-
-    write_words(tmp_path / "en", sentences("en", 40))
-    expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
-    whole_loss = Pretraining.loss
-    monkeypatch.setattr(Pretraining, "loss", small)
-    found = pretrained(tmp_path, "halved", Runtime(), dropout=0.0)
-    assert int(str(expected["rows_per_step"])) > 2
-    assert [found[name] for name in ("first_loss", "last_loss")] == pytest.approx(
-        [expected[name] for name in ("first_loss", "last_loss")], rel=1e-4
-    )
-
-
 def work(rank: int, folder: Path) -> None:
     """One of two workers that pre-train together."""
     notes = pretrained(folder, f"worker-{rank}", Runtime(rank=rank, world_size=2), dropout=0.0)
@@ -369,8 +342,7 @@ def test_two_workers_give_the_encoder_of_one(tmp_path: Path) -> None:
         assert notes.pop("last_loss") == pytest.approx(expected["last_loss"], rel=1e-4)
         assert notes.pop("first_loss") == pytest.approx(expected["first_loss"], rel=1e-5)
         assert notes.items() <= expected.items()
-    found, weights = (
-        load_file(tmp_path / name / "model.safetensors") for name in ("worker-0", "whole")
-    )
+    files = (tmp_path / name / "model.safetensors" for name in ("worker-0", "whole"))
+    found, weights = map(load_file, files)
     assert max(float((found[name] - tensor).abs().max()) for name, tensor in weights.items()) < 2e-3
     assert not list((tmp_path / "worker-1").iterdir()), "the first worker saves what all have"

@@ -50,15 +50,12 @@ def test_poolings_by_hand(encoder):
     last = torch.stack([state[-2] for state in alone])
     assert torch.allclose(vectors(encoder, "last"), last, atol=1e-5)
     for specials, part in ((True, slice(None)), (False, slice(1, -1))):
-        wanted = [
-            (state * places(state))[part].sum(0) / places(state)[part].sum() for state in alone
-        ]
+        wanted = []
+        for state in alone:
+            places = torch.arange(1.0, len(state) + 1)[part, None]
+            wanted.append((state[part] * places).sum(0) / places.sum())
         found = vectors(encoder, "weighted", specials=specials)
         assert torch.allclose(found, torch.stack(wanted), atol=1e-5)
-
-
-def places(state):
-    return torch.arange(1.0, len(state) + 1)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +71,7 @@ def places(state):
 def test_sentence_transformers_has_the_same_vectors_of_an_export(config, encoder, tmp_path):
     encoder.sentences = config
     AlignedEncoder(encoder).export(tmp_path)
-    theirs = opened(tmp_path).encode(
-        [" ".join(sentence) for sentence in SENTENCES], convert_to_tensor=True
-    )
+    theirs = opened(tmp_path).encode([*map(" ".join, SENTENCES)], convert_to_tensor=True)
     again = TransformerEncoder.from_folder(tmp_path)
     assert again.sentences == (config or SentenceConfig())
     assert torch.allclose(vectors(again, "own"), theirs, atol=1e-5)
@@ -96,9 +91,8 @@ def test_what_sentence_transformers_itself_writes_is_read(tiny_folder, tmp_path)
     modules = [Theirs(str(tiny_folder)), Pooling(32, "cls"), Normalize()]
     prompts = {"query": "query: ", "document": "passage: "}
     SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(tmp_path))
-    assert read_sentence_config(files_of(str(tmp_path))) == SentenceConfig(
-        "cls", normalize=True, prompt="query: "
-    )
+    config = SentenceConfig("cls", normalize=True, prompt="query: ")
+    assert read_sentence_config(files_of(str(tmp_path))) == config
     own = {"modules.json", "config_sentence_transformers.json", "1_Pooling/config.json"}
     assert own <= set(Transformer(Transformer.Params(name=str(tmp_path))).sources())
 
@@ -115,9 +109,8 @@ def changed(folder, name, **entries):
 
 
 def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
-    dense = changed(
-        tmp_path, "modules.json", path="2_Dense", type="sentence_transformers.models.Dense"
-    )
+    kind = {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    dense = changed(tmp_path, "modules.json", **kind)
     assert dense == SentenceConfig(unread="the modules Transformer, Pooling, Dense")
     several = changed(tmp_path, "1_Pooling/config.json", pooling_mode=["mean", "max"])
     assert several == SentenceConfig(unread="the pooling mean and max")
@@ -173,30 +166,25 @@ def same(theirs, ours):
     assert torch.allclose(torch.as_tensor(theirs), ours, atol=1e-5)
 
 
+ADDED = SentenceUse(layers="1-2")
 CASES = {
-    "readout": ((turn(1), turn(2, lang="en")), SentenceUse()),
-    "inside before the first block": ((turn(1, 0, "inside"),), SentenceUse()),
-    "both": ((turn(1, 2, "inside"), turn(2), turn(3)), SentenceUse()),
-    "of the embeddings": ((turn(1, 0),), SentenceUse()),
-    "of layers that are added up": ((turn(1, 2), turn(2, 1)), SentenceUse(layers="1-2")),
-    "of a lower layer, by the first piece": ((turn(1, 2),), SentenceUse(pooling="cls")),
-}
-LAYERS = {
-    "of a lower layer, by the first piece": "2",
-    "of layers that are added up": "1-2",
-    "of the embeddings": "0",
+    "readout": ((turn(1), turn(2, lang="en")), SentenceUse(), "last"),
+    "inside before the first block": ((turn(1, 0, "inside"),), SentenceUse(), "last"),
+    "both": ((turn(1, 2, "inside"), turn(2), turn(3)), SentenceUse(), "last"),
+    "of the embeddings": ((turn(1, 0),), SentenceUse(), "0"),
+    "of layers that are added up": ((turn(1, 2), turn(2, 1)), ADDED, "1-2"),
+    "of a lower layer, by the first piece": ((turn(1, 2),), SentenceUse(pooling="cls"), "2"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_sentences_have_the_vectors_that_raxalign_gives_them(case, encoder, tmp_path):
-    transforms, use = CASES[case]
+    transforms, use, layers = CASES[case]
     aligned = AlignedEncoder(encoder, transforms)
     aligned.export(tmp_path, use)
-    ours = own(aligned, layers=LAYERS.get(case, "last"), pooling=use.pooling or "mean")
+    ours = own(aligned, layers=layers, pooling=use.pooling or "mean")
     same(opened(tmp_path).encode(TEXTS, language="de"), ours)
-    unaligned = own(AlignedEncoder(encoder), layers=LAYERS.get(case, "last"))
-    assert (ours - unaligned).abs().max() > 0.1
+    assert (ours - own(AlignedEncoder(encoder), layers=layers)).abs().max() > 0.1
 
 
 def test_a_language_is_given_by_a_keyword_a_prompt_or_the_export(encoder, tmp_path):

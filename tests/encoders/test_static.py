@@ -38,8 +38,8 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
-from tests.methods.planted import write_text as write_words
 from tests.methods.toy import toy_inputs, toy_rows
+from tests.methods.toy import write_text as write_words
 
 WORDS = {"en": ["dog", "cat", "house", "sees", "loves"]}
 WORDS |= {"de": ["Hund", "Katze", "Haus", "sieht", "liebt"]}
@@ -95,10 +95,8 @@ def test_one_seed_gives_one_space_per_language_that_is_read_back(algorithm, unit
     assert torch.isfinite(vectors).all()
     build(text, tmp_path / "b", **options)
     encoder.save(tmp_path / "again")
-    made, same, again = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        for name in ("a", "b", "again")
-    )
+    folders = [(tmp_path / name).iterdir() for name in ("a", "b", "again")]
+    made, same, again = ({path.name: path.read_bytes() for path in files} for files in folders)
     assert made == same == again
     found = looked_up(StaticEncoder.from_folder(tmp_path / "again"), "dog", "house", "dog")
     assert torch.equal(found[0], vectors)
@@ -123,9 +121,8 @@ def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them():
     from gensim.models import FastText
 
     sentences = [["sees", "seer", "seeds"], ["seed", "sees", "seeks"]] * 5
-    model = FastText(
-        sentences, vector_size=6, min_count=1, min_n=2, max_n=3, bucket=300, workers=1, seed=1
-    )
+    options = {"min_count": 1, "min_n": 2, "max_n": 3, "bucket": 300, "workers": 1, "seed": 1}
+    model = FastText(sentences, vector_size=6, **options)
     numbers = np.unique(np.concatenate([np.asarray(row) for row in model.wv.buckets_word]))
     numbers = numbers.astype(np.int64)
     known = Subwords(numbers, model.wv.vectors_ngrams[numbers], 2, 3, 300)
@@ -357,10 +354,10 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root, folders = tmp_path_factory.mktemp("topics"), {}
     for lang in ("de", "en"):
         drawn = np.random.default_rng(len(folders)).integers(0, TOPICS, 600).tolist()
-        sentences = [
+        topics = [
             [f"{lang}{i}", f"Name{i}", f"{lang}{i}", f"Name{(i + 1) % TOPICS}"] for i in drawn
         ]
-        folders[lang] = write_words(root / lang, sentences)
+        folders[lang] = write_words(root / lang, topics)
     return folders
 
 
@@ -425,13 +422,11 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def of_toys() -> StaticEncoder:
     """Random vectors of all words that the toy's sentences have, but one."""
-    columns = toy_rows(60, seed=1)
-    spaces = {}
-    for number, (lang, side) in enumerate((*((lang, "src") for lang in LANGUAGES), ("en", "tgt"))):
-        words = sorted({word for sentence in columns[side] for word in sentence})[1:]
-        spaces[lang] = VectorSpace(
-            words, np.random.default_rng(number).normal(size=(len(words), 12)).astype(np.float32)
-        )
+    columns, spaces = toy_rows(60, seed=1), {}
+    for number, lang in enumerate((*LANGUAGES, "en")):
+        sentences, drawn = columns["tgt" if lang == "en" else "src"], np.random.default_rng(number)
+        words = sorted({word for sentence in sentences for word in sentence})[1:]
+        spaces[lang] = VectorSpace(words, drawn.normal(size=(len(words), 12)).astype(np.float32))
     return StaticEncoder(spaces, 12, Lookup())
 
 
@@ -439,6 +434,7 @@ def of_toys() -> StaticEncoder:
 def test_static_vectors_are_aligned_saved_and_exported(kind, toys, tmp_path):
     method = make(kind, toys)
     aligned = method.align(of_toys(), asked_for(method, toys), Runtime(seed=1))
+    assert any(t.lang == "en" for t in aligned.transforms) <= method.effect().pivot
     found = vectors(aligned)
     assert torch.isfinite(found).all()
     assert torch.equal(found, vectors(AlignedEncoder(of_toys()))) is (kind == "none")
@@ -473,12 +469,10 @@ tasks:
 
 def plan_of(folder: Path, encoder: str = "seed: 0", contexts: str = "corpus") -> Plan:
     folder.mkdir(exist_ok=True)
-    (folder / "de-en.txt").write_text(
-        "das the\nist is\nund and\nich i\nhaus house\nnicht not\n", encoding="utf-8"
-    )
-    (folder / "grid.yaml").write_text(
-        GRID.format(encoder=encoder, contexts=contexts), encoding="utf-8"
-    )
+    entries = "das the\nist is\nund and\nich i\nhaus house\nnicht not\n"
+    (folder / "de-en.txt").write_text(entries, encoding="utf-8")
+    grid = GRID.format(encoder=encoder, contexts=contexts)
+    (folder / "grid.yaml").write_text(grid, encoding="utf-8")
     return expand(load(folder / "grid.yaml"))
 
 
@@ -510,11 +504,9 @@ def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_pat
         (row["method"], row["task"], row["metric"], row["split"]): row["value"]
         for row in rows(plan, workshop.ledger)
     }
-    for *what, more in (
-        ("sentence_retrieval", "accuracy", "test", 0.2),
-        ("retrieval", "contextual_accuracy_all", "dev", 0.0),
-        ("dictionary_retrieval", "mrr", "test", 0.0),
-    ):
+    words = ("retrieval", "contextual_accuracy_all", "dev"), ("dictionary_retrieval", "mrr", "test")
+    gains = {("sentence_retrieval", "accuracy", "test"): 0.2, **dict.fromkeys(words, 0.0)}
+    for what, more in gains.items():
         assert found["rotation", *what] > found["none", *what] + more
     # By chance .33; the pivot's words are the same in both trials.
     assert found["none", "xnli", "accuracy", "test"] > 0.4

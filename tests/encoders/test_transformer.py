@@ -163,13 +163,9 @@ def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock_or_in_the_local_ca
 
 def opened(folder):
     """A grid of a hub name whose revision the lock has."""
-    path = write_grid(
-        folder,
-        encoder="some/bert",
-        methods=("none: {}", "rotation: {}"),
-        tasks=("low: {kind: retrieval, layers: 3}",),
-        sentences="50",
-    )
+    methods, tasks = ("none: {}", "rotation: {}"), ("low: {kind: retrieval, layers: 3}",)
+    parts = {"methods": methods, "tasks": tasks, "sentences": "50"}
+    path = write_grid(folder, encoder="some/bert", **parts)
     Lock.load(path).with_("hub:some/bert", COMMIT).save()
     return open_grid(path, storage=str(folder / "storage"))
 
@@ -178,9 +174,8 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     asked = []
     config = {"architectures": ["BertForMaskedLM"], "num_hidden_layers": 12}
-    monkeypatch.setattr(
-        "raxalign.encoders.transformer.fetched_config", lambda *name: asked.append(name) or config
-    )
+    fetched = "raxalign.encoders.transformer.fetched_config"
+    monkeypatch.setattr(fetched, lambda *name: asked.append(name) or config)
     first = opened(tmp_path)
     assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
     found = resolve(first, tmp_path)
@@ -205,13 +200,8 @@ def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypat
     assert all(trial.evaluations for trial in plan.trials), "no result is missing for it"
 
 
-_REFUSALS = {
-    "gated": (403, "GatedRepo"),
-    "missing": (404, "RepoNotFound"),
-    "unknown": (401, "RepoNotFound"),
-    "forbidden": (403, ""),
-    "busy": (503, ""),
-}
+_REFUSALS = {"gated": (403, "GatedRepo"), "missing": (404, "RepoNotFound"), "busy": (503, "")}
+_REFUSALS |= {"unknown": (401, "RepoNotFound"), "forbidden": (403, "")}
 
 
 @pytest.fixture

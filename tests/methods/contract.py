@@ -23,16 +23,10 @@ from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 
 LANGUAGES = ("de", "fr")
 SIZE = 23  # with batches of 8 the last one has a single row of all languages, and workers none
-SMALL: dict[str, Any] = {
-    "batch_size": 8,
-    "queue_size": 16,
-    "max_length": 32,
-    "learning_rate": 1e-3,
-    "epochs": 1,
-}
-PER_METHOD: dict[str, dict[str, Any]] = {
-    "ppa": {"epochs": 2}
-}  # after the queue is full there is a contrastive loss, too
+SMALL: dict[str, Any] = {"batch_size": 8, "queue_size": 16, "max_length": 32}
+SMALL |= {"learning_rate": 1e-3, "epochs": 1}
+# after the queue is full there is a contrastive loss, too
+PER_METHOD: dict[str, dict[str, Any]] = {"ppa": {"epochs": 2}}
 POOLS = {
     "first": lambda v: v[0],
     "last": lambda v: v[-1],
@@ -50,12 +44,8 @@ def make(kind: str, root: Path, **options: Any) -> Method:
     """
     method = catalog("methods")[kind]
     fields = method.Params.model_fields
-    given = {
-        "dictionary": str(root / "dictionary.txt"),
-        **SMALL,
-        **PER_METHOD.get(kind, {}),
-        **options,
-    }
+    given = {"dictionary": str(root / "dictionary.txt"), **SMALL, **PER_METHOD.get(kind, {})}
+    given |= options
     return method(method.Params.model_validate({k: v for k, v in given.items() if k in fields}))
 
 
@@ -120,6 +110,29 @@ def in_micro_batches(objective: Any, rows: list[int], micro: int) -> tuple[float
     return sum(part.item() for part in parts), torch.cat(gradients)
 
 
+def summed(objective: Any, step: Step) -> float:
+    """The loss of a step over its micro-batches."""
+    objective.begin(step)
+    return sum(float(objective.loss(step, part).detach()) for part in step.micro_batches())
+
+
+def of_ids(ids: Any, segments: Any) -> dict[str, torch.Tensor]:
+    """What a model of Hugging Face's is given for a row."""
+    given = {"input_ids": ids, "token_type_ids": segments}
+    return {name: torch.from_numpy(np.array(v, np.int64))[None] for name, v in given.items()}
+
+
+@torch.no_grad()
+def masked_losses(model: Any, rows: Any, masks: Any) -> list[float]:
+    """-log p of each masked piece, from Hugging Face's own forward of each row alone."""
+    ids, found = masks.applied(rows), list[float]()
+    for r in range(len(rows)):
+        part, mask = slice(rows.offsets[r], rows.offsets[r + 1]), masks.take(np.array([r]))
+        logits = model(**of_ids(ids[part], rows.segments[part])).logits[0]
+        found += (-logits.log_softmax(-1))[mask.places, mask.targets].tolist()
+    return found
+
+
 def vectors(aligned: AlignedEncoder) -> torch.Tensor:
     """Word vectors of all layers in each language and the pivot, (N, L, H)."""
     columns: Any = toy_rows(8, seed=9)
@@ -148,17 +161,22 @@ def divided() -> list[tuple[str, int]]:
     return [*product([first], SHARES), *zip(others, cycle(SHARES), strict=False)]
 
 
-def losses(kind: str, root: Path, runtime: Runtime) -> tuple[list[float], torch.Tensor]:
-    """The loss of every step, with dropout where it has shares, and the vectors afterwards."""
+def losses_of(
+    method: Method, root: Path, runtime: Runtime, encoder: Any = None
+) -> tuple[list[float], AlignedEncoder]:
+    """The loss of every step, and what comes of them, of the toy encoder or another."""
     found: list[float] = []
 
     def report(metrics: Any, step: int) -> None:
         found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
 
-    method = make(kind, root, dropout=runtime.shares > 0)
-    aligned = method.align(
-        toy_encoder(root / "encoder"), asked_for(method, root), replace(runtime, report=report)
-    )
+    encoder, runtime = encoder or toy_encoder(root / "encoder"), replace(runtime, report=report)
+    return found, method.align(encoder, asked_for(method, root), runtime)
+
+
+def losses(kind: str, root: Path, runtime: Runtime) -> tuple[list[float], torch.Tensor]:
+    """The loss of every step, with dropout where it has shares, and the vectors afterwards."""
+    found, aligned = losses_of(make(kind, root, dropout=runtime.shares > 0), root, runtime)
     return found, vectors(aligned)
 
 

@@ -8,18 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Transform
 from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.methods.base import Method, MethodInputs
 from raxalign.train.runtime import Runtime
-from tests.methods.toy import write_pairs
+from tests.methods.toy import columns_of, write_pairs, write_text
 
 
 class TableEncoder(Encoder):
@@ -61,23 +59,10 @@ def one_word_each(n: int) -> list[list[str]]:
     return [[f"w{i}", f"w{i + 1}"][: n - i] for i in range(0, n, 2)] + [["?"]]
 
 
-def write_text(folder: Path, sentences: list[list[str]]) -> Path:
-    with DatasetWriter(folder, pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
-        writer.write({"words": sentences})
-    return folder
-
-
 def planted_inputs(root: Path, n: int, languages: Sequence[str] = ("de",)) -> MethodInputs:
     """Text of all words, and pairs that link word i with word i."""
     sentences = one_word_each(n)
-    links = [list(range(len(sentence))) for sentence in sentences]
-    columns = {
-        "id": list(range(len(sentences))),
-        "src": sentences,
-        "tgt": sentences,
-        "src_links": links,
-        "tgt_links": links,
-    }
+    columns = columns_of(sentences, sentences)
     pairs = {lang: write_pairs(root / f"pairs-{lang}", columns) for lang in languages}
     text = {lang: write_text(root / f"text-{lang}", sentences) for lang in (*languages, "en")}
     return MethodInputs(tuple(languages), "en", pairs, pairs, text)
@@ -101,8 +86,8 @@ def fitted(
     return method(kind, **params).align(TableEncoder(tables), inputs, Runtime())
 
 
-def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def rotation(d: int, seed: int = 1) -> torch.Tensor:

@@ -10,7 +10,7 @@ from raxalign.methods.finetune import Alignment, alignment_loss
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, resolved
-from tests.methods.toy import toy_encoder, toy_rows, write_pairs
+from tests.methods.toy import columns_of, toy_encoder, toy_rows, write_pairs
 
 
 def test_the_plain_norm_of_equal_vectors_has_no_gradient():
@@ -53,31 +53,21 @@ def slow_loss(live, frozen, columns, rows, options):
         return [*read, *ends] if options["special_pairs"] else read
 
     def distance(a, b):
-        gap = (a - b).detach().double()
-        return float(
-            gap.pow(2).sum()
-            if options["norm"] == "squared"
-            else sum(layer.pow(2).sum().sqrt() for layer in gap)
-        )
+        squares = (a - b).detach().double().pow(2).sum(-1)
+        return float(squares.sum() if options["norm"] == "squared" else squares.sqrt().sum())
 
     mine, held = ("src", "tgt") if options["direction"] == "to-pivot" else ("tgt", "src")
     total, size = 0.0, options["part"] or len(rows)
     for start in range(0, len(rows), size):
         aligned, drifted = [], []
         for row in rows[start : start + size]:
-            moving, kept, origin = (
-                words(live, columns[mine][row]),
-                words(live, columns[held][row]),
-                words(frozen, columns[held][row]),
-            )
+            moving, kept = words(live, columns[mine][row]), words(live, columns[held][row])
+            origin = words(frozen, columns[held][row])
             target = kept if options["align_target"] == "live" else origin
-            pairs = list(
-                zip(columns[f"{mine}_links"][row], columns[f"{held}_links"][row], strict=True)
-            )
-            pairs += [
-                (len(columns[mine][row]) + k, len(columns[held][row]) + k)
-                for k in range(2 if options["special_pairs"] else 0)
-            ]
+            links = (columns[f"{side}_links"][row] for side in (mine, held))
+            pairs = list(zip(*links, strict=True))
+            # the special pieces are the last two of each side
+            pairs += [(-2, -2), (-1, -1)] if options["special_pairs"] else []
             aligned += [distance(moving[i], target[j]) for i, j in pairs]
             drifted += [distance(a, b) for a, b in zip(kept, origin, strict=True)]
         scale = 1 / live.hidden_size if options["norm"] == "squared" else 1.0
@@ -96,9 +86,8 @@ def encoders(tmp_path_factory):
     frozen = TransformerEncoder(copy.deepcopy(live.model), live.tokenizer)
     with torch.no_grad():
         for parameter in live.model.parameters():
-            parameter += 0.05 * torch.sin(
-                torch.arange(parameter.numel(), dtype=torch.float64)
-            ).view_as(parameter)
+            numbers = torch.arange(parameter.numel(), dtype=torch.float64)
+            parameter += 0.05 * torch.sin(numbers).view_as(parameter)
     return live, frozen
 
 
@@ -123,9 +112,8 @@ def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders, tmp_path):
     corpora = read_linked_rows(live, folders, "en", 64)
     objective, step = Alignment(live, frozen, corpora, RELEASED), Step(0, 0, np.array([2, 3, 4]))
     objective.begin(step)
-    expected = slow_loss(live, frozen, long, [2, 3, 4], RELEASED) + slow_loss(
-        live, frozen, short, [2, 0, 1], RELEASED
-    )
+    read = ((long, [2, 3, 4]), (short, [2, 0, 1]))
+    expected = sum(slow_loss(live, frozen, *corpus, RELEASED) for corpus in read)
     assert objective.loss(step, np.arange(3)).item() == pytest.approx(expected, rel=1e-9)
 
 
@@ -146,13 +134,8 @@ def test_live_targets_are_drawn_too_and_frozen_ones_are_not(encoders, tmp_path):
 
 def test_words_that_a_row_has_no_room_for_are_in_no_pair(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
-    columns = {
-        "id": [0],
-        "src": [["haus", "hund", "katze", "rot"]],
-        "tgt": [["house", "redhouse", "dog"]],
-        "src_links": [[0, 1, 3]],
-        "tgt_links": [[0, 2, 1]],
-    }
+    sentences = [["haus", "hund", "katze", "rot"]], [["house", "redhouse", "dog"]]
+    columns = columns_of(*sentences, [[(0, 0), (1, 2), (3, 1)]])
     rows = read_linked_rows(encoder, {"de": write_pairs(tmp_path / "p", columns)}, "en", 5)
     # `redhouse` falls into more pieces than there is room for
     assert rows.sentences.count_W.tolist() == [1, 1, 1, 0, 1, 0, 0]

@@ -1,71 +1,42 @@
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.rows.switching import read_switchable, switched_rows
 from tests.methods.contract import train, weights
-from tests.methods.toy import toy_encoder, toy_inputs
+from tests.methods.toy import turned, write_text
 
 TEXT = {
     "de": [["Haus", "hund", "zzz"], ["rothaus"]],
     "fr": [["baum", "alt"]],
     "en": [["Dog", "old", "red", "sees"], ["tree"] * 20, []],
 }
-ENTRIES = {
-    "de": [
-        ("haus", "house"),
-        ("hund", "dog"),
-        ("Haus", "house"),
-        ("haus", "redhouse"),
-        ("rothaus", "redhouse"),
-    ],
-    "fr": [("katze", "dog"), ("baum", "tree"), ("malt", "dog")],
-}
+ENTRIES = {"de": [("haus", "house"), ("hund", "dog"), ("Haus", "house"), ("haus", "redhouse")]}
+ENTRIES["de"] += [("rothaus", "redhouse")]
+ENTRIES["fr"] = [("katze", "dog"), ("baum", "tree"), ("malt", "dog")]
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("switching")
-    toy_inputs(folder, languages=("de", "fr"))
-    for lang, sentences in TEXT.items():
-        with DatasetWriter(
-            folder / f"own-{lang}", pa.schema({"words": pa.list_(pa.string())}), {}
-        ) as writer:
-            writer.write({"words": sentences})
-    return folder
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("own")
+    return {lang: write_text(root / lang, sentences) for lang, sentences in TEXT.items()}
 
 
 @pytest.fixture(scope="module")
-def encoder(root):
-    return toy_encoder(root / "encoder")
+def text(folders, encoder):
+    return read_switchable(encoder, folders, ENTRIES, "en", 16)
 
 
-@pytest.fixture(scope="module")
-def text(root, encoder):
-    return read_switchable(
-        encoder, {lang: root / f"own-{lang}" for lang in TEXT}, ENTRIES, "en", 16
-    )
-
-
-def mixed(text, rows, seed=0, sentence_share=1.0, word_share=1.0):
-    return switched_rows(
-        text,
-        np.array(rows),
-        sentence_share=sentence_share,
-        word_share=word_share,
-        rng=np.random.default_rng(seed),
-    )
+def mixed(text, rows, seed=0, **shares):
+    shares = {"sentence_share": 1.0, "word_share": 1.0, **shares}
+    return switched_rows(text, np.array(rows), **shares, rng=np.random.default_rng(seed))
 
 
 def surface(encoder, rows, r):
     """A row as text; pieces of a word stand together."""
-    pieces = encoder.tokenizer.convert_ids_to_tokens(
-        rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist()
-    )
-    return " ".join(pieces).replace(" ##", "")
+    ids = rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist()
+    return " ".join(encoder.tokenizer.convert_ids_to_tokens(ids)).replace(" ##", "")
 
 
 def languages(text, rows, r):
@@ -107,20 +78,14 @@ def test_shares_are_of_words_that_have_translations_and_of_sentences(text):
     rate = (words.langs != 2).sum() / kept
     assert abs(rate - 0.3) < 5 * np.sqrt(0.21 / kept)
     sentences = mixed(text, [4] * 2000, sentence_share=0.25)
-    changed = np.array(
-        [
-            (sentences.langs[sentences.offsets[r] : sentences.offsets[r + 1]] != 2).sum()
-            for r in range(2000)
-        ]
-    )
+    changed = np.add.reduceat((sentences.langs != 2).astype(int), sentences.offsets[:-1])
     assert set(changed) == {0, 14}
     assert abs((changed > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 2000)
 
 
-def test_a_row_that_translations_lengthen_is_cut_at_its_end(encoder, root):
+def test_a_row_that_translations_lengthen_is_cut_at_its_end(encoder, folders):
     entries = {"de": [("hund", "zzzzzzzz"), ("haus", "house")], "fr": [("baum", "tree")]}
-    text = read_switchable(encoder, {lang: root / f"own-{lang}" for lang in TEXT}, entries, "en", 8)
-    rows = mixed(text, [0, 4])
+    rows = mixed(read_switchable(encoder, folders, entries, "en", 8), [0, 4])
     assert rows.lengths.tolist() == [8, 8]
     assert surface(encoder, rows, 0) == "[CLS] house zzzzz [SEP]"
     assert rows.kept_RK.tolist() == [[6], [6]]
@@ -147,17 +112,11 @@ def test_training_tells_the_coverage(root):
 
 
 def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root, tmp_path):
-    lines = [
-        line.split() for line in (root / "dictionary.txt").read_text(encoding="utf-8").splitlines()
-    ]
-    (tmp_path / "turned.txt").write_text(
-        "".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8"
-    )
-    turned = {"dictionary": str(tmp_path / "turned.txt")}
+    other = {"dictionary": str(turned(root / "dictionary.txt", tmp_path / "turned.txt"))}
     with pytest.raises(DataError, match="set `swap: true`"):
-        trained(root, **turned)
+        trained(root, **other)
     straight, plain = (weights(trained(root, **extra)) for extra in ({}, {"switch_share": 0.0}))
-    assert torch.equal(weights(trained(root, swap=True, **turned)), straight)
+    assert torch.equal(weights(trained(root, swap=True, **other)), straight)
     assert not torch.equal(straight, plain)
 
 

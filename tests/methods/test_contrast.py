@@ -21,7 +21,7 @@ from raxalign.methods.rows.sentences import single_rows
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, in_micro_batches, resolved
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+from tests.methods.toy import columns_of, toy_encoder, toy_inputs, toy_rows, write_pairs
 
 # Unit vectors (lengths are normalised away): cosines s1·t1 = 1, s1·t2 = 0.6, s2·t1 = 0, s2·t2 =
 # 0.8, s1·s2 = 0, t1·t2 = 0.6.
@@ -60,11 +60,8 @@ def test_words_without_a_link_are_negatives_of_those_that_have_one():
 
 
 def test_the_regulariser_is_the_norm_and_its_gradient_the_direction():
-    weights = [
-        torch.tensor(values, dtype=torch.float64, requires_grad=True)
-        for values in ([3.0, 1.0], [[5.0]])
-    ]
-    origins = [torch.tensor(values, dtype=torch.float64) for values in ([0.0, 1.0], [[1.0]])]
+    weights = [torch.tensor(v).double().requires_grad_() for v in ([3.0, 1.0], [[5.0]])]
+    origins = [torch.tensor(v).double() for v in ([0.0, 1.0], [[1.0]])]
     distance = parameter_distance(weights, origins)
     (2 * distance).backward()
     assert distance.item() == pytest.approx(5)
@@ -200,18 +197,11 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_pat
     # Cutting a row changes its states, so the reference reads sentences that are cut, and links
     # between what is left.
     cut = {side: [row[:3] for row in columns[side]] for side in ("src", "tgt")}
-    left = [
-        [(i, j) for i, j in zip(*links, strict=True) if max(i, j) < 3]
-        for links in zip(columns["src_links"], columns["tgt_links"], strict=True)
-    ]
-    cut |= {"src_links": [[i for i, _ in part] for part in left]}
-    cut |= {"tgt_links": [[j for _, j in part] for part in left]}
-    whole = [
-        row
-        for row in rows
-        for words in [[*cut["src"][row], *cut["tgt"][row]]]
-        if all(encoder.tokenizer.tokenize(word) == [word] for word in words)
-    ]
+    links = zip(columns["src_links"], columns["tgt_links"], strict=True)
+    left = [[link for link in zip(*row, strict=True) if max(link) < 3] for row in links]
+    cut = columns_of(**cut, links=left)
+    read = encoder.tokenizer.tokenize
+    whole = [r for r in rows if all(read(w) == [w] for w in (*cut["src"][r], *cut["tgt"][r]))]
     assert len(whole) >= 2
     step = Step(0, 0, np.array(whole), micro=4)
     sizes = [len(cut["src"][row]) + len(cut["tgt"][row]) for row in whole]
@@ -221,13 +211,8 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_pat
 
 
 def rows_of(encoder, root, *, drop=True):
-    def columns(src, tgt):
-        links = [list(range(len(s))) for s in src]
-        ids = list(range(len(src)))
-        return {"id": ids, "src": src, "tgt": tgt, "src_links": links, "tgt_links": links}
-
-    one = columns([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
-    two = columns([["alt", "haus"]], [["dog", "house"]])
+    one = columns_of([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
+    two = columns_of([["alt", "haus"]], [["dog", "house"]])
     folders = {k: write_pairs(root / k, part) for k, part in (("de", one), ("nl", two))}
     return read_word_rows(encoder, folders, "en", 64, drop_identical=drop)
 
@@ -264,8 +249,7 @@ def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(
 
 
 def test_nothing_to_learn_from_is_an_error(encoder, tmp_path):
-    columns = {"id": [0], "src": [["rot"]], "tgt": [["rot"]], "src_links": [[0]]}
-    folders = {"de": write_pairs(tmp_path / "pairs", columns | {"tgt_links": [[0]]})}
+    folders = {"de": write_pairs(tmp_path / "pairs", columns_of([["rot"]], [["rot"]]))}
     with pytest.raises(DataError, match="no word pair to learn from \\(1 were dropped"):
         read_word_rows(encoder, folders, "en", 64, drop_identical=True)
     empty = {"de": write_pairs(tmp_path / "empty", {name: [] for name in toy_rows(0)})}
@@ -274,14 +258,8 @@ def test_nothing_to_learn_from_is_an_error(encoder, tmp_path):
 
 
 def test_sentences_are_told_apart_as_wholes(encoder, tmp_path):
-    columns = {
-        "id": [0, 1, 2, 3],
-        "src": [["haus"], ["haus", "rot"], ["haus"], ["rot"]],
-        "tgt": [["dog"], ["dog"], ["tree"], ["old"]],
-        "src_links": [[]] * 4,
-        "tgt_links": [[]] * 4,
-    }
-    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    src, tgt = [["haus"], ["haus", "rot"], ["haus"], ["rot"]], [["dog"], ["dog"], ["tree"], ["old"]]
+    folders = {"de": write_pairs(tmp_path / "pairs", columns_of(src, tgt, [[]] * 4))}
     types = read_sentence_rows(encoder, folders, "en", 64).types.tolist()
     assert [types.index(number) for number in types] == [0, 1, 0, 3, 4, 4, 6, 7]
 
@@ -298,14 +276,12 @@ class Toy(WholeBatch):
 
     shape = (2, 3)
 
-    def __init__(self, *, regularised=True):
+    def __init__(self):
         torch.manual_seed(0)
-        self.module = nn.Sequential(
-            nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)
-        ).double()
+        layers = nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)
+        self.module = nn.Sequential(*layers).double()
         self.offsets = np.concatenate([[0], np.cumsum(N_ITEMS)])
         self.inputs = torch.randn(int(self.offsets[-1]), 4, dtype=torch.float64)
-        self.regularised = regularised
 
     def counts(self, rows):
         return N_ITEMS[rows]
@@ -320,25 +296,7 @@ class Toy(WholeBatch):
         return nn.functional.cross_entropy(left @ right.T, torch.arange(len(left)))
 
     def extra(self):
-        return (
-            sum((p.pow(2).sum() for p in self.module.parameters()), torch.zeros(()))
-            if self.regularised
-            else None
-        )
-
-
-def whole_step(objective, step):
-    """The loss and the gradients of a step as the loop adds them up."""
-    objective.module.zero_grad()
-    torch.manual_seed(7)
-    objective.begin(step)
-    total = 0.0
-    for positions in step.micro_batches():
-        loss = objective.loss(step, positions)
-        loss.backward()
-        total += loss.item()
-    objective.end(step)
-    return total, [p.grad.clone() for p in objective.module.parameters() if p.grad is not None]
+        return sum(p.pow(2).sum() for p in self.module.parameters())
 
 
 @pytest.fixture
@@ -365,11 +323,8 @@ def test_dropout_is_the_same_in_both_passes(objective):
 
 
 def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(objective):
-    whole, gradients = whole_step(objective, Step(3, 0, BATCH, micro=6))
-    objective.begin(Step(3, 0, BATCH, micro=4))
-    parts, same = whole_step(objective, Step(3, 0, BATCH, micro=2))
+    whole, gradient = in_micro_batches(objective, BATCH.tolist(), 6)
+    objective.begin(Step(0, 0, BATCH, micro=4))
+    parts, same = in_micro_batches(objective, BATCH.tolist(), 2)
     assert parts == pytest.approx(whole, rel=1e-12)
-    assert all(
-        torch.allclose(left, right, rtol=1e-12, atol=1e-14)
-        for left, right in zip(gradients, same, strict=True)
-    )
+    assert torch.allclose(gradient, same, rtol=1e-12, atol=1e-14)

@@ -5,13 +5,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.word_means import word_means
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
@@ -26,11 +24,20 @@ from raxalign.methods.statistics.procrustes import (
     support,
 )
 from raxalign.methods.statistics.sentence_means import sentence_means
-from raxalign.pairing.schema import pairs_schema, read_pairs
+from raxalign.pairing.schema import read_pairs
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, fitted, method, normal, planted_inputs
 from tests.methods.planted import rotation as random_rotation
-from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows, write_pairs
+from tests.methods.toy import (
+    columns_of,
+    toy_encoder,
+    toy_inputs,
+    toy_places,
+    toy_rows,
+    turned,
+    write_bitext,
+    write_pairs,
+)
 
 DIRECTIONS = pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 
@@ -111,12 +118,10 @@ def test_linked_vectors_are_those_of_the_linked_words(tmp_path):
     table = read_pairs(write_pairs(tmp_path / "pairs", columns))
     ((src, tgt),) = linked_vectors(encoder, table, "de", "en", (2,), "mean")
     for side, found in (("src", src), ("tgt", tgt)):
-        expected = [
-            encoder.words([columns[side][row]], side, layers=(2,), pooling="mean").vectors_NLH[
-                columns[f"{side}_links"][row]
-            ]
-            for row in (0, 2)
-        ]
+        expected = []
+        for row in (0, 2):
+            words = encoder.words([columns[side][row]], side, layers=(2,), pooling="mean")
+            expected.append(words.vectors_NLH[columns[f"{side}_links"][row]])
         assert torch.allclose(found, torch.cat(expected), atol=1e-5)
 
 
@@ -143,24 +148,16 @@ def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path):
 @pytest.mark.parametrize("supervision", ["parallel", "dictionary"])
 def test_pairs_of_sentences_with_too_many_pieces_on_a_side_are_not_read(tmp_path, supervision):
     """All words have one piece, but for `rothaus` and `redhouse`."""
-    columns = {
-        "id": [0, 1, 2],
-        "src": [["haus", "rot"], ["rothaus", "alt"], ["hund", "alt", "malt", "haus"]],
-        "tgt": [["red", "house"], ["old", "redhouse"], ["house", "paints", "old", "dog"]],
-        "src_links": [[0, 1], [0, 1], [0, 1, 2, 3]],
-        "tgt_links": [[1, 0], [1, 0], [3, 2, 1, 0]],
-    }
+    src = [["haus", "rot"], ["rothaus", "alt"], ["hund", "alt", "malt", "haus"]]
+    tgt = [["red", "house"], ["old", "redhouse"], ["house", "paints", "old", "dog"]]
+    links = [[(i, len(row) - 1 - i) for i in range(len(row))] for row in src]
+    columns = columns_of(src, tgt, links)
     toy_inputs(tmp_path, 5)
     write_pairs(tmp_path / "pairs-de", columns)
-    bitext = {name: columns[name] for name in ("id", "src", "tgt")}
-    schema = pa.schema([pairs_schema().field(name) for name in bitext])
-    with DatasetWriter(tmp_path / "bitext-de", schema, {}) as writer:
-        writer.write(bitext)
-    encoder, options = (
-        toy_encoder(tmp_path / "encoder"),
-        {"supervision": supervision, "layers": "2"},
-    )
-    made = [method("rotation", **options, dictionary="d", max_pieces=n) for n in (0, 12, 4, 2)]
+    write_bitext(tmp_path / "bitext-de", columns)
+    encoder = toy_encoder(tmp_path / "encoder")
+    options = {"supervision": supervision, "layers": "2", "dictionary": "d"}
+    made = [method("rotation", **options, max_pieces=n) for n in (0, 12, 4, 2)]
     notes = [m.align(encoder, toy_places(tmp_path), Runtime()).notes["de"]["pairs"] for m in made]
     # the dictionary's entries that are left: all six, without rothaus, and haus and rot
     assert notes == ([8, 8, 6, 2] if supervision == "parallel" else [6, 6, 5, 2])
@@ -222,9 +219,8 @@ def test_a_sentence_shift_is_the_mean_difference_of_sentences_that_is_computed_b
 
 def bitext(root, src, tgt):
     """Sentence pairs without a single link."""
-    columns = {"id": list(range(len(src))), "src": src, "tgt": tgt}
-    none = {name: [[] for _ in src] for name in ("src_links", "tgt_links")}
-    return MethodInputs(("de",), "en", bitext={"de": write_pairs(root / "bitext", columns | none)})
+    folder = write_pairs(root / "bitext", columns_of(src, tgt, [[] for _ in src]))
+    return MethodInputs(("de",), "en", bitext={"de": folder})
 
 
 def test_the_vector_of_a_sentence_is_the_mean_of_its_words_that_were_read():
@@ -261,10 +257,12 @@ def test_no_pairs_at_all_is_an_error_that_names_the_languages(kind, options, tmp
     inputs = replace(inputs, pairs={"de": write_pairs(tmp_path / "none", columns)})
     with pytest.raises(RaxalignError, match="no word pairs for de-en"):
         method(kind, **options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
+
+
+@pytest.mark.parametrize("kind", ["sentence_rotation", "sentence_shift"])
+def test_no_sentence_pairs_at_all_is_an_error_that_names_the_languages(kind, tmp_path):
     with pytest.raises(RaxalignError, match="no sentence pairs for de-en"):
-        fitted("sentence_rotation", tmp_path, two(1), bitext(tmp_path, [], []))
-    with pytest.raises(RaxalignError, match="no sentence pairs for de-en"):
-        fitted("sentence_shift", tmp_path, two(1), bitext(tmp_path / "shift", [], []))
+        fitted(kind, tmp_path, two(1), bitext(tmp_path, [], []))
 
 
 def turn(degrees):
@@ -286,16 +284,14 @@ def test_a_rotation_held_near_the_identity_turns_by_the_angle_of_the_sum(degrees
 def test_what_the_pairs_do_not_determine_stays_as_it_is_and_the_rest_is_turned(tmp_path):
     n, known = 400, 3
     clean = torch.cat([normal(n, known, seed=1), torch.zeros(n, 5, dtype=torch.float64)], dim=1)
-    turned = torch.eye(8, dtype=torch.float64)
-    turned[:known, :known] = random_rotation(known, seed=2)
-    source, target = (
-        clean + 1e-3 * normal(n, 8, seed=3),
-        clean @ turned + 1e-3 * normal(n, 8, seed=4),
-    )
+    turning = torch.eye(8, dtype=torch.float64)
+    turning[:known, :known] = random_rotation(known, seed=2)
+    source, target = clean + 1e-3 * normal(n, 8, seed=3), clean @ turning
+    target += 1e-3 * normal(n, 8, seed=4)
     plain, held = (nearest_rotation(source.T @ target, toward) for toward in (0.0, 0.01))
-    assert close(plain[:known, :known], turned[:known, :known], 0.01)
+    assert close(plain[:known, :known], turning[:known, :known], 0.01)
     assert not close(plain[known:, known:], torch.eye(5), 0.5), "chance turns what is only noise"
-    assert close(held, turned, 0.03)
+    assert close(held, turning, 0.03)
     for direction in ("to-pivot", "to-other"):
         made = fitted("rotation", tmp_path, two(), toward_identity=1e9, direction=direction)
         assert torch.allclose(made.transforms[0].steps[0].weight, torch.eye(5), atol=1e-6)
@@ -303,13 +299,8 @@ def test_what_the_pairs_do_not_determine_stays_as_it_is_and_the_rest_is_turned(t
 
 def test_the_effective_rank_counts_strong_directions():
     left, right = random_rotation(4, seed=1), random_rotation(4, seed=2)
-    for strengths, expected in (
-        ([1, 1, 0, 0], 2),
-        ([1, 1, 1, 1], 4),
-        ([7, 0, 0, 0], 1),
-        ([0, 0, 0, 0], 0),
-        ([3, 1, 0, 0], 4 / 3**0.75),
-    ):
+    equal = ((1, 1, 0, 0), 2), ((1, 1, 1, 1), 4), ((7, 0, 0, 0), 1), ((0, 0, 0, 0), 0)
+    for strengths, expected in (*equal, ((3, 1, 0, 0), 4 / 3**0.75)):
         found = effective_rank(left @ torch.tensor(strengths).double().diag() @ right)
         assert found == pytest.approx(expected, abs=1e-9)
 
@@ -328,6 +319,9 @@ HALF = diagonal(1, 1, 0, 0)
 FEW = diagonal(1.0, 1.0, *[1e-6] * 94)
 ENOUGH = diagonal(1.0, 1.0, 1.0, *[1e-6] * 93)
 ONE = diagonal(1.0, *[0.0] * 95)
+ALONE = (1, [ONE]), {"centred": [ONE]}
+ZERO = {"otherwise": "is zero", "unit": "sentence pairs"}
+VARY = "5,000 pairs vary together in 2.0 of 96 directions: in the others the map is arbitrary"
 
 
 @pytest.mark.parametrize(
@@ -335,23 +329,10 @@ ONE = diagonal(1.0, *[0.0] * 95)
     [
         ((1200, [HALF]), {}, "1,200 pairs for 4 dimensions: the map is arbitrary in 2 of them"),
         ((9, [diagonal(1, 1, 0)]), {}, None),  # that of a centred layer normalisation
-        (
-            (2, [HALF]),
-            {"otherwise": "is zero", "unit": "sentence pairs"},
-            "2 sentence pairs for 4 dimensions: the map is zero in 2 of them",
-        ),
-        (
-            (5000, [FEW]),
-            {"centred": [FEW]},
-            "5,000 pairs vary together in 2.0 of 96 directions: in the others the map is arbitrary,"
-            " or nearly so",
-        ),
+        ((2, [HALF]), ZERO, "2 sentence pairs for 4 dimensions: the map is zero in 2 of them"),
+        ((5000, [FEW]), {"centred": [FEW]}, f"{VARY}, or nearly so"),
         ((5000, [ENOUGH]), {"centred": [ENOUGH]}, None),
-        (
-            (1, [ONE]),
-            {"centred": [ONE]},
-            "1 pairs for 96 dimensions: the map is arbitrary in 95 of them",
-        ),
+        (*ALONE, "1 pairs for 96 dimensions: the map is arbitrary in 95 of them"),
     ],
 )
 def test_pairs_that_leave_dimensions_open_are_warned_of_once(given, options, says):
@@ -364,21 +345,17 @@ def test_pairs_that_leave_dimensions_open_are_warned_of_once(given, options, say
 
 def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path):
     encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
-    plain, turned = (
-        method("rotation", supervision="dictionary", dictionary="d.txt", swap=swap)
-        for swap in (False, True)
-    )
+    options = {"supervision": "dictionary", "dictionary": "d.txt"}
+    plain, swapped = (method("rotation", **options, swap=swap) for swap in (False, True))
     straight = plain.align(encoder, inputs, Runtime())
     message = r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"
     with pytest.raises(DataError, match=message):
-        turned.align(encoder, inputs, Runtime())
-    path = inputs.files["dictionary"]["de"]
-    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
+        swapped.align(encoder, inputs, Runtime())
+    turned(*[inputs.files["dictionary"]["de"]] * 2)
     message = r"dictionary\.txt: 0 of 10 .*word of de and one of en; .* 9 have.*set `swap: true`"
     with pytest.raises(DataError, match=message):
         plain.align(encoder, inputs, Runtime())
-    again = turned.align(encoder, inputs, Runtime())
+    again = swapped.align(encoder, inputs, Runtime())
     assert again.notes == straight.notes
     first, second = (aligned.transforms[0].steps[0].weight for aligned in (straight, again))
     assert torch.equal(first, second)

@@ -6,13 +6,11 @@ import torch
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.ppa import EMPTY, Moco, PostPretraining, full_at, info_nce
-from raxalign.methods.ppa import Ppa
 from raxalign.methods.rows.sentences import read_bitexts
-from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.methods.contract import resolved
+from tests.methods.contract import make, of_ids, resolved, summed
 from tests.methods.toy import toy_encoder, toy_inputs
 from tests.train.problems import dies_at
 
@@ -26,23 +24,10 @@ def objective(root, options=BOTH):
     return PostPretraining(encoder, read_bitexts(encoder, inputs.bitext, "en", 32), options, seed=2)
 
 
-def summed(trained, step):
-    trained.begin(step)
-    return sum(float(trained.loss(step, positions).detach()) for positions in step.micro_batches())
-
-
-def aligned(root, **params):
-    small = {
-        "batch_size": 8,
-        "queue_size": 16,
-        "max_length": 32,
-        "epochs": 2,
-        "learning_rate": 1e-3,
-        "projection": 8,
-    }
-    return Ppa(Ppa.Params.model_validate({**small, **params})).align(
-        toy_encoder(root / "encoder"), toy_inputs(root), Runtime(seed=1)
-    )
+def notes_of(root, kind="ppa", **params):
+    """What a training of two epochs notes."""
+    method = make(kind, root, epochs=2, projection=8, **params)
+    return method.align(toy_encoder(root / "encoder"), toy_inputs(root), Runtime(seed=1)).notes
 
 
 OPTIONS = {
@@ -77,25 +62,16 @@ def test_the_loss_is_the_sum_of_its_two_parts(tmp_path):
 
 
 def test_without_moco_it_is_the_method_tlm(tmp_path):
-    tlm = Tlm(Tlm.Params(batch_size=8, max_length=32, epochs=2, learning_rate=1e-3, dropout=False))
-    expected = tlm.align(
-        toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=1)
-    ).notes
-    found = aligned(tmp_path, moco=False, dropout=False).notes
-    assert (found["first_loss"], found["last_loss"]) == pytest.approx(
-        (expected["first_loss"], expected["last_loss"]), rel=1e-5
-    )
+    expected = notes_of(tmp_path, "tlm", dropout=False)
+    found = notes_of(tmp_path, moco=False, dropout=False)
+    for name in ("first_loss", "last_loss"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-5)
 
 
 def test_until_the_queue_is_full_there_is_no_contrast(tmp_path):
-    trained, tlm = (
-        objective(tmp_path, OPTIONS["held back"]),
-        objective(tmp_path, OPTIONS["tlm alone"]),
-    )
-    first, second, third = (
-        Step(number, 0, np.arange(6) + number, seed=1, micro=6) for number in range(3)
-    )
-    for step in (first, second):
+    trained, tlm = (objective(tmp_path, OPTIONS[name]) for name in ("held back", "tlm alone"))
+    *before, third = (Step(n, 0, np.arange(6) + n, seed=1, micro=6) for n in range(3))
+    for step in before:
         assert summed(trained, step) == pytest.approx(summed(tlm, step), rel=1e-6)
         trained.end(step)
     assert summed(trained, third) > summed(tlm, third)
@@ -106,11 +82,8 @@ def test_keys_are_those_of_the_slow_encoder_in_the_order_of_the_batch_without_gr
     step = Step(0, 0, np.array([4, 1, 8]), seed=1, micro=2)
     trained.begin(step)
     sum(trained.loss(step, part) for part in (np.array([2, 0]), np.array([1]))).backward()
-    assert all(
-        p.grad is None
-        for part in (trained.moco.key, trained.moco.key_head)
-        for p in part.parameters()
-    )
+    slow = [*trained.moco.key.parameters(), *trained.moco.key_head.parameters()]
+    assert all(p.grad is None for p in slow)
     assert all(p.grad is not None for p in trained.moco.head.parameters())
     with torch.no_grad():
         for parameter in trained.moco.query.parameters():
@@ -119,14 +92,11 @@ def test_keys_are_those_of_the_slow_encoder_in_the_order_of_the_batch_without_gr
     assert trained.moco.pivots_K[:3].tolist() == trained.pivots_P[[4, 1, 8]].tolist()
     slow = objective(tmp_path, MOCO_ALONE)
     for place in range(3):
-        ids = trained.host[1].take(np.array([place])).ids
+        row = trained.host[1].take(np.array([place]))
         with torch.no_grad():
-            states = slow.moco.key(
-                input_ids=torch.from_numpy(ids.astype(np.int64))[None]
-            ).last_hidden_state[:, 0]
-        assert torch.allclose(
-            trained.moco.queue_KD[place], slow.moco.embed(states, slow=True)[0], atol=1e-5
-        )
+            states = slow.moco.key(**of_ids(row.ids, row.segments)).last_hidden_state[:, 0]
+        wanted = slow.moco.embed(states, slow=True)[0]
+        assert torch.allclose(trained.moco.queue_KD[place], wanted, atol=1e-5)
 
 
 def test_the_order_of_the_two_sentences_is_drawn_for_each_pair_and_step(tmp_path):
@@ -135,9 +105,8 @@ def test_the_order_of_the_two_sentences_is_drawn_for_each_pair_and_step(tmp_path
     for number in range(20):
         trained.begin(Step(number, 0, np.arange(24), seed=1, micro=24))
         queries, keys, masked = trained.host
-        first, second, pair = (
-            rows.langs[rows.offsets[:-1]] for rows in (queries, keys, masked.rows)
-        )
+        read = (queries, keys, masked.rows)
+        first, second, pair = (rows.langs[rows.offsets[:-1]] for rows in read)
         assert (first != second).all()
         assert (first == pair).all()
         turned.append(first)
@@ -159,38 +128,29 @@ def test_a_training_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path):
 
 
 def test_the_steps_before_a_queue_is_full_are_those_that_find_too_few_keys():
-    for n, batch, epochs, size in [(10, 4, 3, s) for s in range(1, 25)] + [
-        (8, 4, 2, 8),
-        (5, 8, 4, 7),
-        (24, 9, 1, 18),
-    ]:
+    others = (8, 4, 2, 8), (5, 8, 4, 7), (24, 9, 1, 18)
+    for n, batch, epochs, size in (*((10, 4, 3, s) for s in range(1, 25)), *others):
         sizes = [min(batch, n - start) for start in range(0, n, batch)] * epochs
         before = [sum(sizes[:step]) for step in range(len(sizes))]
         assert full_at(n, batch, len(sizes), size)[1] == before[-1]
         if size <= before[-1]:
-            assert full_at(n, batch, len(sizes), size)[0] == next(
-                step for step, keys in enumerate(before) if keys >= size
-            )
+            full = next(step for step, keys in enumerate(before) if keys >= size)
+            assert full_at(n, batch, len(sizes), size)[0] == full
 
 
 def test_a_queue_that_is_never_full_is_refused(tmp_path):
-    with pytest.raises(
-        RaxalignError,
-        match=(
-            r"the queue is never full: 2 epochs of 24 sentence pairs put 40 keys .* queue_size"
-            r" is 41"
-        ),
-    ):
-        aligned(tmp_path, queue_size=41)
-    assert aligned(tmp_path, queue_size=40).notes["held_back"] == 5
-    assert aligned(tmp_path, queue_size=41, queue_start="random").notes["held_back"] == 0
+    told = "the queue is never full: 2 epochs of 24 sentence pairs put 40 keys .* queue_size is 41"
+    with pytest.raises(RaxalignError, match=told):
+        notes_of(tmp_path, queue_size=41)
+    assert notes_of(tmp_path, queue_size=40)["held_back"] == 5
+    assert notes_of(tmp_path, queue_size=41, queue_start="random")["held_back"] == 0
 
 
 def test_pairs_that_are_too_short_are_left_out_and_none_left_is_an_error(tmp_path):
-    notes = aligned(tmp_path, min_pieces=8, moco=False).notes
+    notes = notes_of(tmp_path, min_pieces=8, moco=False)
     assert 0 < notes["de"]["sentences"] < 24
     with pytest.raises(RaxalignError, match=r"none of the 24 sentence pairs .* relax min_pieces"):
-        aligned(tmp_path, min_pieces=100)
+        notes_of(tmp_path, min_pieces=100)
 
 
 def moco(folder, **options):
@@ -274,10 +234,7 @@ def test_keys_of_the_rows_own_pivot_sentence_are_no_negatives(tmp_path):
     z, pivots = torch.nn.functional.normalize(torch.randn(3, 3), dim=-1), torch.tensor([4, 5, 6])
     contrast.enqueue(z, pivots)
     query, positive = z[1:2], torch.nn.functional.normalize(z[1:2] + z[:1], dim=-1)
-    masked, free = (
-        contrast.losses(query, positive, torch.tensor([5])),
-        contrast.losses(query, positive, torch.tensor([9])),
-    )
+    masked, free = (contrast.losses(query, positive, torch.tensor([own])) for own in (5, 9))
     left = info_nce(query, positive, z[[0, 2]], torch.zeros(1, 2, dtype=torch.bool), 0.05)
     assert torch.allclose(masked, left, atol=1e-6)
     assert (free > masked).all()

@@ -10,32 +10,24 @@ import torch
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.trained_weights import Lora
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.transfer.model import lay_out, states_of
 from raxalign.train import _micro_batches
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
-from tests.methods.contract import asked_for, make, trained
-from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_rows
+from tests.methods.contract import asked_for, losses_of, make, trained
+from tests.methods.contract import weights as weights_of
+from tests.methods.toy import WORDS, toy_encoder, toy_rows
 from tests.train.problems import Regression
 
 AHEAD = ["awesome_align", "code_switching", "finetune", "mlm", "ppa", "tlm"]
 """The methods whose host's side is apart from the device's."""
 
 
-@pytest.fixture
-def root(tmp_path):
-    toy_inputs(tmp_path, languages=("de", "fr"))
-    return tmp_path
-
-
 def weights(kind, root, *, lora=None, **where):
     """The weights after a training with dropout."""
     method = make(kind, root, **({} if lora is None else {"lora": lora}))
-    encoder = toy_encoder(root / "encoder")
-    method.align(encoder, asked_for(method, root), Runtime(seed=1, **where))
-    return torch.cat([p.detach().flatten() for p in encoder.model.parameters()])
+    return weights_of(losses_of(method, root, Runtime(seed=1, **where))[1])
 
 
 @pytest.mark.slow
@@ -78,26 +70,21 @@ def test_a_read_within_a_step_is_found():
     assert "__bool__" in steps[1]
 
 
-def in_precision(kind, root, precision):
-    toy_inputs(root, languages=("de", "fr"))
-    encoder = toy_encoder(root / "encoder")
-    encoder.precision = precision
-    method = make(kind, root, dropout=False)
-    found = method.align(encoder, asked_for(method, root), Runtime(seed=1))
-    assert isinstance(found.encoder, TransformerEncoder)
-    return found.encoder, dict(found.notes)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
-def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(kind, tmp_path):
-    _, exact = in_precision(kind, tmp_path / "fp32", "fp32")
-    encoder, rounded = in_precision(kind, tmp_path / "bf16", "bf16")
+def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(kind, root):
+    method, notes = make(kind, root, dropout=False), {}
+    for precision in ("fp32", "bf16"):
+        encoder = toy_encoder(root / "encoder")
+        encoder.precision = precision
+        aligned = method.align(encoder, asked_for(method, root), Runtime(seed=1))
+        notes[precision] = aligned.notes
+    exact, rounded = notes.values()
     assert rounded["steps"] == exact["steps"]
     for name in ("first_loss", "last_loss"):
         assert rounded[name] == pytest.approx(exact[name], rel=0.05)
     assert rounded["last_loss"] != exact["last_loss"]
-    assert {p.dtype for p in encoder.model.parameters()} == {torch.float32}
+    assert {p.dtype for p in aligned.encoder.model.parameters()} == {torch.float32}
 
 
 def test_states_in_bf16_are_those_of_float32_rounded(tmp_path):
@@ -117,15 +104,12 @@ def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
     aligned = AlignedEncoder(encoder)
     rows = encoder.pieces([list(WORDS)[:n] for n in (2, 5, 3)], "de")
     assert can_pack(encoder)
-    with torch.no_grad():
-        packed = lay_out(aligned, rows)
-        together = states_of(aligned, packed)
-        encoder.packs = False
-        padded = lay_out(aligned, rows)
-        apart = states_of(aligned, padded)
-    for s, length in enumerate(packed.lengths_S):
-        one, other = (
-            found[layout.starts_S[s] :][:length]
-            for found, layout in ((together, packed), (apart, padded))
-        )
-        assert torch.allclose(one, other, atol=0.05, rtol=0.05)
+    ways = []
+    for encoder.packs in (True, False):
+        laid_out = lay_out(aligned, rows)
+        with torch.no_grad():
+            states = states_of(aligned, laid_out)
+        sentences = zip(laid_out.starts_S, laid_out.lengths_S, strict=True)
+        ways.append([states[start : start + length] for start, length in sentences])
+    for packed, padded in zip(*ways, strict=True):
+        assert torch.allclose(packed, padded, atol=0.05, rtol=0.05)

@@ -34,9 +34,9 @@ def teacher_folder(tmp_path_factory):
     return folder
 
 
-def sentence(encoder, words, pooling):
-    """The last layer's vector of a sentence alone."""
-    states = encoder.hidden(encoder.collate(encoder.pieces([words], "x")))[-1][0].detach()
+def sentence(encoder, words, pooling, layer=-1):
+    """A layer's vector of a sentence alone."""
+    states = encoder.hidden(encoder.collate(encoder.pieces([words], "x")))[layer][0].detach()
     return states[0] if pooling == "cls" else states.mean(0)
 
 
@@ -56,15 +56,13 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     for row in rows:
         target = sentence(teacher, columns["tgt"][row], "cls")
         for side in ("src", "tgt"):
-            expected += (
-                float((sentence(student, columns[side][row], pooling) - target).pow(2).mean()) / 3
-            )
+            gap = sentence(student, columns[side][row], pooling) - target
+            expected += float(gap.pow(2).mean()) / 3
     step = Step(0, 0, np.array(rows))
     assert objective.cached == (cache > 0)
-    assert objective.loss(step, np.arange(3)).item() == pytest.approx(expected, rel=1e-5)
-    assert sum(
-        objective.loss(step, np.array(part)).item() for part in ([1], [0, 2])
-    ) == pytest.approx(expected, rel=1e-5)
+    for parts in ([[0, 1, 2]], [[1], [0, 2]]):
+        found = sum(objective.loss(step, np.array(part)).item() for part in parts)
+        assert found == pytest.approx(expected, rel=1e-5)
     assert all(p.grad is None for p in teacher.model.parameters())
 
 
@@ -85,13 +83,10 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cac
 
 
 def test_a_teacher_of_another_width_is_refused(tmp_path):
-    tiny_bert(tmp_path / "wide", ["house"], hidden=48)
-    with pytest.raises(
-        RaxalignError, match="the teacher's vectors have 48 coordinates and the encoder's 32"
-    ):
-        method(teacher=str(tmp_path / "wide")).align(
-            toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime()
-        )
+    made = method(teacher=str(tiny_bert(tmp_path / "wide", ["house"], hidden=48)))
+    told = "the teacher's vectors have 48 coordinates and the encoder's 32"
+    with pytest.raises(RaxalignError, match=told):
+        made.align(toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime())
 
 
 def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder):
@@ -142,9 +137,8 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     options = {"layers": "1", "pooling": pooling, "margin": 0.3, "scale": 10.0}
     objective = Margin(encoder, corpus, options | {"same_sentence": "mask" if mask else "keep"})
 
-    def vector(sentence):
-        states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()
-        found = states[0] if pooling == "cls" else states.mean(0)
+    def vector(words):
+        found = sentence(encoder, words, pooling, 1)
         return found / found.norm()
 
     src, tgt = ([vector(columns[side][row]) for row in rows] for side in ("src", "tgt"))

@@ -5,13 +5,11 @@ blanks that belong to no word and pieces that words share.
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.flat_pieces import word_spans
 from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template, share
 from raxalign.errors import DataError
@@ -30,23 +28,11 @@ from raxalign.methods.rows.switching import read_switchable, switched_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.pairing.aligners.base import Links
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rows")
-    toy_inputs(folder, languages=("de", "nl"))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def encoder(root):
-    return toy_encoder(root / "encoder")
+from tests.methods.toy import toy_encoder, toy_rows, write_text
 
 
 def bitext_folders(root):
-    return {lang: root / f"bitext-{lang}" for lang in ("de", "nl")}
+    return {lang: root / f"bitext-{lang}" for lang in ("de", "fr")}
 
 
 def row(rows, name, r):
@@ -80,17 +66,13 @@ def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languag
                 (expected,) = encoder.pieces([sides[0]], languages[0], [sides[1]], languages[1])
                 assert row(rows, "ids", p) == expected.ids.tolist()
                 assert row(rows, "segments", p) == expected.segments.tolist()
-                assert [bitexts.sentences.languages[k] for k in row(rows, "langs", p)] == [
-                    languages[k] for k in expected.langs
-                ]
+                found = [bitexts.sentences.languages[k] for k in row(rows, "langs", p)]
+                assert found == [languages[k] for k in expected.langs]
                 # The cut may go through a word: here its first pieces are still told as its own.
-                words = np.array(row(rows, "words", p)) + np.array(row(rows, "segments", p)) * len(
-                    sides[0]
-                )
-                assert (
-                    words[expected.words >= 0].tolist()
-                    == expected.words[expected.words >= 0].tolist()
-                )
+                words, second = (np.array(row(rows, name, p)) for name in ("words", "segments"))
+                words += second * len(sides[0])
+                own = expected.words >= 0
+                assert words[own].tolist() == expected.words[own].tolist()
     finally:
         encoder.max_positions = before
 
@@ -109,16 +91,11 @@ def test_the_sentences_of_a_row_are_where_it_says(root, encoder):
 def test_single_rows_are_those_of_the_encoder(root, encoder):
     texts = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
     rows = single_rows(texts.sentences, np.array([30, 2]))
-    assert (
-        row(rows, "ids", 0)
-        == encoder.pieces([toy_rows(19, seed=1)["tgt"][6]], "en")[0].ids.tolist()
-    )
-    assert row(rows, "ids", 1) == encoder.pieces([toy_rows(24)["src"][2]], "de")[0].ids.tolist()
-    assert (set(row(rows, "langs", 0)), set(row(rows, "langs", 1)), set(rows.segments)) == (
-        {1},
-        {0},
-        {0},
-    )
+    alone = ((toy_rows(19, seed=1)["tgt"][6], "en"), (toy_rows(24)["src"][2], "de"))
+    for r, (sentence, lang) in enumerate(alone):
+        assert row(rows, "ids", r) == encoder.pieces([sentence], lang)[0].ids.tolist()
+    assert [set(row(rows, "langs", r)) for r in (0, 1)] == [{1}, {0}]
+    assert set(rows.segments) == {0}
 
 
 def test_taken_rows_are_the_rows(root, encoder):
@@ -133,13 +110,9 @@ def test_taken_rows_are_the_rows(root, encoder):
 
 def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(root, encoder):
     columns = toy_rows(24)
-    sizes = np.array(
-        [
-            [len(encoder.pieces([columns[side][i]], "de")[0]) - 2 for side in ("src", "tgt")]
-            for i in range(24)
-        ]
-    )
-    expected = np.flatnonzero((sizes.min(axis=1) >= 4) & (sizes.sum(axis=1) <= 20))
+    rows = (encoder.pieces(columns[side], "de") for side in ("src", "tgt"))
+    sizes = np.array([[len(row) - 2 for row in side] for side in rows])
+    expected = np.flatnonzero((sizes.min(axis=0) >= 4) & (sizes.sum(axis=0) <= 20))
     assert 0 < len(expected) < 24
     bitexts = read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 8, (4, 20))
     assert bitexts.numbers_P.tolist() == expected.tolist()
@@ -194,26 +167,20 @@ def test_rows_know_how_many_special_pieces_end_them(tmp_path):
 
 
 def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards():
-    for options, expected in (
-        ({"pooling": "cls"}, "cls"),
-        ({}, "mean"),
-        ({"layers": "1"}, None),
-        ({"layers": "0.5"}, None),
-    ):
+    alike = ({"pooling": "cls"}, "cls"), ({}, "mean")
+    for options, expected in (*alike, ({"layers": "1"}, None), ({"layers": "0.5"}, None)):
         method = SentenceMargin(SentenceMargin.Params.model_validate(options))
         assert method.sentence_pooling() == expected
 
 
 def test_a_difference_is_itself_rounding_of_its_type_is_nothing_and_no_number_stays_so():
     reference = torch.tensor([[1.0, -2.0, 0.5], [4.0, 0.0, 1.0]])
-    offset = torch.tensor(
-        [[1e-3, 1e-6, -1e-3], [0.0, 4e-5, 6e-5]]
-    )  # the limits are 100 x 2^-23 x 2 = 2.4e-5, and 4.8e-5
+    # the limits are 100 x 2^-23 x 2 = 2.4e-5, and 4.8e-5
+    offset = torch.tensor([[1e-3, 1e-6, -1e-3], [0.0, 4e-5, 6e-5]])
+    real = torch.tensor([[True, False, True], [False, False, True]])
     vectors = (reference + offset).requires_grad_()
     gap = real_gap(vectors, reference)
-    expected = torch.where(
-        torch.tensor([[True, False, True], [False, False, True]]), vectors.detach() - reference, 0.0
-    )
+    expected = torch.where(real, vectors.detach() - reference, 0.0)
     assert torch.equal(gap.detach(), expected)
     gap.sum().backward()
     assert torch.equal(vectors.grad, (expected != 0).float())
@@ -233,15 +200,9 @@ MIXED = {"en": "We now有 four Mäuse .", "zh": "只我们 have四只"}
 
 
 def switchable(kind, folder):
-    for lang, sentences in TEXT.items():
-        schema = pa.schema({"words": pa.list_(pa.string())})
-        with DatasetWriter(folder / lang, schema, {}) as writer:
-            writer.write({"words": sentences})
-    (folder / "de").mkdir()
-    with DatasetWriter(folder / "de", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
-        writer.write({"words": [["Haus"]]})
+    text = {"zh": TEXT["zh"], "de": [["Haus"]], "en": TEXT["en"]}
+    folders = {lang: write_text(folder / lang, sentences) for lang, sentences in text.items()}
     encoder = SimpleNamespace(tokenizer=tokenizer_of(kind), max_positions=64, prepared={})
-    folders = {lang: folder / lang for lang in ("zh", "de", "en")}
     return read_switchable(encoder, folders, ENTRIES, "en", 64)
 
 
@@ -289,36 +250,24 @@ def test_a_shared_piece_is_among_those_of_each_of_its_words():
 
 def shared_sentences(max_length):
     """[1] 10 11 12 [2] and [1] 20 21 [2]; the words 0 and 1 share piece 11, 1 and 2 piece 12."""
-    return Sentences(
-        np.array([1, 2, 2, 2, 10, 11, 12, 20, 21]),
-        np.array([-1, -1, -1, -1, 0, 0, 1, 0, 1]),
-        np.array([-1, -1, -1, -1, 0, 1, 2, 0, 1]),
-        np.array([4, 7]),
-        np.array([3, 2]),
-        np.array([0, 1]),
-        np.array([0, 3, 5]),
-        np.array([0, 1, 2, 0, 1]),
-        np.array([2, 2, 1, 1, 1]),
-        ("de", "en"),
-        max_length,
-        (0, 1),
-        (1, 1),
-        (2, 1),
-        (3, 1),
-    )
+    ids, words = [1, 2, 2, 2, 10, 11, 12, 20, 21], [-1, -1, -1, -1, 0, 0, 1, 0, 1]
+    lasts, starts, lengths = [-1, -1, -1, -1, 0, 1, 2, 0, 1], [4, 7], [3, 2]
+    by_word = [0, 3, 5], [0, 1, 2, 0, 1], [2, 2, 1, 1, 1]
+    arrays = map(np.array, (ids, words, lasts, starts, lengths, [0, 1], *by_word))
+    return Sentences(*arrays, ("de", "en"), max_length, (0, 1), (1, 1), (2, 1), (3, 1))
+
+
+def expanded(max_length, *links):
+    """The pieces that the links of words of both sentences join."""
+    src, tgt = (np.array(side) for side in zip(*links, strict=True))
+    links = Links(np.array([0, len(links)]), src, tgt)
+    found = expand(shared_sentences(max_length), np.array([[0, 1]]), links)
+    return list(zip(found.src.tolist(), found.tgt.tolist(), strict=True))
 
 
 def test_links_of_words_join_the_pieces_that_they_share():
-    links = Links(np.array([0, 2]), np.array([1, 2]), np.array([0, 1]))
-    whole = expand(shared_sentences(16), np.array([[0, 1]]), links)
-    assert list(zip(whole.src.tolist(), whole.tgt.tolist(), strict=True)) == [
-        (2, 5),
-        (3, 5),
-        (3, 6),
-    ]
+    assert expanded(16, (1, 0), (2, 1)) == [(2, 5), (3, 5), (3, 6)]
 
 
 def test_a_word_that_loses_a_shared_piece_has_no_links():
-    links = Links(np.array([0, 3]), np.array([0, 1, 2]), np.array([0, 0, 1]))
-    kept = expand(shared_sentences(7), np.array([[0, 1]]), links)
-    assert list(zip(kept.src.tolist(), kept.tgt.tolist(), strict=True)) == [(1, 4), (2, 4)]
+    assert expanded(7, (0, 0), (1, 0), (2, 1)) == [(1, 4), (2, 4)]

@@ -75,13 +75,9 @@ def test_each_run_draws_its_own_sentences_where_draws_are_chance(tmp_path):
 def test_text_without_words_is_an_error_that_names_the_language(tmp_path):
     table, whole = torch.ones(2, 2), write_text(tmp_path / "whole", one_word_each(2))
     text = {"de": whole, "en": write_text(tmp_path / "empty", [["?"], []])}
+    inputs = MethodInputs(("de",), "en", text=text)
     with pytest.raises(RaxalignError, match="text of en has no word"):
-        fitted(
-            "centering",
-            tmp_path,
-            {"de": table, "en": table},
-            MethodInputs(("de",), "en", text=text),
-        )
+        fitted("centering", tmp_path, {"de": table, "en": table}, inputs)
 
 
 def test_standard_values_are_those_by_hand_and_a_constant_coordinate_is_only_shifted(tmp_path):
@@ -96,9 +92,8 @@ def test_lir_is_the_projection_that_the_singular_vectors_give(rank, seed):
     x = normal(12, 5, seed=seed) + 1
     weight, directions = without_directions(x.T @ x, rank), torch.linalg.svd(x).Vh[:rank].T
     assert (weight - (torch.eye(5) - directions @ directions.T)).abs().max() < 1e-9
-    assert (
-        without_directions(exact([9, 0], [0, 1]), 1) - exact([0, 0], [0, 1])
-    ).abs().max() < 1e-12
+    plane = without_directions(exact([9, 0], [0, 1]), 1)
+    assert (plane - exact([0, 0], [0, 1])).abs().max() < 1e-12
 
 
 def test_lir_removes_a_planted_direction_and_nothing_else(tmp_path):
@@ -207,14 +202,9 @@ def unit(x):
 
 
 def test_iterative_steps_are_those_of_rounds_over_the_whole_matrix_whatever_the_lengths(tmp_path):
-    found, offsets = (
-        {
-            n: fitted("iterative_normalization", tmp_path / str(n), tables(), rounds=n)
-            for n in (1, 5, 20)
-        },
-        [],
-    )
-    for rounds, made in found.items():
+    offsets, kind = [], "iterative_normalization"
+    for rounds in (1, 5, 20):
+        made = fitted(kind, tmp_path / str(rounds), tables(), rounds=rounds)
         x = tables()["de"].double()
         for _ in range(rounds):
             x = unit(x) - unit(x).mean(0)
@@ -224,7 +214,7 @@ def test_iterative_steps_are_those_of_rounds_over_the_whole_matrix_whatever_the_
     assert offsets[0] > offsets[1] > offsets[2]
     assert offsets[2] < 1e-5
     longer = {k: t * (1 + normal(40, 1, seed=5).float().abs() * 9) for k, t in tables().items()}
-    again = fitted("iterative_normalization", tmp_path, longer, rounds=20)
+    again = fitted(kind, tmp_path, longer, rounds=20)
     assert torch.allclose(applied(again.transforms, "de", longer["de"]), moved, atol=1e-5)
 
 

@@ -24,7 +24,7 @@ from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.runtime import Runtime
 from tests.families.subject import Subject
-from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, resolved, trained
+from tests.methods.contract import LANGUAGES, SIZE, asked_for, losses_of, make, resolved, trained
 from tests.methods.toy import toy_encoder, toy_inputs
 
 RANK_4 = Lora(rank=4, alpha=8)
@@ -40,6 +40,12 @@ def root(tmp_path_factory):
 
 def weights(encoder):
     return {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
+
+
+def differing(before, after):
+    """The names of the weights that differ."""
+    assert list(after) == list(before)
+    return {name for name in before if not torch.equal(before[name], after[name])}
 
 
 def states(encoder):
@@ -59,10 +65,7 @@ def test_every_method_that_trains_lowers_its_loss_and_changes_query_and_value_al
     before = weights(encoder)
     aligned = method.align(encoder, asked_for(method, root), Runtime(seed=1))
     assert aligned.notes["last_loss"] < aligned.notes["first_loss"]
-    after = weights(encoder)
-    assert list(after) == list(before)
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    assert changed == {
+    assert differing(before, weights(encoder)) == {
         f"bert.encoder.layer.{i}.attention.self.{name}.weight"
         for i in range(2)
         for name in ("query", "value")
@@ -102,32 +105,16 @@ def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root)
 
     with pytest.raises(KeyError):
         fail_halfway()
-    after = weights(encoder)
-    assert list(after) == list(before)
-    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert not differing(before, weights(encoder))
     assert all(p.requires_grad for p in encoder.model.parameters())
 
 
 def test_frozen_copies_are_the_encoder_as_it_was(root):
     """With no adapter at work the loss of the first step is that of a training without adapters."""
     for kind in ("finetune", "distillation"):
-        first = [
-            losses_of(make(kind, root, dropout=False, **options), root)[0]
-            for options in ({}, {"lora": RANK_4})
-        ]
-        assert first[0] == pytest.approx(first[1], rel=1e-6)
-
-
-def losses_of(method, root):
-    found: list[float] = []
-
-    def report(metrics, step):
-        found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
-
-    method.align(
-        toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1, report=report)
-    )
-    return found
+        ways = (make(kind, root, dropout=False, **more) for more in ({}, {"lora": RANK_4}))
+        (plain, _), (adapting, _) = (losses_of(method, root, Runtime(seed=1)) for method in ways)
+        assert plain[0] == pytest.approx(adapting[0], rel=1e-6)
 
 
 def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(root):
@@ -141,9 +128,8 @@ def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(r
         zero = objective.extra()
         zero.backward()
         assert zero.item() == 0
-        assert all(
-            p.grad is None or bool(torch.isfinite(p.grad).all()) for p in encoder.model.parameters()
-        )
+        gradients = [p.grad for p in encoder.model.parameters() if p.grad is not None]
+        assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
         torch.manual_seed(1)
         for parameter in encoder.model.parameters():
             if parameter.requires_grad:
@@ -156,27 +142,15 @@ def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(r
 
 
 def test_what_freeze_names_gets_no_change(root):
-    method = make(
-        "sentence_margin",
-        root,
-        lora=Lora(targets="dense, query"),
-        freeze=FrozenParts(blocks="1"),
-        epochs=2,
-    )
+    options = {"lora": Lora(targets="dense, query"), "freeze": FrozenParts(blocks="1"), "epochs": 2}
+    method = make("sentence_margin", root, **options)
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
     method.align(encoder, asked_for(method, root), Runtime())
-    after = weights(encoder)
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    assert changed == {
-        f"bert.encoder.layer.1.{name}.weight"
-        for name in (
-            "attention.self.query",
-            "attention.output.dense",
-            "intermediate.dense",
-            "output.dense",
-        )
-    }
+    dense = (f"{part}output.dense" for part in ("attention.", ""))
+    layers = ("attention.self.query", "intermediate.dense", *dense)
+    changed = {f"bert.encoder.layer.1.{name}.weight" for name in layers}
+    assert differing(before, weights(encoder)) == changed
 
 
 def test_plans_know_that_the_embeddings_stay():
@@ -190,12 +164,8 @@ def test_plans_know_that_the_embeddings_stay():
 
 def test_without_adapters_no_key_changes_and_with_them_each_option_is_part_of_it():
     assert "lora" not in Finetune.Params().identity()
-    assert Finetune.Params(lora=Lora()).identity()["lora"] == {
-        "rank": 8,
-        "alpha": 16.0,
-        "targets": "auto",
-        "dropout": 0.0,
-    }
+    options = {"rank": 8, "alpha": 16.0, "targets": "auto", "dropout": 0.0}
+    assert Finetune.Params(lora=Lora()).identity()["lora"] == options
     assert Lora(targets="value, query") == Lora(targets="query,value")
 
 
@@ -252,8 +222,7 @@ def test_a_training_of_adapters_that_is_resumed_equals_an_uninterrupted_one(root
     resumed, whole = toy_encoder(root / "encoder"), toy_encoder(root / "encoder")
     method.align(resumed, inputs, Runtime(seed=5, checkpoints=tmp_path, checkpoint_every=4))
     method.align(whole, inputs, Runtime(seed=5))
-    found, expected = weights(resumed), weights(whole)
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert not differing(weights(whole), weights(resumed))
 
 
 def parts(blocks, *, embeddings=False):
@@ -278,10 +247,8 @@ HELD = [
 def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze, held, tmp_path):
     encoder = toy_encoder(tmp_path, layers=3)
     base = encoder.model.base_model
-    named = {
-        "embeddings": base.embeddings,
-        **{str(i): block for i, block in enumerate(base.encoder.layer)},
-    }
+    named = {str(i): block for i, block in enumerate(base.encoder.layer)}
+    named["embeddings"] = base.embeddings
     with frozen(encoder, freeze):
         for name, part in named.items():
             assert {p.requires_grad for p in part.parameters()} == {name not in held}
@@ -305,9 +272,8 @@ def test_the_lowest_layer_that_training_changes(freeze, n_blocks, lowest):
 
 
 def test_blocks_that_are_not_there_or_not_blocks_are_refused():
-    with pytest.raises(
-        RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
-    ):
+    told = r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
+    with pytest.raises(RaxalignError, match=told):
         frozen_parts(parts("3-9"), 4)
     for wrong in ("0", "0-2", "middle", "1-", ""):
         with pytest.raises(ValidationError):

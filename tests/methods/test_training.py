@@ -14,9 +14,9 @@ from raxalign.methods.rows.sentences import joint_rows, read_bitexts, single_row
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.methods.tlm import Tlm
 from raxalign.train.objective import Step
-from tests.methods.contract import train, weights
+from tests.methods.contract import masked_losses, train, weights
 from tests.methods.planted import method
-from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
+from tests.methods.toy import toy_encoder, toy_places, toy_rows
 
 BOTH = ("de", "fr")
 ONE_EACH = {"de": {"sentences": 24}, "fr": {"sentences": 19}}
@@ -38,13 +38,6 @@ LOWERED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("training")
-    toy_inputs(folder, languages=BOTH)
-    return folder
-
-
 @pytest.mark.parametrize(("kind", "options", "counted"), LOWERED)
 def test_training_lowers_the_loss_and_counts_the_rows_of_all_languages(
     kind, options, counted, root
@@ -59,50 +52,29 @@ def test_training_lowers_the_loss_and_counts_the_rows_of_all_languages(
     assert list(aligned.encoder.model.state_dict()) == list(before), "new heads are left behind"
 
 
+PAPER, RELEASED = {"profile": "paper"}, {"profile": "released"}
+CONTRAST = {"batch_size": 128, "learning_rate": 1e-4, "steps": 100_000, "warmup": 4000}
+CONTRAST |= {"pooling": "first", "max_length": 96, "same_type": "keep", "temperature": 0.1}
+MARGIN = {"batch_size": 4096, "learning_rate": 1e-4, "steps": 500_000, "margin": 0.3}
+TLM = {"min_pieces": 10, "max_pieces": 128, "learning_rate": 3e-5, "mask_share": 0.15, "epochs": 10}
+QUEUE = {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "queue_size": 32_000}
+WEAM = {"reduction": "sum", "mask_share": 0.3, "batch_size": 32, "epochs": 2, "learning_rate": 5e-5}
+LIVE = {"align_target": "live"}
 PROFILES = [
-    ("finetune", {"profile": "paper"}, {"batch_size": 2, "align_target": "live", "lambda": 1.0}),
-    ("finetune", {"profile": "paper"}, {"reduction": "sum", "special_pairs": False}),
-    (
-        "finetune",
-        {"profile": "released", "align_target": "live"},
-        {"batch_size": 8, "align_target": "live", "part": 4, "shuffle": False},
-    ),
-    (
-        "strong_contrastive",
-        {"profile": "paper"},
-        {"batch_size": 128, "learning_rate": 1e-4, "steps": 100_000, "warmup": 4000}
-        | {"pooling": "first", "max_length": 96, "same_type": "keep", "temperature": 0.1}
-        | {"lambda": 1.0},
-    ),
-    ("strong_contrastive", {"profile": "released"}, {"projector_bias": False}),
-    ("strong_contrastive", {"profile": "paper", "steps": 0, "epochs": 2}, {"epochs": 2}),
+    ("finetune", PAPER, LIVE | {"batch_size": 2, "lambda": 1.0}),
+    ("finetune", PAPER, {"reduction": "sum", "special_pairs": False}),
+    ("finetune", RELEASED | LIVE, LIVE | {"batch_size": 8, "part": 4, "shuffle": False}),
+    ("strong_contrastive", PAPER, CONTRAST | {"lambda": 1.0}),
+    ("strong_contrastive", RELEASED, {"projector_bias": False}),
+    ("strong_contrastive", PAPER | {"steps": 0, "epochs": 2}, {"epochs": 2}),
     ("strong_contrastive", {}, {"lambda": 0.1}),
-    (
-        "sentence_margin",
-        {"profile": "released"},
-        {"batch_size": 4096, "learning_rate": 1e-4, "steps": 500_000, "margin": 0.3}
-        | {"scale": 100.0, "pooling": "cls"},
-    ),
+    ("sentence_margin", RELEASED, MARGIN | {"scale": 100.0, "pooling": "cls"}),
     ("sentence_margin", {}, {"pooling": "mean"}),
-    (
-        "tlm",
-        {"profile": "paper"},
-        {"min_pieces": 10, "max_pieces": 128, "learning_rate": 3e-5}
-        | {"mask_share": 0.15, "epochs": 10},
-    ),
-    ("tlm", {"profile": "paper", "max_pieces": 0}, {"max_pieces": 0}),
+    ("tlm", PAPER, TLM),
+    ("tlm", PAPER | {"max_pieces": 0}, {"max_pieces": 0}),
     ("tlm", {}, {"min_pieces": 1, "max_pieces": 0}),
-    (
-        "ppa",
-        {"profile": "paper"},
-        {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "queue_size": 32_000},
-    ),
-    (
-        "weam",
-        {"profile": "paper"},
-        {"reduction": "sum", "mask_share": 0.3, "batch_size": 32, "epochs": 2}
-        | {"learning_rate": 5e-5},
-    ),
+    ("ppa", PAPER, QUEUE),
+    ("weam", PAPER, WEAM),
     ("weam", {}, {"reduction": "mean"}),
 ]
 
@@ -118,19 +90,18 @@ def test_a_profile_fills_in_what_is_not_given_and_its_name_is_no_part_of_the_ide
     assert method(kind, **found).canonical() == found
 
 
-PAPER = {"profile": "paper"}
 NONE = {"regularizer": "none"}
 SAME = [
     ("finetune", {"batch_size": 8}, {}),
     ("finetune", {"reduction": "sum", "part": 4}, {"reduction": "sum"}),
-    ("finetune", {"profile": "released"}, {"part": 4, "shuffle": False}),
+    ("finetune", RELEASED, {"part": 4, "shuffle": False}),
     ("strong_contrastive", PAPER | {"epochs": 7}, PAPER),
-    ("strong_contrastive", PAPER | {"projector_bias": False}, {"profile": "released"}),
+    ("strong_contrastive", PAPER | {"projector_bias": False}, RELEASED),
     ("strong_contrastive", {"projector": False, "projector_size": 7}, {"projector": False}),
     ("strong_contrastive", {"projector": False, "projector_bias": False}, {"projector": False}),
     ("strong_contrastive", {"lambda": 0}, NONE),
     ("strong_contrastive", NONE | {"lambda": 3}, NONE),
-    ("sentence_margin", {"profile": "released", "epochs": 3}, {"profile": "released"}),
+    ("sentence_margin", RELEASED | {"epochs": 3}, RELEASED),
     ("tlm", {"min_pieces": 10, "max_pieces": 128}, PAPER),
     ("weam", {"reduction": "sum"}, PAPER),
     ("ppa", {"moco": False, "queue_size": 4}, {"moco": False, "temperature": 0.1}),
@@ -230,16 +201,8 @@ STEP = Step(5, 0, np.array([3, 17, 0, 9, 22, 11, 4]), seed=2, micro=7)
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    encoder = toy_encoder(tmp_path_factory.mktemp("masked") / "encoder")
-    encoder.model.eval()
-    return encoder
-
-
-@pytest.fixture(scope="module")
-def bitexts(tmp_path_factory, encoder):
-    inputs = toy_inputs(tmp_path_factory.mktemp("masked-data"))
-    return read_bitexts(encoder, inputs.bitext, "en", 40)
+def bitexts(root, encoder):
+    return read_bitexts(encoder, toy_places(root).bitext, "en", 40)
 
 
 def joint(bitexts, step):
@@ -251,24 +214,11 @@ def objective(encoder, bitexts):
 
 
 def by_hand(encoder, rows, step):
-    """The loss from Hugging Face's own forward of each row alone, and its labels."""
+    """The loss from Hugging Face's own forward of each row alone."""
     masks = choose_masks(rows, MaskRule.of(encoder, 0.15), chance_of(step, 0))
-    changed, flat = masks.applied(rows), masks.flat(rows.offsets)
-    labels = np.full(len(rows.ids), -100)
-    labels[flat] = rows.ids[flat]
-    total = 0.0
-    for r in range(len(rows)):
-        part = slice(rows.offsets[r], rows.offsets[r + 1])
-        ids, types, wanted = (
-            torch.from_numpy(values[part].astype(np.int64))[None]
-            for values in (changed, rows.segments, labels)
-        )
-        logits = encoder.model(input_ids=ids, token_type_ids=types).logits[0]
-        total += float(
-            torch.nn.functional.cross_entropy(logits, wanted[0], ignore_index=-100, reduction="sum")
-        )
-    assert masks.total == round(0.15 * int((rows.ids > 4).sum()))
-    return total / masks.total
+    losses = masked_losses(encoder.model, rows, masks)
+    assert len(losses) == masks.total == round(0.15 * int((rows.ids > 4).sum()))
+    return sum(losses) / masks.total
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -278,10 +228,8 @@ def test_it_equals_the_models_own_forward_on_pairs(encoder, bitexts, dtype):
     try:
         training.begin(STEP)
         with torch.no_grad():
-            found, expected = (
-                float(training.loss(STEP, np.arange(7))),
-                by_hand(encoder, training.host.rows, STEP),
-            )
+            found = float(training.loss(STEP, np.arange(7)))
+        expected = by_hand(encoder, training.host.rows, STEP)
     finally:
         encoder.model.float()
     assert abs(found - expected) < (1e-9 if dtype == torch.float64 else 1e-5) * expected

@@ -8,7 +8,8 @@ from raxalign.methods.rows.linked_words import Partners, piece_links, with_piece
 from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from raxalign.train.objective import Step
 from tests.families.subject import Subject
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+from tests.methods.contract import of_ids, summed
+from tests.methods.toy import columns_of, toy_encoder, toy_inputs, toy_rows, write_pairs
 
 OPTIONS = {"lambda": 0.7, "mask_share": 0.3, "reduction": "mean"}
 ROWS = np.array([5, 3, 23, 0, 11, 12, 7])
@@ -18,11 +19,6 @@ def objective(root, options=OPTIONS):
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
     bitexts = read_bitexts(encoder, inputs.pairs, "en", 48)
     return WordExchange(encoder, with_piece_links(bitexts, inputs.pairs), options)
-
-
-def summed(trained, step):
-    trained.begin(step)
-    return sum(float(trained.loss(step, positions).detach()) for positions in step.micro_batches())
 
 
 def plain_losses(trained):
@@ -35,17 +31,14 @@ def plain_losses(trained):
     for r, number in enumerate(ROWS):
         part, mask = rows.take(np.array([r])), masks.take(np.array([r]))
         with torch.no_grad():
-            inputs = torch.from_numpy(mask.applied(part).astype(np.int64))[None]
-            states = model.bert(
-                input_ids=inputs, token_type_ids=torch.from_numpy(part.segments)[None]
-            ).last_hidden_state[0]
+            row = of_ids(mask.applied(part), part.segments)
+            states = model.bert(**row).last_hidden_state[0]
         matrix = torch.zeros(len(states), len(states))
-        for src, tgt in zip(
-            columns["src_links"][number], columns["tgt_links"][number], strict=True
-        ):
+        sides = (columns[name][number] for name in ("tgt_links", "src_links"))
+        for link in zip(*sides, strict=True):
             left, right = (
                 np.flatnonzero((part.words == word) & (part.segments == side))
-                for side, word in enumerate((tgt, src))
+                for side, word in enumerate(link)
             )
             for i in range(max(len(left), len(right))):
                 a, b = left[min(i, len(left) - 1)], right[min(i, len(right) - 1)]
@@ -69,22 +62,17 @@ def test_the_loss_is_that_of_the_formula_piece_by_piece(reduction, tmp_path):
     found = summed(trained, Step(0, 0, ROWS, seed=1, micro=7))
     own, crossed = plain_losses(trained)
     assert 0 < len(crossed) < len(own)
-    expected = (
-        sum(own) / len(own) + 0.7 * sum(crossed) / len(crossed)
-        if reduction == "mean"
-        else sum(own) + 0.7 * sum(crossed)
-    )
-    assert found == pytest.approx(expected, rel=1e-5)
+    reduce = np.mean if reduction == "mean" else np.sum
+    assert found == pytest.approx(reduce(own) + 0.7 * reduce(crossed), rel=1e-5)
 
 
 def test_micro_batches_of_any_size_and_workers_sum_to_the_loss_of_the_whole_batch(tmp_path):
     trained = objective(tmp_path)
     found = [summed(trained, Step(4, 0, ROWS, seed=1, micro=micro)) for micro in (7, 3, 1)]
     assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-5)
-    assert sum(
-        summed(trained, Step(4, 0, ROWS, seed=1, rank=rank, world_size=2, micro=7))
-        for rank in (0, 1)
-    ) == pytest.approx(found[0], rel=1e-5)
+    of_two = {"seed": 1, "world_size": 2, "micro": 7}
+    shares = (summed(trained, Step(4, 0, ROWS, rank=rank, **of_two)) for rank in (0, 1))
+    assert sum(shares) == pytest.approx(found[0], rel=1e-5)
 
 
 def test_gradients_of_both_losses_reach_the_encoder_and_the_second_head(tmp_path):
@@ -98,11 +86,10 @@ def test_gradients_of_both_losses_reach_the_encoder_and_the_second_head(tmp_path
 def exchanged(states, links):
     """H' of all pieces of one row, and which have a partner."""
     left, right = (np.array([link[i] for link in links]) for i in (0, 1))
-    partners = Partners.of(np.zeros(len(links), np.int64), left, right, len(states))
-    places, owners = partners.of_pieces(np.arange(len(states)))
-    return exchange(
-        states, torch.from_numpy(places), torch.from_numpy(owners), len(states)
-    ), partners.linked(np.arange(len(states)))
+    rows, pieces = np.zeros(len(links), np.int64), len(states)
+    partners = Partners.of(rows, left, right, pieces)
+    places, owners = map(torch.from_numpy, partners.of_pieces(np.arange(pieces)))
+    return exchange(states, places, owners, pieces), partners.linked(np.arange(pieces))
 
 
 def test_one_to_one_links_swap_vectors_exactly():
@@ -116,12 +103,8 @@ def test_one_to_one_links_swap_vectors_exactly():
 def test_rows_of_the_exchange_matrix_sum_to_one():
     states = torch.tensor([[1.0], [2.0], [4.0], [8.0]], dtype=torch.float64)
     swapped, _ = exchanged(states, [(0, 2), (0, 3), (1, 3)])
-    matrix = torch.tensor(
-        [[0, 0, 0.5, 0.5], [0, 0, 0, 1], [1, 0, 0, 0], [0.5, 0.5, 0, 0]], dtype=torch.float64
-    )
-    assert swapped.flatten().tolist() == pytest.approx(
-        (matrix @ states).flatten().tolist(), abs=1e-12
-    )
+    matrix = torch.tensor([[0, 0, 0.5, 0.5], [0, 0, 0, 1], [1, 0, 0, 0], [0.5, 0.5, 0, 0]])
+    assert torch.allclose(swapped, matrix.double() @ states, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -139,30 +122,22 @@ def test_a_word_link_joins_pieces_in_turn_and_the_rest_with_the_last(src, tgt, e
 
 
 def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path):
-    columns = {
-        "id": [0, 1],
-        "src": [["haus", "rothaus", "rot"], ["hund"]],
-        "tgt": [["red", "redhouse", "old", "house"], ["dog"]],
-        "src_links": [[0, 1, 2], [0]],
-        "tgt_links": [[3, 1, 0], [0]],
-    }
-    encoder, folders = (
-        toy_encoder(tmp_path / "encoder"),
-        {"de": write_pairs(tmp_path / "pairs", columns)},
-    )
+    src = [["haus", "rothaus", "rot"], ["hund"]]
+    tgt = [["red", "redhouse", "old", "house"], ["dog"]]
+    columns = columns_of(src, tgt, [[(0, 3), (1, 1), (2, 0)], [(0, 0)]])
+    encoder = toy_encoder(tmp_path / "encoder")
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
     for max_length, linked in ((40, 3), (10, 0)):
         bitexts = read_bitexts(encoder, folders, "en", max_length)
         links = with_piece_links(bitexts, folders).links
         rows = joint_rows(bitexts.sentences, bitexts.tgt_P, bitexts.src_P)
-        words = {
-            (int(rows.words[s]), int(rows.words[t]))
-            for s, t in ((links.src[k], links.tgt[k]) for k in range(links.offsets[1]))
-        }
+        first, second = (side[: links.offsets[1]] for side in (links.src, links.tgt))
+        words = set(zip(rows.words[first].tolist(), rows.words[second].tolist(), strict=True))
         assert words <= {(0, 2), (1, 1), (3, 0)}
         assert len(words) == linked
         assert links.pair(1) == {(1, 3)}
-        assert (rows.segments[links.src[: links.offsets[1]]] == 0).all()
-        assert (rows.segments[links.tgt[: links.offsets[1]]] == 1).all()
+        assert (rows.segments[first] == 0).all()
+        assert (rows.segments[second] == 1).all()
 
 
 @pytest.mark.parametrize("name", ["mBERT", "RoBERTa", "DistilBERT", "ModernBERT"])

@@ -92,35 +92,56 @@ def write_pairs(
     return folder
 
 
+def columns_of(
+    src: list[list[str]], tgt: list[list[str]], links: list[list[tuple[int, int]]] | None = None
+) -> dict[str, list[object]]:
+    """Columns of sentence pairs and their links; by default word i is linked with word i."""
+    links = links or [[(i, i) for i in range(len(sentence))] for sentence in src]
+    ends = ([[link[side] for link in row] for row in links] for side in (0, 1))
+    columns = (list(range(len(src))), src, tgt, *ends)
+    return dict(zip(("id", "src", "tgt", "src_links", "tgt_links"), columns, strict=True))
+
+
+def write_bitext(
+    folder: Path, columns: dict[str, list[object]], record: Mapping[str, object] | None = None
+) -> Path:
+    """The sentences of pairs without their links."""
+    schema = pa.schema([pairs_schema().field(name) for name in ("id", "src", "tgt")])
+    with DatasetWriter(folder, schema, record or {}) as writer:
+        writer.write({name: columns[name] for name in schema.names})
+    return folder
+
+
+def write_text(folder: Path, sentences: list[list[str]]) -> Path:
+    with DatasetWriter(folder, pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+        writer.write({"words": sentences})
+    return folder
+
+
 def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) -> MethodInputs:
     """All that a method may ask for, written."""
     for k, lang in enumerate(languages):
         columns = toy_rows(n - 5 * k, seed=k)
         record = {"lang": lang, "pivot": "en", "lang_pair": f"{lang}-en"}
         write_pairs(root / f"pairs-{lang}", columns, record)
-        schema = pa.schema([pairs_schema().field(name) for name in ("id", "src", "tgt")])
-        with DatasetWriter(root / f"bitext-{lang}", schema, record) as writer:
-            writer.write({name: columns[name] for name in schema.names})
+        write_bitext(root / f"bitext-{lang}", columns, record)
         for side, code in (("src", lang), ("tgt", "en")):
-            with DatasetWriter(
-                root / f"text-{code}", pa.schema({"words": pa.list_(pa.string())}), {}
-            ) as writer:
-                writer.write({"words": columns[side]})
+            write_text(root / f"text-{code}", columns[side])
     entries = "".join(f"{src} {tgt}\n" for src, tgt in WORDS.items())
     (root / "dictionary.txt").write_text(f"{entries}Zug train\n", encoding="utf-8")
     return toy_places(root, languages)
 
 
+def turned(dictionary: Path, into: Path) -> Path:
+    """A file with the entries of a dictionary, the pivot's word first."""
+    lines = dictionary.read_text(encoding="utf-8").splitlines()
+    into.write_text("".join(f"{t} {s}\n" for s, t in map(str.split, lines)), encoding="utf-8")
+    return into
+
+
 def toy_places(root: Path, languages: tuple[str, ...] = ("de",)) -> MethodInputs:
     """Where `toy_inputs` has written."""
-    folders = [
-        {lang: root / f"{kind}-{lang}" for lang in languages} for kind in ("pairs", "bitext")
-    ]
+    pairs, bitext = ({k: root / f"{kind}-{k}" for k in languages} for kind in ("pairs", "bitext"))
     text = {lang: root / f"text-{lang}" for lang in (*languages, "en")}
-    return MethodInputs(
-        languages,
-        "en",
-        *folders,
-        text,
-        {"dictionary": dict.fromkeys(languages, root / "dictionary.txt")},
-    )
+    files = {"dictionary": dict.fromkeys(languages, root / "dictionary.txt")}
+    return MethodInputs(languages, "en", pairs, bitext, text, files)

@@ -106,10 +106,8 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
 def heldout(tmp_path):
     write_bitext(tmp_path / "heldout" / "data", PAIRS[:1], first_id=100, gold=GOLD[:1])
     write_bitext(tmp_path / "heldout" / "dev", PAIRS[1:2], first_id=90, gold=GOLD[1:2])
-    training = write_bitext(
-        tmp_path / "training", PAIRS[2:] + PAIRS[:1] * 2, first_id=10, gold=GOLD[2:] + GOLD[:1] * 2
-    )
-    return tmp_path / "heldout", training
+    pairs, gold = (rows[2:] + rows[:1] * 2 for rows in (PAIRS, GOLD))
+    return tmp_path / "heldout", write_bitext(tmp_path / "training", pairs, first_id=10, gold=gold)
 
 
 def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, workplace):
@@ -211,15 +209,13 @@ def texts_table(text, starts, ends=None, words=("a", "b")):
 
 
 def test_words_that_are_not_in_their_text_are_refused():
+    decomposed, words = "a\u0301\u200c b", ("\u00e1", "b")
     check(texts_table("a b", [0, 2]))
-    check(texts_table("a\u0301\u200c b", [0, 4], [3, 5], words=("\u00e1", "b")))
-    for table in (
-        texts_table("a b", [0, 1]),
-        texts_table("a\u0301\u200c b", [0, 3], [1, 4], words=("\u00e1", "b")),
-    ):
-        told = r"row 0 \(id 7\) has words in src that are not in src_text"
+    check(texts_table(decomposed, [0, 4], [3, 5], words))
+    told = r"row 0 \(id 7\) has words in src that are not in src_text"
+    for wrong in (("a b", [0, 1]), (decomposed, [0, 3], [1, 4], words)):
         with pytest.raises(DataError, match=told):
-            check(table)
+            check(texts_table(*wrong))
 
 
 def test_word_pairs_that_were_written_before_words_had_ends_are_read(tmp_path):

@@ -40,19 +40,14 @@ def test_naacl_annotates_the_sentences_that_it_names(tmp_path):
     assert [gold.possible.pair(i) for i in range(2)] == [{(0, 0), (1, 2), (1, 1)}, {(0, 1), (3, 3)}]
 
 
+NAACL, PER_LINK = "in NAACL format", "has one line per link"
+
+
 @pytest.mark.parametrize(
     ("text", "format_", "message"),
     [
-        (
-            "0001 1 1 S\n",
-            "pharaoh",
-            "gold:1: has one line per link, as in NAACL format. Read it as `naacl`",
-        ),
-        (
-            "1 1 1\n1-1 2-2\n",
-            "naacl",
-            "gold:2: '1-1 2-2' is not a link in NAACL format.*i-j is `pharaoh`",
-        ),
+        ("0001 1 1 S\n", "pharaoh", f"gold:1: {PER_LINK}, as {NAACL}. Read it as `naacl`"),
+        ("1 1 1\n1-1 2-2\n", "naacl", f"gold:2: '1-1 2-2' is not a link {NAACL}.*i-j is `pharaoh`"),
         ("0 1 1 S\n", "naacl", "gold:1: '0 1 1 S' is not a link in NAACL format"),
         ("0-0\n1:1\n", "pharaoh", "gold:2: '1:1' is not a link"),
         ("\n\n", "pharaoh", "gold: has no links"),
@@ -87,14 +82,11 @@ def test_scores_by_hand_by_sentence_pair_and_together():
         assert counts.right_sure.tolist() == [1, 1]
         assert counts.sure.tolist() == [2, 1]
         assert counts.wrong.tolist() == [3 + 2 - 2 - 1, 0]
-        assert counts.scores() == pytest.approx(
-            {
-                "precision": 3 / 4,
-                "recall": 2 / 3,
-                "f1": 2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3),
-                "alignment_error_rate": 1 - (3 + 2) / (4 + 3),
-            }
-        )
+        precision, recall = 3 / 4, 2 / 3
+        expected = {"precision": precision, "recall": recall}
+        expected["f1"] = 2 * precision * recall / (precision + recall)
+        expected["alignment_error_rate"] = 1 - (3 + 2) / (4 + 3)
+        assert counts.scores() == pytest.approx(expected)
     assert scores([{(0, 0)}], [{(0, 0), (1, 1)}])["alignment_error_rate"] == pytest.approx(1 / 3)
 
 

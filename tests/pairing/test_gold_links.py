@@ -27,19 +27,14 @@ def hansards(real_data):
     """English and French sentences, the first of them with sure and possible links; the others only
     help to learn from.
     """
-    sides = [
-        line.split("|||")
-        for line in (real_data / "gold-links" / "enfr.src-tgt")
-        .read_text(encoding="utf-8")
-        .splitlines()
-    ]
+    text = (real_data / "gold-links" / "enfr.src-tgt").read_text(encoding="utf-8")
+    sides = [line.split("|||") for line in text.splitlines()]
     english, french = [s.split() for s, _ in sides], [t.split() for _, t in sides]
     for sentences, name in ((english, "en"), (french, "fr")):
         with (real_data / "tatoeba" / f"fr-en.{name}").open(encoding="utf-8") as file:
             sentences += [TOKEN.findall(line) for line in islice(file, MORE_TEXT)]
-    inputs = AlignerInputs(
-        range(len(sides)), None, {"links": str(real_data / "gold-links" / "enfr.gold")}, Path(), 1
-    )
+    places = {"links": str(real_data / "gold-links" / "enfr.gold")}
+    inputs = AlignerInputs(range(len(sides)), None, places, Path(), 1)
     gold = []
     for possible in ("drop", "keep"):
         aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, possible=possible))
@@ -48,10 +43,8 @@ def hansards(real_data):
 
 
 def both_ways(kind, src, tgt, work, **params):
-    aligner = catalog("aligners")[kind]
-    return aligner(aligner.Params(**params)).align(
-        src, tgt, AlignerInputs(range(len(src)), None, {}, work, 1)
-    )
+    aligner, inputs = catalog("aligners")[kind], AlignerInputs(range(len(src)), None, {}, work, 1)
+    return aligner(aligner.Params(**params)).align(src, tgt, inputs)
 
 
 def test_the_gold_links_are_read_as_they_are_counted(real_data, hansards):

@@ -60,10 +60,11 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     assert links.pair(10) == {(7, 7)}
 
 
+LINK = st.tuples(st.integers(0, 300), st.integers(0, 300))
+
+
 @settings(max_examples=30)
-@given(
-    st.lists(st.sets(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=6), max_size=6)
-)
+@given(st.lists(st.sets(LINK, max_size=6), max_size=6))
 def test_links_that_are_written_are_read_back(tmp_path_factory, pairs):
     path = tmp_path_factory.mktemp("pharaoh") / "links"
     write_links(path, Links.of(pairs))

@@ -54,15 +54,10 @@ def rank_of(trial: Trial) -> float:
 def lower_grid(folder: Path) -> tuple[Opened, Ledger]:
     """A grid of three methods and five seeds on the task, with all of its results."""
     (folder / "ranks.py").write_text(PLUGIN, encoding="utf-8")
-    file = write_grid(
-        folder,
-        languages="{together: [de, fr]}",
-        sentences="[100]",
-        seeds="[0, 1, 2, 3, 4]",
-        methods=("none: {}", "rotation: {}", f"finetune: {{{WEIGHTS}, batch_size: 16}}"),
-        tasks=("ranks: {}",),
-        more="plugins: [ranks.py]\n",
-    )
+    methods = ("none: {}", "rotation: {}", f"finetune: {{{WEIGHTS}, batch_size: 16}}")
+    parts = {"languages": "{together: [de, fr]}", "sentences": "[100]", "seeds": "[0, 1, 2, 3, 4]"}
+    parts |= {"methods": methods, "tasks": ("ranks: {}",), "more": "plugins: [ranks.py]\n"}
+    file = write_grid(folder, **parts)
     opened = open_grid(file, storage=str(folder / "storage"))
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:

@@ -31,15 +31,8 @@ from tests.report.material import leave_undrawn, write
 from tests.toys.pages import write_page
 
 PACKAGE = Path(raxalign.__file__).parent
-KINDS = {
-    "my_method": "methods",
-    "gap": "tasks",
-    "count_off": "corpora",
-    "shapes": "encoders",
-    "crossed": "aligners",
-    "close": "metrics",
-    "closest": "sections",
-}
+KINDS = {"my_method": "methods", "gap": "tasks", "count_off": "corpora", "shapes": "encoders"}
+KINDS |= {"crossed": "aligners", "close": "metrics", "closest": "sections"}
 
 
 @dataclass(frozen=True)
@@ -166,11 +159,9 @@ def test_a_task_keeps_a_row_of_predictions_per_example(ran):
 def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran, tmp_path):
     assert ran.values("close") == {None: 0.0, 0.5: 1.0, 1.0: 1.0}
     plan, ledger = ran.opened.plan, ran.workshop.ledger
-    (compared,) = [
-        entry
-        for entry in comparisons(cells(ran.found, plan.pivot, plan.measured), plan, ledger)
-        if entry.name[2] == "close" and entry.cell.params.get("strength") == 0.5
-    ]
+    entries = comparisons(cells(ran.found, plan.pivot, plan.measured), plan, ledger)
+    half = (entry for entry in entries if entry.cell.params.get("strength") == 0.5)
+    (compared,) = (entry for entry in half if entry.name[2] == "close")
     assert (compared.comparison.difference, compared.comparison.examples) == (1.0, 8)
     assert compared.verdict == "better"
     without = write_changed(tmp_path, "grid.yaml", ("gap: {metrics: [close]}", "gap: {}"))

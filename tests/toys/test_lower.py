@@ -116,10 +116,7 @@ def test_run_keep_best_keeps_the_run_with_the_smallest_value(plan, ledger):
         gone |= {key for key, _ in keeping.finish(trial, own)}
     best = max(of_cell, key=lambda trial: dev_score(plan, trial, records) or 0.0)
     dev = [row for row in rows(plan, ledger) if row["split"] == "dev" and row["metric"] == MAIN[1]]
-    means = {
-        trial.key: sum(row["value"] for row in dev if row["trial"] == trial.key)
-        for trial in of_cell
-    }
+    means = {t.key: sum(row["value"] for row in dev if row["trial"] == t.key) for t in of_cell}
     assert best.key == min(means, key=means.__getitem__)
     assert best.aligned not in gone
     assert {trial.aligned for trial in of_cell if trial is not best} <= gone

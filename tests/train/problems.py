@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,18 +25,13 @@ class Regression(Objective):
 
     def __init__(self, n: int = 22, dropout: float = 0.0, limit: int | None = None) -> None:
         generator = torch.Generator().manual_seed(3)
-        self.x, self.y = (
-            torch.randn(n, 5, generator=generator),
-            torch.randn(n, 1, generator=generator),
-        )
+        self.x, self.y = (torch.randn(n, k, generator=generator) for k in (5, 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
-            self.body = nn.Sequential(
-                nn.Linear(5, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)
-            )
-            self.module = nn.ModuleDict(
-                {"body": self.body, "rare": nn.Linear(5, 1), "idle": nn.Linear(2, 2)}
-            )
+            layers = nn.Linear(5, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)
+            self.body = nn.Sequential(*layers)
+            parts = {"body": self.body, "rare": nn.Linear(5, 1), "idle": nn.Linear(2, 2)}
+            self.module = nn.ModuleDict(parts)
         self.limit = limit
         self.seen: list[tuple[int, list[int]]] = []
         self.micros: list[int] = []
@@ -128,6 +124,18 @@ class Stacked(HostSided[int, tuple[np.ndarray, np.ndarray]]):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
         self.micros.append(len(inputs))
         return loss
+
+
+def live() -> dict[int, int]:
+    """The bytes of each storage of all tensors that are there, by its address; a tensor that is
+    divided counts with this worker's part.
+    """
+    from torch.distributed.tensor import DTensor
+
+    gc.collect()
+    found = (made for made in gc.get_objects() if issubclass(type(made), torch.Tensor))
+    whole = (tensor.untyped_storage() for tensor in found if not isinstance(tensor, DTensor))
+    return {storage.data_ptr(): storage.nbytes() for storage in whole}
 
 
 def dies_at(step: int, objective: Any) -> Any:

@@ -261,26 +261,22 @@ def run(every=None, start=0):
     return float(objective.module.weight.detach()), fitted
 
 
-def test_a_dev_loss_that_rises_after_step_n_keeps_the_weights_of_step_n():
-    weight, fitted = run()
-    assert weight == pytest.approx(0.4)
-    assert fitted.selected == 4
-    assert [step for step, _ in fitted.scores] == list(range(1, 11))
-    assert [loss for _, loss in fitted.scores[2:5]] == pytest.approx(
-        [0.0144, 0.0004, 0.0064], abs=1e-6
-    )
-
-
-def test_the_loss_is_measured_every_so_many_steps_and_at_the_end():
-    weight, fitted = run(every=3)
-    assert [step for step, _ in fitted.scores] == [3, 6, 9, 10]
-    assert (weight, fitted.selected) == (pytest.approx(0.3), 3)
-
-
-def test_steps_whose_loss_lacks_a_part_are_not_measured():
-    weight, fitted = run(start=7)
-    assert [step for step, _ in fitted.scores] == [7, 8, 9, 10]
-    assert (weight, fitted.selected) == (pytest.approx(0.7), 7)
+@pytest.mark.parametrize(
+    ("when", "steps", "best"),
+    [
+        pytest.param({}, [*range(1, 11)], 4, id="after each step by default"),
+        pytest.param({"every": 3}, [3, 6, 9, 10], 3, id="every so many steps and at the end"),
+        pytest.param({"start": 7}, [7, 8, 9, 10], 7, id="not where the loss lacks a part"),
+    ],
+)
+def test_the_dev_loss_is_measured_and_the_weights_of_the_step_with_the_lowest_are_kept(
+    when, steps, best
+):
+    weight, fitted = run(**when)
+    losses = {step: (0.1 * step - 0.42) ** 2 for step in steps}
+    assert [step for step, _ in fitted.scores] == steps
+    assert dict(fitted.scores) == pytest.approx(losses, abs=1e-6)
+    assert (weight, fitted.selected) == (pytest.approx(0.1 * best), best)
 
 
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time():

@@ -134,10 +134,8 @@ def test_a_conflict_is_taken_out_of_both_gradients_as_pcgrad_does(sign):
         joint.second.y = sign * joint.first.y
     found = torch.cat([g.flatten() for g in of_step(projected, 2)[0]])
     (_, _, rows), (_, _, others) = projected.turns.parts(0)
-    a, b = (
-        torch.cat([g.flatten() for g in alone(part, own)[0]])
-        for part, own in ((projected.first, rows), (projected.second, others))
-    )
+    own = alone(projected.first, rows)[0], alone(projected.second, others)[0]
+    a, b = (torch.cat([g.flatten() for g in gradients]) for gradients in own)
     product = a @ b
     assert (product < 0) == (sign < 0)
     if product < 0:

@@ -71,10 +71,9 @@ def test_dropout_draws_by_share_also_after_resuming(tmp_path):
     """The same shares give the same weights, however often the training ended in between, and
     other shares give others.
     """
-    whole = [
-        weights(trained(runtime=Runtime(shares=shares), dropout=0.3)[0]) for shares in (1, 2, 3)
-    ]
-    assert torch.equal(weights(trained(runtime=Runtime(shares=0), dropout=0.3)[0]), whole[0])
+    runs = (trained(runtime=Runtime(shares=shares), dropout=0.3)[0] for shares in range(4))
+    none, *whole = map(weights, runs)
+    assert torch.equal(none, whole[0])
     assert len({tuple(found.tolist()) for found in whole}) == 3
 
     runtime = Runtime(shares=3, checkpoints=tmp_path, checkpoint_every=4)
@@ -100,19 +99,15 @@ def test_memory_that_does_not_hold_the_moments_of_adam_is_an_error_that_says_so(
 def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried():
     objective = Regression()
     objective.y[7] = float("nan")
-    with pytest.raises(
-        TrainingDiverged,
-        match=r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\.",
-    ) as caught:
+    told = r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\."
+    with pytest.raises(TrainingDiverged, match=told) as caught:
         fit(objective, 22, replace(SETTINGS, shuffle=False), Runtime())
     assert not isinstance(caught.value, TransientError)
 
 
 def test_a_loss_that_explodes_ends_the_training_soon():
-    with pytest.raises(
-        TrainingDiverged,
-        match=r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000",
-    ) as caught:
+    told = r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000"
+    with pytest.raises(TrainingDiverged, match=told) as caught:
         trained(replace(SETTINGS, learning_rate=1e3, warmup=0.0, shuffle=False))
     assert not isinstance(caught.value, TransientError)
 
@@ -123,9 +118,8 @@ def test_weights_that_the_last_step_broke_are_not_given_back():
             if step.number == 17:
                 self.body[0].weight.fill_(float("inf"))
 
-    with pytest.raises(
-        TrainingDiverged, match=r"diverged at step 18 of 18: .*the weights are not finite"
-    ):
+    told = r"diverged at step 18 of 18: .*the weights are not finite"
+    with pytest.raises(TrainingDiverged, match=told):
         fit(Broken(), 22, SETTINGS, Runtime())
 
 
@@ -167,24 +161,21 @@ class Killed(Exception):
     pass
 
 
-def stop_at(step):
+def stop_at(step, **options):
     def report(_, number):
         if number == step:
             raise Killed
 
-    return Runtime(report=report)
+    return Runtime(report=report, **options)
 
 
 @pytest.mark.parametrize("died", [5, 8, 13])
 def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path, died):
     whole, expected = trained(dropout=0.3)
+    kept = {"checkpoints": tmp_path, "checkpoint_every": 4}
     with pytest.raises(Killed):
-        trained(
-            dropout=0.3, runtime=replace(stop_at(died), checkpoints=tmp_path, checkpoint_every=4)
-        )
-    objective, fitted = trained(
-        dropout=0.3, runtime=Runtime(checkpoints=tmp_path, checkpoint_every=4)
-    )
+        trained(dropout=0.3, runtime=stop_at(died, **kept))
+    objective, fitted = trained(dropout=0.3, runtime=Runtime(**kept))
     assert objective.seen[0][0] == (died - 1) // 4 * 4
     assert fitted.losses == expected.losses
     assert torch.equal(weights(objective), weights(whole))
@@ -205,11 +196,10 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path):
 
     best, expected, _ = run(Runtime())
     assert (expected.selected, expected.scores) == (12, [(6, 0.2), (12, 0.7), (18, 0.7), (24, 0.1)])
-    assert torch.equal(
-        best, weights(trained(replace(SETTINGS, steps=12, warmup=2.4), dropout=0.3)[0])
-    )
+    stopped, _ = trained(replace(SETTINGS, steps=12, warmup=2.4), dropout=0.3)
+    assert torch.equal(best, weights(stopped))
     with pytest.raises(Killed):
-        run(replace(stop_at(17), checkpoints=tmp_path, checkpoint_every=5))
+        run(stop_at(17, checkpoints=tmp_path, checkpoint_every=5))
     resumed, fitted, epochs = run(Runtime(checkpoints=tmp_path, checkpoint_every=5))
     assert epochs == [3, 4]
     assert (fitted.selected, fitted.scores) == (expected.selected, expected.scores)
@@ -218,17 +208,16 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path):
 
 def test_a_checkpoint_of_another_training_is_not_used(tmp_path):
     with pytest.raises(Killed):
-        trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
-    other, _ = trained(
-        replace(SETTINGS, learning_rate=0.01), Runtime(checkpoints=tmp_path, checkpoint_every=100)
-    )
+        trained(runtime=stop_at(9, checkpoints=tmp_path, checkpoint_every=4))
+    kept = Runtime(checkpoints=tmp_path, checkpoint_every=100)
+    other, _ = trained(replace(SETTINGS, learning_rate=0.01), kept)
     assert other.seen[0][0] == 0
 
 
 @pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
 def test_a_checkpoint_with_one_flipped_bit_is_passed_over_with_a_warning(tmp_path, file):
     with pytest.raises(Killed):
-        trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
+        trained(runtime=stop_at(9, checkpoints=tmp_path, checkpoint_every=4))
     (folder,) = (tmp_path / "train").glob("step-*")
     data = bytearray((folder / file).read_bytes())
     data[-20] ^= 4

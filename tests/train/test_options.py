@@ -22,39 +22,20 @@ from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained, vectors
 from tests.methods.toy import toy_encoder, toy_inputs
 
-LOOP: dict[str, Any] = {
-    "learning_rate": 2e-3,
-    "batch_size": 7,
-    "warmup": 2,
-    "schedule": "cosine",
-    "weight_decay": 0.2,
-    "betas": "0.8 0.95",
-    "eps": 1e-7,
-    "clip": 0.5,
-}
-OF_METHODS: dict[str, Any] = {
-    "steps": 6,
-    "dropout": False,
-    "freeze": "upper",
-    "selection": "dev",
-    "select_every": 3,
-}
+LOOP: dict[str, Any] = {"learning_rate": 2e-3, "batch_size": 7, "warmup": 2, "clip": 0.5}
+LOOP |= {"schedule": "cosine", "weight_decay": 0.2, "betas": "0.8 0.95", "eps": 1e-7}
+OF_METHODS: dict[str, Any] = {"steps": 6, "dropout": False, "freeze": "upper"}
+OF_METHODS |= {"selection": "dev", "select_every": 3}
 BERT = ("linear", 0.01, (0.9, 0.999), 1e-8, None, 0.1)
 PLAIN = ("linear", 0.0, (0.9, 0.999), 1e-8, None, 0.1)
 CAO = ("constant", 0.0, (0.9, 0.98), 1e-9, None, 0.1)
 XTREME = ("linear", 0.0, (0.9, 0.999), 1e-8, 1.0, 0.0)
 METHODS = {
+    **dict.fromkeys(("code_switching", "mlm", "ppa", "tlm", "weam"), BERT),
+    **dict.fromkeys(("sentence_margin", "strong_contrastive", "weak_contrastive"), PLAIN),
     "awesome_align": XTREME,
-    "code_switching": BERT,
     "distillation": ("linear", 0.0, (0.9, 0.999), 1e-6, None, 0.1),
     "finetune": CAO,
-    "mlm": BERT,
-    "ppa": BERT,
-    "sentence_margin": PLAIN,
-    "strong_contrastive": PLAIN,
-    "tlm": BERT,
-    "weak_contrastive": PLAIN,
-    "weam": BERT,
 }
 SPANS = ("linear", 1e-4, (0.9, 0.999), 1e-8, 1.0, 0.1)
 OF_TASKS = {ClassificationTask: CAO, SpanTask: SPANS, TaggingTask: XTREME}

@@ -31,10 +31,7 @@ def test_a_card_has_its_steps_prepared_and_a_cpu_only_where_that_is_asked_for():
 
 def test_every_step_but_the_first_is_prepared_by_the_thread_and_the_weights_are_equal():
     plain, ahead = Stacked(), Stacked()
-    expected, found = (
-        fit(objective, 22, SETTINGS, runtime)
-        for objective, runtime in ((plain, Runtime()), (ahead, AHEAD))
-    )
+    expected, found = fit(plain, 22, SETTINGS, Runtime()), fit(ahead, 22, SETTINGS, AHEAD)
     main = threading.current_thread().name
     assert plain.made == [(number, main) for number in range(STEPS)]
     assert ahead.made == [(0, main), *((number, THREAD) for number in range(1, STEPS))]
@@ -57,9 +54,8 @@ def test_an_error_of_the_thread_is_that_of_its_step_with_the_place_where_it_aros
     with pytest.raises(ValueError, match="row 7 is damaged") as raised:
         fit(Fails(), 22, SETTINGS, AHEAD)
     assert ended == [0, 1, 2, 3], "the steps before are whole"
-    assert "host_batch" in [
-        frame.name for frame in traceback.extract_tb(raised.value.__traceback__)
-    ]
+    places = traceback.extract_tb(raised.value.__traceback__)
+    assert "host_batch" in [frame.name for frame in places]
     assert no_thread_is_left()
 
 

@@ -99,9 +99,8 @@ class Encoder(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embeddings = torch.nn.ModuleDict(
-            {"word": torch.nn.Embedding(50, 4), "position": torch.nn.Embedding(8, 4)}
-        )
+        tables = {"word": torch.nn.Embedding(50, 4), "position": torch.nn.Embedding(8, 4)}
+        self.embeddings = torch.nn.ModuleDict(tables)
 
     def forward(self, ids):
         places = torch.arange(ids.shape[1])

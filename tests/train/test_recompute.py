@@ -233,9 +233,8 @@ def test_a_missing_compiler_is_named_and_a_card_requires_triton(monkeypatch):
 def test_a_base_in_bfloat16_is_refused_on_a_card_that_does_not_compute_in_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
-    with pytest.raises(
-        ResourceError, match=r"run\.base_precision: bf16 requires a card of .* 7\.5"
-    ):
+    told = r"run\.base_precision: bf16 requires a card of .* 7\.5"
+    with pytest.raises(ResourceError, match=told):
         check_base_precision("bf16", "cuda:0")
     check_base_precision("fp32", "cuda:0")
     check_base_precision("bf16", "cpu")

@@ -31,9 +31,8 @@ def by_bisection(scores):
     low, high = z.max() - 1, z.max()
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if (z - middle).clamp(min=0).square().sum() > 1 else (low, middle)
-        )
+        above = (z - middle).clamp(min=0).square().sum() > 1
+        low, high = (middle, high) if above else (low, middle)
     return (z - low).clamp(min=0).square()
 
 

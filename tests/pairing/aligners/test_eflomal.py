@@ -20,9 +20,8 @@ TGT = [["the", "house"], ["The", "book"], ["a", "book"], ["a", "house"]] * 10
 
 
 def align(src, tgt, tmp_path, **params):
-    return Eflomal(Eflomal.Params(**params)).align(
-        src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, 1)
-    )
+    inputs = AlignerInputs(range(len(src)), None, {}, tmp_path, 1)
+    return Eflomal(Eflomal.Params(**params)).align(src, tgt, inputs)
 
 
 @pytest.fixture
@@ -88,16 +87,15 @@ def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch, pr
         align(SRC, TGT, tmp_path)
 
 
+FEW = 'while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done'
+
+
 @pytest.mark.parametrize(
     ("script", "error", "told"),
     [
         ("echo first >&2; echo it is broken >&2; exit 3", RaxalignError, "(?s)code 3.*is broken"),
         ("kill -9 $$", TransientError, "killed"),
-        (
-            'while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done',
-            RaxalignError,
-            "wrote forward links of 1 sentence pairs, 40 were given",
-        ),
+        (FEW, RaxalignError, "wrote forward links of 1 sentence pairs, 40 were given"),
     ],
 )
 def test_a_program_that_fails_is_told_with_its_last_words(tmp_path, program, script, error, told):
@@ -127,18 +125,13 @@ def test_an_interrupted_run_takes_the_program_and_its_children_with_it(tmp_path,
     program(f"exec 9> {tmp_path}/alive; echo started >&9; (sleep 20; echo survived >&9) & wait")
     os.mkfifo(tmp_path / "alive")
     command = [REAL_PYTHON, "-c", WAITING, str(tmp_path / "bin" / "eflomal-align"), str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     alive = tmp_path / "alive"
-    with (
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process,
-        alive.open(encoding="ascii") as told,
-    ):
+    with subprocess.Popen(command, **pipes) as process, alive.open(encoding="ascii") as told:
         assert (told.readline(), process.stdout.readline()) == ("started\n", "waiting\n")
         process.send_signal(signal.SIGINT)
-        assert (
-            told.read() == ""
-        )  # the end of the file comes when the last process that could write to it has ended
+        # the end of the file comes when the last process that could write to it has ended
+        assert told.read() == ""
     assert process.returncode != 0
 
 

@@ -35,9 +35,8 @@ def planted(n: int = 150, seed: int = 0):
 
 
 def align(src, tgt, tmp_path, threads=1, **params):
-    return FastAlign(FastAlign.Params(**params)).align(
-        src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, threads)
-    )
+    inputs = AlignerInputs(range(len(src)), None, {}, tmp_path, threads)
+    return FastAlign(FastAlign.Params(**params)).align(src, tgt, inputs)
 
 
 def test_a_planted_dictionary_is_recovered(tmp_path):
@@ -119,11 +118,9 @@ def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
             m, n = len(s), len(t)
             for j in range(n):
                 shares = [np.exp(-tension * abs((i + 1) / m - (j + 1) / n)) for i in range(m)]
-                p = [null * lexicon.get((-1, t[j]), 1.0)]
-                p += [
-                    (1 - null) * shares[i] / sum(shares) * lexicon.get((s[i], t[j]), 1.0)
-                    for i in range(m)
-                ]
+                lexical = [lexicon.get((word, t[j]), 1.0) for word in (-1, *s)]
+                p = [null * lexical[0]]
+                p += [(1 - null) * shares[i] / sum(shares) * lexical[i + 1] for i in range(m)]
                 best = int(np.argmax(p))
                 if best:
                     links.append((row, best - 1, j))
@@ -149,13 +146,10 @@ def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
                             ).sum()
                         expected += sum(a * b for a, b in zip(h, e, strict=True)) / total
                 tension = min(max(tension + 20 * (feature - expected) / words, 0.1), 14.0)
-        totals: dict[int, float] = {}
-        for (word, _), count in counts.items():
+        totals, seen = dict[int, float](), counts.items()
+        for (word, _), count in seen:
             totals[word] = totals.get(word, 0.0) + count + alpha
-        lexicon = {
-            key: np.exp(digamma(count + alpha) - digamma(totals[key[0]]))
-            for key, count in counts.items()
-        }
+        lexicon = {k: np.exp(digamma(c + alpha) - digamma(totals[k[0]])) for k, c in seen}
     raise AssertionError
 
 
@@ -172,9 +166,8 @@ def test_all_cells_at_once_equal_the_model_word_by_word(released, tmp_path):
     src = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
     tgt = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
     source, target = side(src), side(tgt)
-    settings = Settings(
-        iterations=5, null=0.08, tension=4.0, optimize_tension=True, alpha=0.01, released=released
-    )
+    estimated = {"optimize_tension": True, "released": released}
+    settings = Settings(iterations=5, null=0.08, tension=4.0, alpha=0.01, **estimated)
     cells = make_cells(source, target, tmp_path)
     for axis, (one, other) in ((1, (src, tgt)), (2, (tgt, src))):
         direction = DirectedModel(cells, source, target, axis, settings)

@@ -19,9 +19,8 @@ def given(tmp_path):
     def align(content, ids=(0, 1, 2), src=SRC, tgt=TGT, **params):
         path.write_text(content, encoding="ascii")
         inputs = AlignerInputs(list(ids), None, {"links": str(path)}, tmp_path, 1)
-        forward, reverse = GivenLinks(GivenLinks.Params(path=str(path), **params)).align(
-            src, tgt, inputs
-        )
+        aligner = GivenLinks(GivenLinks.Params(path=str(path), **params))
+        forward, reverse = aligner.align(src, tgt, inputs)
         assert forward.digest() == reverse.digest()
         return [forward.pair(i) for i in range(len(forward))]
 
