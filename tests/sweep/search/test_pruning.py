@@ -267,6 +267,6 @@ def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path):
     assert pruned_events(reopened(first)) == others
 
 
-def test_a_grid_without_searches_has_none(tmp_path):
+def test_before_a_search_begins_no_point_of_it_is_pruned(tmp_path):
     searched = search_grid(tmp_path, "trials: 8, confirm: 0")
     assert pruned_events(open_search(searched)) == []
