@@ -194,9 +194,9 @@ class StudyRun:
             self._note(number, SECONDS, outcome.seconds)
         if outcome.reason:
             self._note(number, REASON, outcome.reason)
-        trial, curve = self.trials()[number], outcome.curve
+        trial, curve, name = self.trials()[number], outcome.curve, self._id(number)
         for point in curve.points if curve is not None and not trial.state.is_finished() else ():
-            self.storage.set_trial_intermediate_value(self._id(number), point.step, point.score)
+            self.storage.set_trial_intermediate_value(name, point.step, point.score)
         state, scores = None, None if outcome.scores is None else list(outcome.scores)
         if scores is None and curve is not None and curve.pruned:
             self._note(number, STOPPED, asdict(_stopped(curve)))
