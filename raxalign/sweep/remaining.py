@@ -14,6 +14,10 @@ from raxalign.plan.plan import Plan
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import SweepJob
 
+UNKNOWN = "unknown"
+"""The family of jobs of which the plan cannot estimate some part: until one of them has ended,
+nothing is known of the others.
+"""
 _MANY = 300  # jobs: with more of them left, chains hardly matter and are not followed
 
 
@@ -81,15 +85,19 @@ class Remaining:
             sums.ended += 1
 
     def of(self, key: str, now: float) -> float | None:
-        """Return the seconds left of a running job; None where it is not known to run."""
+        """Return the seconds left of a running job; None where it is not known to run, or how long
+        it takes.
+        """
         since = self._since.get(key)
-        if since is None:
+        if since is None or not self._measurable(self._jobs[key]):
             return None
-        return max(self._expectation(self._jobs[key], now) - (now - since), 0.0)
+        return self._left(key, now)
 
     def all(self, now: float) -> float | None:
-        """Return the seconds until all jobs have ended; None where there are none."""
-        if not self._jobs:
+        """Return the seconds until all jobs have ended; None where there are none, or where it is
+        not known how long some take.
+        """
+        if not self._jobs or not all(map(self._measurable, self._jobs.values())):
             return None
         if len(self._jobs) <= _MANY:
             return self._simulated(now)
@@ -100,6 +108,14 @@ class Remaining:
         )
         return max(0.0, left - gone) / self.workers
 
+    def _measurable(self, entry: Expected) -> bool:
+        """Whether a job has an estimate, or others without one have ended."""
+        return entry.family != UNKNOWN or self._families[UNKNOWN].ended > 0
+
+    def _left(self, key: str, now: float) -> float:
+        """Return the seconds left of a job that runs."""
+        return max(self._expectation(self._jobs[key], now) - (now - self._since[key]), 0.0)
+
     def _factor(self, family: str, name: str, now: float) -> float:
         """Return how much longer than expected the jobs of a group take.
 
@@ -108,15 +124,16 @@ class Remaining:
         """
         group, whole = self._groups[family, name], self._families[family]
         took, expected = whole.took, whole.expected
+        usual = took / expected if expected > 0 else 1.0
         for key, since in self._since.items():  # running ones count where they are late already
             entry = self._jobs[key]
-            if entry.family == family and now - since > entry.seconds:
+            if entry.family == family and now - since > usual * entry.seconds:
                 took, expected = took + now - since, expected + entry.seconds
         factor = took / expected if expected > 0 else 1.0
         if not group.ended or not group.expected:
             return factor
-        usual = group.expected / group.ended / 2
-        return (group.took + factor * usual) / (group.expected + usual)
+        half = group.expected / group.ended / 2
+        return (group.took + factor * half) / (group.expected + half)
 
     def _expectation(self, entry: Expected, now: float) -> float:
         """Return the whole time of a job; one that runs longer than expected is late by a tenth of
@@ -130,7 +147,7 @@ class Remaining:
         """Return when the last job ends if each starts as soon as inputs and a worker are there."""
         ends: dict[str, float] = {}
         free = [0.0] * max(self.workers, len(self._since), 1)
-        running = sorted((self.of(key, now) or 0.0, key) for key in self._since)
+        running = sorted((self._left(key, now), key) for key in self._since)
         for place, (left, key) in enumerate(running):
             ends[key] = free[place] = left
         heapq.heapify(free)
@@ -149,7 +166,8 @@ def expected_jobs(
     plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float], job: Job
 ) -> list[Expected]:
     """Return the jobs, inputs first, with their times: those of a trial are the times of all that
-    it makes. `took` has the seconds of some stages and evaluations, by key.
+    it makes. `took` has the seconds of some stages and evaluations, by key. A part without an
+    estimate counts as much as the mean of the others.
     """
     parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
@@ -162,13 +180,18 @@ def expected_jobs(
             return plan.by_key[entry.key].method
         return f"{plan.stages[entry.key].kind} {plan.stages[entry.key].maker}"
 
+    def family_of(entry: SweepJob) -> str:
+        if any(key not in found.seconds for key in parts[entry.key]):
+            return UNKNOWN
+        return "model" if entry.is_trial else family(plan, entry.key)
+
     return [
         Expected(
             entry.key,
             group_of(entry),
             sum(found.seconds.get(key, usual) for key in parts[entry.key]),
             entry.inputs,
-            "model" if entry.is_trial else family(plan, entry.key),
+            family_of(entry),
         )
         for entry in jobs
     ]

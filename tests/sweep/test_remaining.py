@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.sweep.remaining import Expected, Remaining
+from raxalign.sweep.remaining import UNKNOWN, Expected, Remaining
 
 RECORDED = json.loads(
     Path(__file__).with_name("quickstart_timeline.json").read_text(encoding="utf-8")
@@ -93,3 +93,16 @@ def test_a_failed_step_that_never_began_teaches_nothing():
     assert remaining.all(5.0) == 10.0
     remaining.ended("b", 15.0)
     assert remaining.all(15.0) is None
+
+
+def test_no_time_left_is_told_before_a_job_without_an_estimate_has_ended():
+    remaining = Remaining(1)
+    remaining.add(Expected(key, key, 10.0, family=UNKNOWN) for key in ("a", "b"))
+    remaining.add([Expected("c", "c", 10.0, family="model")])
+    remaining.started("a", 0.0)
+    assert remaining.all(0.0) is None
+    assert remaining.of("a", 5.0) is None
+    remaining.ended("a", 100.0)
+    assert remaining.all(100.0) == pytest.approx(100 + 10), "the known job keeps its own estimate"
+    remaining.started("b", 100.0)
+    assert remaining.of("b", 130.0) == pytest.approx(70)

@@ -1,6 +1,7 @@
 """How long the stages of a plan take and how large they are: as others like them in this storage,
 in proportion to the work in each. Before anything like them has run, there is one plain estimate
 per kind: by sentences, and for what runs an encoder by its parameters and the tokens that it reads.
+Their number comes from the plan, and for the rows of a task from the sizes of its files.
 
 The constants were fitted on one machine to a grid on sentences of Tatoeba and to the built-in
 quickstart. On a similar machine an estimate is within a factor of about two for such sentences.
@@ -13,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 from raxalign.catalog import catalog
@@ -38,6 +40,11 @@ _DATA = {  # seconds, and seconds and bytes per sentence pair, of what runs no e
     "seen": (0.05, 1e-5, 25),
     "pieces": (1.0, 2e-4, 480),
 }
+_ROW_BYTES = {".conllu": 1_700, ".json": 70}
+"""Bytes of a task's files per row of twice `TOKENS` pieces, by suffix: CoNLL-U has ten columns per
+word, and each question of SQuAD's JSON is read with its whole paragraph.
+"""
+_OTHER_BYTES = 150  # of text with labels, by lines or by words
 _FORWARD, _TRAINED = 2, 6  # operations per parameter and token: forward, and with gradients
 _FROZEN = 2  # a frozen copy of the encoder that reads the same tokens
 _EFFICIENCY = 0.5  # of a bare product
@@ -248,6 +255,7 @@ class Work:
     speed: float = CORE
     _footprints: dict[str, Footprint | None] = field(default_factory=dict)
     _sizes: dict[str, float] = field(default_factory=dict)
+    _held: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, key: str) -> float | None:
         """Return the seconds that making a stage may take; None where too little is known."""
@@ -343,10 +351,10 @@ class Work:
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
             average = getattr(stage.plugin().params, "average", None)
-            rows = _rows(task, "train") * Average.of(average).runs
+            rows = self._rows(stage, "train") * Average.of(average).runs
             return 2 * count * rows * _passes(task, rows), _TRAINED
         if "trained" in stage.inputs:
-            rows = _rows(task, "dev", "test")
+            rows = self._rows(stage, "dev", "test")
             further = (count - 1) * _further(stage.plugin().params, rows)
             return 2 * (count * rows + further), _FORWARD
         total = 0.0
@@ -356,6 +364,29 @@ class Work:
             held = (k for k in texts if self.plan.stages[k].params.get("part") == "heldout")
             total += max(map(self.sentences, held), default=0.0)
         return 2 * total or math.inf, _FORWARD
+
+    def _rows(self, stage: Stage, *splits: str) -> float:
+        """Return how many rows the splits of a task have per language: as many as are made, or
+        about as many as their files hold; infinity where neither is known.
+        """
+        task: Any = stage.params["task"]
+        made = task.get("data") == "phrasebook" and task.get("phrasebook")
+        if made:
+            return float(sum(made.get(split, 0) for split in splits))
+        wanted = (name for name in stage.locations if name.partition("/")[0] in splits)
+        places = {stage.locations[name] for name in wanted}
+        held = math.fsum(map(self._rows_in, places)) if places else math.inf
+        languages: Any = stage.params.get("languages", ("",))
+        most = float(task.get("max_train") or math.inf) if "train" in splits else math.inf
+        return min(held / len(languages), most)
+
+    def _rows_in(self, place: str) -> float:
+        """Return the rows that a file of a task holds, about; infinity where it is not here."""
+        if place not in self._held:
+            path = Path(place)
+            size = path.stat().st_size if path.is_absolute() and path.is_file() else math.inf
+            self._held[place] = size / _ROW_BYTES.get(path.suffix, _OTHER_BYTES)
+        return self._held[place]
 
     def _read_jointly(self, task: Stage, method: Any) -> float:
         """Return the number of sentences that a method and a task read in one training."""
@@ -381,12 +412,6 @@ def _sentences_of(bitext: Stage) -> float:
     if isinstance(size, int):
         return float(min(wanted, size))
     return math.inf if wanted == EVERYTHING else float(wanted)
-
-
-def _rows(task: Any, *splits: str) -> float:
-    """Return how many rows the splits of a task have, where its params record that, or infinity."""
-    made = task.get("data") == "phrasebook" and task.get("phrasebook")
-    return float(sum(made.get(split, 0) for split in splits)) if made else math.inf
 
 
 def _further(params: Any, rows: float) -> float:

@@ -111,21 +111,37 @@ def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan):
     assert ", 60 s with 2 workers and the start of Ray (" in found.told(2, 10)
 
 
-def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path):
-    tasks = ("xnli: {data: {train: 'a.{pivot}.tsv', dev: 'b.{lang}.tsv'}}",)
-    for name in ("a.en", "b.en", "b.de", "b.fr"):
-        text = "premise\thypothesis\tlabel\nA\tB\tneutral\n"
+@pytest.fixture
+def from_files(tmp_path):
+    """A plan with a task whose rows are in files, each of 75 bytes per row."""
+    tasks = ("xnli: {data: {train: 'a.{pivot}.tsv', dev: 'b.{lang}.tsv'}, epochs: 2}",)
+    for name, rows in (("a.en", 1_000), ("b.en", 10), ("b.de", 10), ("b.fr", 10)):
+        text = "premise\thypothesis\tlabel\n" + f"{'A' * 32}\t{'B' * 33}\tneutral\n" * rows
         (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
-    plan = small_plan(tmp_path, tasks=tasks)
-    tuned = of(plan, "tuned")
-    found = forecast(plan, {}, tuned)
+    return small_plan(tmp_path, tasks=tasks)
+
+
+def test_the_rows_of_files_are_told_by_their_sizes(from_files):
+    (trained, *_), (scored, *_) = of(from_files, "tuned"), of(from_files, "evaluation")
+    work, overhead = Work(from_files, 1e30), 4e-4
+    read = 2 * 2 * 75 * 1_000 / 150
+    assert work.seconds(trained) == pytest.approx(0.5 + read * overhead, rel=0.01)
+    read = 2 * 3 * 75 * 10 / 150
+    assert work.seconds(scored) == pytest.approx(0.5 + read * overhead, rel=0.01)
+
+
+def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path, from_files):
+    for file in tmp_path.glob("*.tsv"):
+        file.unlink()
+    tuned = of(from_files, "tuned")
+    found = forecast(from_files, {}, tuned)
     assert found.unknown == {"tuned": len(tuned)}
     assert "not known before something like it has run" in found.told(1)
-    everything = forecast(plan, {}, [*tuned, *of(plan, "bitext")])
+    everything = forecast(from_files, {}, [*tuned, *of(from_files, "bitext")])
     assert everything.told(1).startswith("time, at least: ")
-    assert forecast(plan, {}, of(plan, "bitext")).told(1).startswith("time, about: ")
+    assert forecast(from_files, {}, of(from_files, "bitext")).told(1).startswith("time, about: ")
     one, *others = tuned
-    assert forecast(plan, {one: 5.0}, others).total == 5.0 * len(others)
+    assert forecast(from_files, {one: 5.0}, others).total == 5.0 * len(others)
 
 
 @pytest.mark.parametrize(
