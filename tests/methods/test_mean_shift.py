@@ -64,9 +64,15 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
         assert (after[moving] - before).abs().max() > 0.01
 
 
-@pytest.mark.parametrize("weighting", ["blocks", "tokens"])
-@pytest.mark.parametrize("specials", ["include", "exclude"])
-@pytest.mark.parametrize("rows", ["blocks", "sentences"])
+@pytest.mark.parametrize(
+    ("rows", "specials", "weighting"),
+    [
+        ("blocks", "include", "blocks"),
+        ("blocks", "exclude", "tokens"),
+        ("sentences", "include", "tokens"),
+        ("sentences", "exclude", "blocks"),
+    ],
+)
 def test_means_are_those_of_a_loop_over_rows(encoder, inputs, weighting, specials, rows):
     how = {"rows": rows, "weighting": weighting, "specials": specials}
     reading = Reading(block_size=11, max_blocks=None, **how)
