@@ -91,10 +91,11 @@ def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vecto
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
 def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind, root, made_once):
-    _, first, _ = made_once(kind)
-    again, other = (vectors(with_seed(kind, root, seed)) for seed in (1, 2))
-    assert torch.equal(first, again)
-    assert torch.equal(first, other) is not small(kind, root).has_chance()
+    """Where another seed gives the same, so does the same one."""
+    (_, first, _), chance = made_once(kind), small(kind, root).has_chance()
+    assert torch.equal(first, vectors(with_seed(kind, root, 2))) is not chance
+    if chance:
+        assert torch.equal(first, vectors(with_seed(kind, root, 1)))
 
 
 @pytest.mark.parametrize("kind", trained())
