@@ -99,7 +99,7 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
     """
     tables = {}
     for switching in ("none", "sentence"):
-        options = {"setting": "translate-train", "code_switching": switching}
+        options = {"setting": "translate-train", "code_switching": switching, "epochs": 2}
         xnli = task(translated(files), **options)
         outcome, notes = trained(xnli, AlignedEncoder(encoder), tmp_path / switching)
         assert notes["rows_by_language"] == {"en": 120, "de": 120}
