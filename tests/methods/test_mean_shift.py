@@ -29,7 +29,7 @@ def encoder(root):
 
 @pytest.fixture(scope="module")
 def inputs(root):
-    return toy_inputs(root, 30, ("de", "fr"))
+    return toy_inputs(root, 20, ("de", "fr"))
 
 
 def text(inputs, lang):
@@ -77,7 +77,7 @@ def test_means_are_those_of_a_loop_over_rows(encoder, inputs, weighting, special
     how = {"rows": rows, "weighting": weighting, "specials": specials}
     reading = Reading(block_size=11, max_blocks=None, **how)
     found = token_means(encoder, text(inputs, "de"), "de", (2,), reading)
-    pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(30)["src"], "de")]
+    pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(20)["src"], "de")]
     if rows == "blocks":
         running = [piece for row in pieces for piece in row]
         pieces = [running[start : start + 11] for start in range(0, len(running), 11)]
