@@ -62,9 +62,7 @@ def with_seed(kind, root, seed):
 
 @pytest.fixture(scope="module")
 def made_once(root):
-    """What each method made with the seed 1, its vectors, and what its steps read, for several
-    tests.
-    """
+    """What each method made with the seed 1, its vectors, and what its steps read."""
 
     def made(kind):
         with host_reads() as steps:

@@ -15,21 +15,14 @@ BLOCKS = Reading(max_blocks=None)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("shift")
-    toy_encoder(folder / "encoder", layers=3, positions=32)
-    return folder
+    return toy_encoder(tmp_path_factory.mktemp("encoder"), layers=3, positions=32)
 
 
 @pytest.fixture(scope="module")
-def encoder(root):
-    return toy_encoder(root / "encoder")
-
-
-@pytest.fixture(scope="module")
-def inputs(root):
-    return toy_inputs(root, 20, ("de", "fr"))
+def inputs(tmp_path_factory):
+    return toy_inputs(tmp_path_factory.mktemp("inputs"), 20, ("de", "fr"))
 
 
 def text(inputs, lang):

@@ -315,10 +315,9 @@ def test_examples_with_unknown_labels_are_not_drawn(tiny, tmp_path):
     note = outcome.notes["de/shots"]
     assert note["left_out"] == 1
     assert note["warning"].startswith("1 of 10 sentences are not drawn as shots: the pivot's")
+    given = ("en", "de"), TaskInputs("en"), Runtime(), tmp_path / "nine"
     with pytest.raises(DataError, match="has 9 sentences with labels that the pivot has too"):
-        word_ner.task(files, shots=10, **few).evaluate(
-            plain, ("en", "de"), TaskInputs("en"), Runtime(), tmp_path / "nine"
-        )
+        word_ner.task(files, shots=10, **few).evaluate(plain, *given)
 
 
 def test_a_classifier_of_word_vectors_learns_from_few_examples(tmp_path):
