@@ -33,8 +33,8 @@ from tests.tiny import tiny_bert
 from tests.train.workers import run_workers
 
 TOYS = {"nli": word_nli, "ner": word_ner, "qa": word_qa}
-SHORT = {"epochs": 2, "learning_rate": 1e-3}
-CHOSEN = {"nli": {}, "qa": {}, "ner": {"selection": "pivot-dev", "evaluate_every": 3}}
+SHORT = {"epochs": 2, "learning_rate": 1e-3, "max_train": 72}  # two epochs of three steps
+CHOSEN = {"nli": {}, "qa": {}, "ner": {"selection": "pivot-dev", "evaluate_every": 4}}
 
 
 def prepare(folder):
@@ -121,7 +121,7 @@ def test_every_method_that_trains_leaves_one_encoder_for_itself_and_for_a_task(
     expected, found = of_encoder(aligned), task_weights(folder)
     assert found.keys() == {"head.weight", "head.bias"}, "the encoder is beside it"
     assert aligned.weights_changed
-    assert (aligned.notes["steps"], aligned.notes["steps_of_method"]) == (10, 10)
+    assert (aligned.notes["steps"], aligned.notes["steps_of_method"]) == (6, 6)
     trained = {name: p for name, p in expected.items() if name in alone}
     assert {**trained, **found}.keys() == alone.keys()
     for part in (trained, found):
@@ -145,8 +145,8 @@ def test_taggers_and_answers_keep_the_weights_that_their_rule_chooses(
     best, score = max(made, key=lambda pair: pair[1])
     at = best if task == "ner" else [step for step, _ in made].index(best) + 1
     assert int(file.name.split(".")[-2]) == at
-    # every third step and the last one, or after each epoch
-    assert len(made) == ({"joint": 4, "alternate": 7}[schedule] if task == "ner" else 2)
+    # every fourth step and the last one, or after each epoch
+    assert len(made) == ({"joint": 2, "alternate": 3}[schedule] if task == "ner" else 2)
     again = task_of(root, task).evaluate(aligned, ("en",), TaskInputs("en"), Runtime(), tmp_path)
     (dev,) = (s for s in again.scores if (s.lang, s.split, s.metric) == ("en", "dev", "f1"))
     assert dev.value == score, "the head is loaded onto the encoder that it was trained with"
@@ -170,7 +170,7 @@ def test_the_gradients_of_both_become_curves_per_block(root, tmp_path):
     runtime = Runtime(seed=5, report=lambda values, step: told.append((step, values)))
     joint(root, tmp_path, runtime=runtime, how={"gradients": 4})
     found = [(step, values) for step, values in told if "xnli/gradient_cosine/all" in values]
-    assert [step for step, _ in found] == [1, 5, 9]
+    assert [step for step, _ in found] == [1, 5]
     kinds = ("task_gradient", "method_gradient", "gradient_cosine")
     places = ("all", "block-1", "block-2", "embeddings")
     assert set(found[0][1]) == {f"xnli/{kind}/{place}" for kind in kinds for place in places}
@@ -182,8 +182,8 @@ def test_the_gradients_of_both_become_curves_per_block(root, tmp_path):
 
 
 def test_a_method_that_would_never_be_trained_is_refused(root, tmp_path):
-    how = {"schedule": "alternate", "every": 6}
-    told = "every: 6 is more than the 5 steps of an epoch of nli, so that the method is never"
+    how = {"schedule": "alternate", "every": 4}
+    told = "every: 4 is more than the 3 steps of an epoch of nli, so that the method is never"
     with pytest.raises(RaxalignError, match=told):
         joint(root, tmp_path, how=how)
 
@@ -207,14 +207,14 @@ def test_one_that_was_killed_and_went_on_equals_one_that_was_not(
     def end(self, step):
         own(self, step)
         numbers.append(step.number)
-        if len(numbers) == 7:
+        if len(numbers) == 5:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Joint, "end", end)
     with pytest.raises(KeyboardInterrupt):
         joint(root, tmp_path / "killed", runtime=runtime, **given)
     resumed = joint(root, tmp_path / "resumed", runtime=runtime, **given)
-    assert numbers[6:8] == [6, 6], "the last checkpoint was after step 5"
+    assert numbers[4:6] == [4, 4], "the last checkpoint was after step 3"
     assert same(task_weights(tmp_path / "resumed"), task_weights(tmp_path / "whole"))
     assert same(of_encoder(resumed), of_encoder(whole))
     assert resumed.notes == whole.notes

@@ -4,9 +4,11 @@ does.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -16,6 +18,14 @@ from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.translators import half_class
 from tests.families.catalogue import FAMILIES, Family, build
+
+
+@cache
+def _built(name: str) -> TemporaryDirectory[str]:
+    """The files of a family, made once per process."""
+    folder = TemporaryDirectory()
+    build(FAMILIES[name], Path(folder.name))
+    return folder
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,7 @@ class Subject:
         """The family's files, written where they are not there."""
         folder = root / name.replace(" ", "-")
         if not folder.is_dir():
-            build(FAMILIES[name], folder)
+            shutil.copytree(_built(name).name, folder)
         return cls(FAMILIES[name], folder)
 
     def load(self) -> TransformerEncoder:

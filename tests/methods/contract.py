@@ -135,7 +135,7 @@ def masked_losses(model: Any, rows: Any, masks: Any) -> list[float]:
 
 def vectors(aligned: AlignedEncoder) -> torch.Tensor:
     """Word vectors of all layers in each language and the pivot, (N, L, H)."""
-    columns: Any = toy_rows(8, seed=9)
+    columns: Any = toy_rows(4, seed=9)
     found = []
     for lang in LANGUAGES:
         view = aligned.toward(lang)

@@ -202,20 +202,20 @@ def unit(x):
 
 
 def test_iterative_steps_are_those_of_rounds_over_the_whole_matrix_whatever_the_lengths(tmp_path):
-    offsets, kind = [], "iterative_normalization"
+    moved, kind = {}, "iterative_normalization"
     for rounds in (1, 5, 20):
         made = fitted(kind, tmp_path / str(rounds), tables(), rounds=rounds)
         x = tables()["de"].double()
         for _ in range(rounds):
             x = unit(x) - unit(x).mean(0)
-        moved = applied(made.transforms, "de", tables()["de"])
-        assert (moved - unit(x)).abs().max() < 1e-6
-        offsets.append(float(moved.mean(0).norm()))
+        moved[rounds] = applied(made.transforms, "de", tables()["de"])
+        assert (moved[rounds] - unit(x)).abs().max() < 1e-6
+    offsets = [float(vectors.mean(0).norm()) for vectors in moved.values()]
     assert offsets[0] > offsets[1] > offsets[2]
     assert offsets[2] < 1e-5
     longer = {k: t * (1 + normal(40, 1, seed=5).float().abs() * 9) for k, t in tables().items()}
-    again = fitted(kind, tmp_path, longer, rounds=20)
-    assert torch.allclose(applied(again.transforms, "de", longer["de"]), moved, atol=1e-5)
+    again = fitted(kind, tmp_path, longer, rounds=1)
+    assert torch.allclose(applied(again.transforms, "de", longer["de"]), moved[1], atol=1e-5)
 
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])

@@ -38,18 +38,28 @@ def toy_encoder(folder: Path, **options: int) -> TransformerEncoder:
     an encoder is there.
     """
     if not (folder / "config.json").is_file():
-        shutil.copytree(_toy(frozenset(options.items()))[0].name, folder, dirs_exist_ok=True)
-        _WRITTEN[folder] = (_state(folder), frozenset(options.items()))
-    state, written = _WRITTEN.get(folder, ((), frozenset()))
-    if state != _state(folder):
-        return TransformerEncoder.from_folder(folder)
-    made = deepcopy(_toy(written)[1])
+        files, encoder = _toy(frozenset(options.items()))
+        shutil.copytree(files.name, folder, dirs_exist_ok=True)
+        _READ[folder] = (_state(folder), encoder)
+    state = _state(folder)
+    if folder not in _READ or _READ[folder][0] != state:
+        _READ[folder] = (state, _read(folder))
+    made = deepcopy(_READ[folder][1])
     made.model.config.name_or_path = made.model.name_or_path = str(folder)
     return made
 
 
-_WRITTEN: dict[Path, tuple[tuple[object, ...], frozenset[tuple[str, int]]]] = {}
-"""The files and the options of each folder that `toy_encoder` wrote in this process."""
+_READ: dict[Path, tuple[tuple[object, ...], TransformerEncoder]] = {}
+"""The files of each folder as they were when its encoder was read, and this encoder: opening files
+takes ten times as long as a copy.
+"""
+
+
+def _read(folder: Path | str) -> TransformerEncoder:
+    """The encoder of a folder. What is probed is probed here for all copies."""
+    encoder = TransformerEncoder.from_folder(folder)
+    can_pack(encoder)
+    return encoder
 
 
 def _state(folder: Path) -> tuple[object, ...]:
@@ -60,14 +70,10 @@ def _state(folder: Path) -> tuple[object, ...]:
 
 @cache
 def _toy(options: frozenset[tuple[str, int]]) -> tuple[TemporaryDirectory[str], TransformerEncoder]:
-    """The files of the tiny BERT and the encoder as it is read from them, once per process: opening
-    files takes ten times as long as a copy. What is probed is probed here for all copies.
-    """
+    """The files of the tiny BERT and the encoder as it is read from them, once per process."""
     folder = TemporaryDirectory()
     tiny_bert(folder.name, _WHOLE, **dict(options))
-    encoder = TransformerEncoder.from_folder(folder.name)
-    can_pack(encoder)
-    return folder, encoder
+    return folder, _read(folder.name)
 
 
 def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:

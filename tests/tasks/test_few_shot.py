@@ -212,7 +212,7 @@ def weights(folder):
 
 @pytest.mark.parametrize("bench", in_turn(TOYS, 2), indirect=True)
 def test_last_is_the_mean_of_the_last_epochs(bench, tmp_path):
-    options = {"epochs": 2, "selection": "last"}
+    options = {"epochs": 2, "selection": "last", "max_train": 24}
     task = bench.task(**options, average="last 2")
     trained(task, bench.plain, tmp_path / "mean")
     trained(bench.task(**options), bench.plain, tmp_path / "plain")
@@ -226,13 +226,13 @@ def test_last_is_the_mean_of_the_last_epochs(bench, tmp_path):
 
 @pytest.mark.parametrize("bench", in_turn(TOYS, 0), indirect=True)
 def test_runs_is_the_mean_of_trainings_that_begin_with_one_head(bench, tmp_path):
-    task = bench.task(**TWO_RUNS)
+    task = bench.task(**TWO_RUNS, max_train=24)
     outcome, _ = trained(task, bench.plain, tmp_path / "mean")
     runs = []
     for number, seed in enumerate((0, mix(0, 1, RUNS))):
         (tmp_path / f"{number}").mkdir()
         runs.append(TrainingRun(Runtime(seed=seed), f"run{number}", tmp_path / f"{number}"))
-    first, second = by_hand(bench.task(selection="last"), bench.plain, runs)
+    first, second = by_hand(bench.task(selection="last", max_train=24), bench.plain, runs)
     assert not same(first, second)
     assert same(weights(tmp_path / "mean"), mean([first, second]))
     assert outcome.notes["average"] == "runs 2"
@@ -310,12 +310,14 @@ def test_examples_with_unknown_labels_are_not_drawn(tiny, tmp_path):
     files = write_files(word_ner, tmp_path / "files")
     word_ner.write(tmp_path / "files" / "train-de", "de", 10, 3, unknown=True)
     plain = AlignedEncoder(tiny(word_ner.WORDS))
-    outcome, _ = trained(word_ner.task(files, shots=9, epochs=1), plain, tmp_path / "nine")
+    few = {"epochs": 1, "max_train": 24, "shot_epochs": 1}
+    outcome, _ = trained(word_ner.task(files, shots=9, **few), plain, tmp_path / "nine")
     note = outcome.notes["de/shots"]
     assert note["left_out"] == 1
     assert note["warning"].startswith("1 of 10 sentences are not drawn as shots: the pivot's")
+    given = ("en", "de"), TaskInputs("en"), Runtime(), tmp_path / "nine"
     with pytest.raises(DataError, match="has 9 sentences with labels that the pivot has too"):
-        trained(word_ner.task(files, shots=10, epochs=1), plain, tmp_path / "ten")
+        word_ner.task(files, shots=10, **few).evaluate(plain, *given)
 
 
 def test_a_classifier_of_word_vectors_learns_from_few_examples(tmp_path):
@@ -323,8 +325,8 @@ def test_a_classifier_of_word_vectors_learns_from_few_examples(tmp_path):
     spaces = {"en": dict(zip(word_nli.WORDS, vectors, strict=True))}
     spaces["de"] = {word: -vector for word, vector in spaces["en"].items()}
     files = write_files(word_nli, tmp_path / "files")
-    head = {"hidden": 32, "learning_rate": 1e-2}
-    task = word_nli.task(files, shots=60, static_head=head, epochs=10, selection="last")
+    head, options = {"hidden": 32, "learning_rate": 1e-2}, {"epochs": 10, "selection": "last"}
+    task = word_nli.task(files, shots=60, shot_epochs=20, static_head=head, **options)
     outcome, _ = trained(task, static(spaces), tmp_path / "tuned")
     found = {(s.lang, s.metric): s.value for s in outcome.scores if s.split == "test"}
     assert found["de", "shots60_accuracy"] > 0.9 > 0.6 > found["de", "accuracy"]

@@ -9,7 +9,6 @@ import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.answers.rows import Answer, Question, Questions
 from raxalign.tasks.answers.windows import WindowSizes, make_windows
@@ -24,7 +23,7 @@ from raxalign.tasks.xnli import Xnli
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders.architectures import folder_of, model_of
+from tests.encoders.architectures import encoder_of
 from tests.every import in_turn
 from tests.tasks.outcomes import made
 
@@ -193,9 +192,8 @@ def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     ("name", "packs"),
     [("bert", True), ("mt5", True), ("modernbert", False), ("xmod", False), ("xlm", False)],
 )
-def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, tmp_path, passes):
-    folder = folder_of(tmp_path / "encoder", model_of(name, head=False))
-    encoder = TransformerEncoder.from_folder(folder)
+def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, passes):
+    encoder = encoder_of(name)
     rows = encoder.pieces([["w1", "w2"], ["w3"], ["w4", "w5", "w6"]], "en")
     states_of_rows_alone(AlignedEncoder(encoder), rows, 1e-4)
     assert bool(passes) is can_pack(encoder) is packs

@@ -99,7 +99,7 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
     """
     tables = {}
     for switching in ("none", "sentence"):
-        options = {"setting": "translate-train", "code_switching": switching}
+        options = {"setting": "translate-train", "code_switching": switching, "epochs": 2}
         xnli = task(translated(files), **options)
         outcome, notes = trained(xnli, AlignedEncoder(encoder), tmp_path / switching)
         assert notes["rows_by_language"] == {"en": 120, "de": 120}
@@ -118,10 +118,11 @@ def test_one_model_per_language_is_trained_on_that_language_alone(
     tmp_path, encoder, files, selection
 ):
     """The pivot's model is that of a zero-shot training; the other one answers for German."""
-    each = task(translated(files), selection=selection, setting="translate-train", models="each")
+    options = {"selection": selection, "epochs": 2}
+    each = task(translated(files), setting="translate-train", models="each", **options)
     aligned = AlignedEncoder(encoder)
     outcome, notes = trained(each, aligned, tmp_path / "each")
-    zero_shot, _ = trained(task(files, selection=selection), aligned, tmp_path / "alone")
+    zero_shot, _ = trained(task(files, **options), aligned, tmp_path / "alone")
     assert notes["rows_by_language"] == {"en": 120, "de": 120}
     assert [model["lang"] for model in notes["models"]] == ["en", "de"]
     own, alone = (
