@@ -5,8 +5,13 @@ contradict them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+
+import optuna
+import pytest
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
@@ -111,6 +116,16 @@ def source_of(opened: Opened, machine: Path | None = None) -> SearchSource:
     return SearchSource(opened, journal, owner, opened.plan.studies)
 
 
+@contextmanager
+def few_trees() -> Iterator[None]:
+    """No test asks how much a param explains, but whether that was computed."""
+    few = partial(optuna.importance.FanovaImportanceEvaluator, n_trees=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optuna.importance, "FanovaImportanceEvaluator", few)
+        yield
+
+
+@few_trees()
 def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
     """Answer a source as a sweep would, until it is exhausted or `most` trials have run, at
     which the driver dies without a word to its study; returns the keys of the trials, in order.
@@ -136,6 +151,7 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
     return ran
 
 
+@few_trees()
 def run_both(drivers: Sequence[SearchSource]) -> list[str]:
     """Answer several drivers, all asked before any trial ends, until all are exhausted; returns the
     keys of the trials.

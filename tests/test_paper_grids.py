@@ -5,6 +5,7 @@ phrasebook, without Ray.
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -115,8 +116,10 @@ def grid_of(name: str) -> Grid:
 
 @cache
 def plan_of(name: str) -> Plan:
-    """The plan of a shipped grid, some of whose files may be missing."""
-    return expand(grid_of(name), Identity(locked=BERT.get), allow_missing=True)
+    """The plan of a shipped grid with its first seed alone; some of its files may be missing."""
+    grid = grid_of(name)
+    first = replace(grid, seeds=grid.seeds[:1])
+    return expand(first, Identity(locked=BERT.get), allow_missing=True)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GRIDS.glob("*.yaml")))

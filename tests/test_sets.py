@@ -21,11 +21,12 @@ from raxalign.report.cells.results import Results
 from raxalign.report.compared import comparison_rows
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.tables import as_text, blocks
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import cell_run, trial_run
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
+from tests.ran import ran as run_all
 
 SETS = "{sets: {romance: [es, fr], diverse: [es, el]}}"
 POS = (
@@ -34,19 +35,13 @@ POS = (
 )
 TWO = "two: {kind: sentence_retrieval}"
 WORDS = "words: {kind: retrieval}"
+GIVEN = {"encoder": "phrasebook", "languages": SETS, "size": 200, "sentences": "[60]"}
+GIVEN |= {"methods": ("none: {}", "rotation: {}"), "tasks": (POS.format("pivot-dev"), TWO, WORDS)}
 
 
 def planned(folder, languages=SETS, **parts):
     folder.mkdir(exist_ok=True)
-    given = {
-        "encoder": "phrasebook",
-        "languages": languages,
-        "size": 200,
-        "sentences": "[60]",
-        "methods": ("none: {}", "rotation: {}"),
-        "tasks": (POS.format("pivot-dev"), TWO, WORDS),
-    }
-    return open_grid(write_grid(folder, **{**given, **parts})).plan
+    return open_grid(write_grid(folder, **{**GIVEN, "languages": languages, **parts})).plan
 
 
 def evaluated(plan, method, task):
@@ -127,21 +122,7 @@ def ran(tmp_path_factory):
         "claims:\n  - rotation > none in two\n"
         "  - rotation languages=romance > rotation languages=diverse in two\n"
     )
-    path = write_grid(
-        folder,
-        encoder="phrasebook",
-        languages=SETS,
-        size=200,
-        sentences="[60]",
-        methods=("none: {}", "rotation: {}"),
-        tasks=(TWO,),
-        more=claims,
-    )
-    opened = open_grid(path, storage=str(folder / "storage"))
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return opened
+    return run_all(write_grid(folder, **{**GIVEN, "tasks": (TWO,), "more": claims}))
 
 
 def test_readouts_that_sets_share_are_those_of_a_fit_of_all(ran, tmp_path):

@@ -19,9 +19,8 @@ from raxalign.report.answer import stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.paper.short_tables import short_tables
-from raxalign.stages import Workshop, run_trial
-from raxalign.train.runtime import Runtime
 from tests.grids import TINY, write_grid
+from tests.ran import ran
 
 POS = (
     "pos: {{{languages}data: phrasebook, phrasebook: {{train: 30, dev: 15, test: 20}}, epochs: 1,"
@@ -42,14 +41,6 @@ def grid(
         "tasks": (POS.format(languages=own, selection=selection),),
     }
     return write_grid(folder, **{**given, **parts})  # type: ignore[arg-type]
-
-
-def ran(path: Path) -> Opened:
-    opened = open_grid(path, storage=str(path.parent / "storage"))
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return opened
 
 
 def values(opened: Opened, method: str) -> dict[str, float]:

@@ -195,10 +195,11 @@ def test_a_repository_that_asks_for_a_login_says_so(hub, tmp_path, monkeypatch, 
     assert remote.bring(commit(hub), tmp_path) == remote.size(commit(hub), tmp_path) > 5000
 
 
-def write(folder):
+def write(folder, data="hub"):
+    """Write the grid, whose task may read the phrasebook instead."""
     folder.mkdir(exist_ok=True)
     path = folder / "grid.yaml"
-    path.write_text(GRID, encoding="utf-8")
+    path.write_text(GRID.replace("data: hub", f"data: {data}"), encoding="utf-8")
     return path
 
 
@@ -275,7 +276,8 @@ def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks
     hub, tmp_path, monkeypatch, pairs, changed
 ):
     """Of another size, of the same one but changed since, and of a server that tells no dates."""
-    one, two, downloads = write(tmp_path / "a"), write(tmp_path / "b"), tmp_path / "d"
+    one, two = (write(tmp_path / name, "phrasebook") for name in "ab")
+    downloads = tmp_path / "d"
     first = resolve(open_grid(one, storage=str(tmp_path / "s")), downloads)
     two.with_suffix(".lock").write_bytes(one.with_suffix(".lock").read_bytes())
     old = Lock.load(one).get("opus:Europarl/v8/de-en")
@@ -298,7 +300,8 @@ def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks
 
 
 def test_a_corpus_that_has_not_changed_is_not_fetched_again_when_the_lock_is_updated(hub, tmp_path):
-    opened = resolve(open_grid(write(tmp_path), storage=str(tmp_path / "s")), tmp_path / "d")
+    path = write(tmp_path, "phrasebook")
+    opened = resolve(open_grid(path, storage=str(tmp_path / "s")), tmp_path / "d")
     hub.taken()
     assert updated(opened, tmp_path / "d")[1] == ()
     assert [method for method, path, _ in hub.taken() if path.startswith("/opus/")] == ["HEAD"]

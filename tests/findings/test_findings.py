@@ -25,13 +25,12 @@ from raxalign.analysis.significance import ContrastTest
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.estimates.cost import duration, seconds_by_key
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import Opened
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
-from raxalign.stages import Workshop, run_trial
-from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
+from tests.ran import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,8 +124,8 @@ def asked(monkeypatch):
     ]
 
 
-def test_questions_are_answered_from_the_cells_that_they_name(tmp_path, asked):
-    opened, _ = made_up(tmp_path)
+def test_questions_are_answered_from_the_cells_that_they_name(made, asked):
+    opened, _ = made
     asked(claim(STRONG), claim(above("x", Pick("linear"), Pick("none"), WORDS), name="B"))
     first, second = answer({"words": opened})
     (found,), (absent,) = first.answers, second.answers
@@ -141,10 +140,8 @@ def test_questions_are_answered_from_the_cells_that_they_name(tmp_path, asked):
     assert f"{100 * difference:+.2f}" in page
 
 
-def test_sides_that_share_their_trainings_are_compared_run_by_run_and_others_are_not(
-    tmp_path, asked
-):
-    opened, _ = made_up(tmp_path)
+def test_sides_that_share_their_trainings_are_compared_run_by_run_and_others_are_not(made, asked):
+    opened, ledger = made
     sides = {
         name: Pick(name, own, sentences, "avg")
         for name, own, sentences in (
@@ -159,11 +156,12 @@ def test_sides_that_share_their_trainings_are_compared_run_by_run_and_others_are
     compared = {
         entry.cell.method: entry.comparison
         for entry in comparisons(
-            cells(rows(opened.plan, opened.storage.ledger), "en", opened.plan.measured),
+            cells(rows(opened.plan, ledger), "en", opened.plan.measured),
             opened.plan,
-            opened.storage.ledger,
+            ledger,
+            tables={("xnli", "accuracy", "test")},
         )
-        if entry.name == ("xnli", "avg", "accuracy", "test")
+        if entry.name[1] == "avg"
         and entry.cell.sentences in (None, 200)
         and entry.cell.params.get("lambda", 10.0) == 10.0
     }
@@ -221,8 +219,8 @@ def test_a_pick_that_leaves_more_open_than_the_seed_is_refused(tmp_path):
             encoders_of(encoders, options)
 
 
-def test_a_claim_costs_all_that_its_values_were_made_from(tmp_path, asked):
-    opened, ledger = made_up(tmp_path)
+def test_a_claim_costs_all_that_its_values_were_made_from(made, asked):
+    opened, ledger = made
     asked(claim(STRONG))
     (found,) = answer({"words": opened})
     _, keys = module._Reader(opened).answer(STRONG)
@@ -237,8 +235,8 @@ def test_a_claim_costs_all_that_its_values_were_made_from(tmp_path, asked):
     assert f"{len(stored)} stages and evaluations, {duration(sum(stored.values()))} of" in page
 
 
-def test_what_is_kept_stays_and_counts_in_the_correction_of_what_is_new(tmp_path, asked):
-    opened, _ = made_up(tmp_path)
+def test_what_is_kept_stays_and_counts_in_the_correction_of_what_is_new(made, tmp_path, asked):
+    opened, _ = made
     new, old = (Claim(name, name, WORDS, name, (STRONG,)) for name in ("new", "old"))
     asked(new, old)
     contrast = ContrastTest(0.1, 0.05, 0.15, None, (5, 1), 0)
@@ -266,11 +264,7 @@ def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
     parts = {"languages": "{each: [de]}", "size": 300, "sentences": "200"}
     tasks, methods = (DICTIONARY.format(folder=entries),), ("none: {}",)
     grid = write_grid(folder, encoder=encoder, methods=methods, tasks=tasks, **parts)
-    opened = open_grid(grid, storage=str(folder / "storage"))
-    workshop = Workshop(opened.plan, opened.storage, Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
-    return opened
+    return ran(grid)
 
 
 def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path):

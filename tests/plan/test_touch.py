@@ -16,7 +16,7 @@ from raxalign.tasks.base import Reads
 from tests.grids import small_plan, write_grid
 
 # grids/paper.yaml as it was when its readouts were all fitted at the last layer, and one task read
-# another
+# another, with one of its seeds
 PAPER = """
 name: paper
 pivot: en
@@ -28,7 +28,7 @@ corpus:
   split: {test: 1024, dev: 1024}
 pairs: {aligner: eflomal, symmetrization: intersection, one_to_one: true}
 sentences: [10_000, 50_000, 250_000]
-seeds: [0, 1, 2, 3, 4]
+seeds: [0]
 methods:
   none: {}
   rotation: {center: [false, true], pooling: last}
@@ -86,11 +86,11 @@ def untouched(plan):
 
 def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known):
     missed = [trial for trial in known.trials if trial.untouched]
-    assert (len(known.trials), len(missed)) == (440, 150)
+    assert (len(known.trials), len(missed)) == (88, 30)
     assert {trial.method for trial in missed} == set(READOUTS)
     assert {tuple(trial.evaluations) for trial in missed} == {("retrieval", "xnli")}
     assert [remark for remark in known.remarks() if "untouched" in remark] == [
-        "150 evaluations are untouched and will not run, as they would repeat the encoder's own:"
+        "30 evaluations are untouched and will not run, as they would repeat the encoder's own:"
         f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; to"
         " fit what is read, set `layers: 7` or a range that contains it"
     ]
@@ -263,4 +263,4 @@ def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_
 
 def test_a_part_of_a_plan_tells_of_its_own_trials_alone(known):
     part = known.only(trial for trial in known.trials if trial.method == "znorm")
-    assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["15", "xnli:"]
+    assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["3", "xnli:"]

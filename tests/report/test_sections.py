@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 import raxalign as rx
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFile, catalog
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose, section_kinds
@@ -26,6 +27,7 @@ EMPTY = Plan("p", "en", 1, (), {}, {})
 VERSIONS = {"raxalign": "0.1.0", "torch": "2.13.0", "commit": "abc123", "dirty": "true"}
 MADE = {"versions": VERSIONS, "device": "cuda", "machine": "NVIDIA H100", "seconds": 7200.0}
 NASTY = '# <b> & "quotes" `code`\n\n\n# after two empty lines\n'
+PLUGINS = "plugins: [best_method.py]\n"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,9 @@ def own(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     (folder / "best_method.py").write_text(code, encoding="utf-8")
-    made = made_up(folder, more=f"plugins: [best_method.py]\n{NASTY}")
+    parts = {"sentences": "100", "more": f"{PLUGINS}{NASTY}"}
+    methods = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}")
+    made = made_up(folder, methods=methods, **parts)
     with pytest.MonkeyPatch.context() as patch:
         leave_undrawn(patch)
         paths = write(made, folder / "out", published=[], sources=made[0].sources)
@@ -48,7 +52,7 @@ def test_the_package_s_sections_have_places_of_their_own():
     assert len(places) == len(catalog("sections"))
 
 
-def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no_key(own, made):
+def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no_key(own, tmp_path):
     opened, out = own
     page = (out / "report.html").read_text(encoding="utf-8")
     first = ["Methods by language", "Ranks of methods", "The grid&#39;s own tables", "Figures"]
@@ -57,7 +61,9 @@ def test_the_section_of_the_docs_is_shown_after_the_package_s_own_and_changes_no
     best = (out / "best.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[0] for line in best] == ["retrieval", "xnli"]
     assert "finetune" in best[1]
-    assert set(opened.plan.stages) == set(made[0].plan.stages)
+    bare = tmp_path / "grid.yaml"
+    bare.write_text(opened.grid.text_of_file.replace(PLUGINS, ""), encoding="utf-8")
+    assert set(open_grid(bare).plan.stages) == set(opened.plan.stages)
 
 
 def test_figures_of_several_sections_share_a_part_in_the_order_of_the_sections(written):

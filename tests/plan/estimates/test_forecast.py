@@ -231,7 +231,7 @@ def test_the_size_of_what_was_made_corrects_that_of_what_was_not(weighty):
 
 
 def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path):
-    opened, _ = made_up(tmp_path)
+    opened, _ = made_up(tmp_path, sentences="100", methods=("none: {}",))
     key = of(opened.plan, "bitext")[0]
     opened.storage.artifacts.make("bitext", key, lambda _: {})
     made = opened.storage.artifacts.manifest("bitext", key).seconds
