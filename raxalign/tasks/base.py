@@ -320,9 +320,11 @@ class Task(PlugIn):
         """
         found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
         for place in dict.fromkeys((lang, split) for lang, _, split in found):
-            rows = predictions
-            for column, value in zip(("lang", "split"), place, strict=True):
-                rows = rows.filter(pc.equal(rows[column], value))
+            lang, split = (
+                pc.equal(predictions[column], value)
+                for column, value in zip(("lang", "split"), place, strict=True)
+            )
+            rows = predictions.filter(pc.and_(lang, split))
             for name in found:
                 if len(rows) and (name[0], name[2]) == place:
                     found[name] = cls.sample(rows, name[1])
