@@ -75,7 +75,7 @@ CLAIMS = (
         "xnli",
         tuple(
             above(
-                f"{more:,} - {less:,} pairs",
+                f"{more:,} - {less:,} pairs, {quantity.task}",
                 _tuned(quantity, more),
                 _tuned(quantity, less),
                 quantity,
@@ -91,7 +91,7 @@ CLAIMS = (
         "xnli",
         tuple(
             Question(
-                "(2,000 - 500) - (8,000 - 2,000)",
+                f"(2,000 - 500) - (8,000 - 2,000), {quantity.task}",
                 (
                     (2.0, _tuned(quantity, 2_000)),
                     (-1.0, _tuned(quantity, 500)),

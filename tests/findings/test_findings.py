@@ -298,3 +298,8 @@ def test_the_page_is_made_from_the_record_alone():
     record = Record.read(RECORD)
     assert [found.claim for found in record.answered] == list(CLAIMS)
     assert PAGE.read_text(encoding="utf-8") == render(record, texts)
+
+
+def test_the_record_can_tell_the_questions_of_a_claim_apart():
+    for entry in CLAIMS:
+        assert len({question.text for question in entry.questions}) == len(entry.questions)
