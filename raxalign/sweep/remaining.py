@@ -55,6 +55,7 @@ class Remaining:
         self._since: dict[str, float] = {}
         self._groups: dict[tuple[str, str], _Sums] = defaultdict(_Sums)  # by family and group
         self._families: dict[str, _Sums] = defaultdict(_Sums)
+        self._without = 0  # jobs without an estimate that have not ended
 
     def add(self, jobs: Iterable[Expected]) -> None:
         """Add jobs, inputs before what reads them."""
@@ -62,6 +63,7 @@ class Remaining:
             if entry.key not in self._jobs:
                 self._jobs[entry.key] = entry
                 self._groups[entry.family, entry.group].left += entry.seconds
+                self._without += entry.family == UNKNOWN
 
     def started(self, key: str, now: float) -> None:
         """Note that a job has begun; one that begins again counts from then."""
@@ -77,6 +79,7 @@ class Remaining:
             return
         group = self._groups[entry.family, entry.group]
         group.left -= entry.seconds
+        self._without -= entry.family == UNKNOWN
         if seconds is None and since is None:
             return
         for sums in (group, self._families[entry.family]):
@@ -89,7 +92,9 @@ class Remaining:
         it takes.
         """
         since = self._since.get(key)
-        if since is None or not self._measurable(self._jobs[key]):
+        if since is None:
+            return None
+        if self._jobs[key].family == UNKNOWN and not self._families[UNKNOWN].ended:
             return None
         return self._left(key, now)
 
@@ -97,7 +102,7 @@ class Remaining:
         """Return the seconds until all jobs have ended; None where there are none, or where it is
         not known how long some take.
         """
-        if not self._jobs or not all(map(self._measurable, self._jobs.values())):
+        if not self._jobs or (self._without and not self._families[UNKNOWN].ended):
             return None
         if len(self._jobs) <= _MANY:
             return self._simulated(now)
@@ -107,10 +112,6 @@ class Remaining:
             for key, since in self._since.items()
         )
         return max(0.0, left - gone) / self.workers
-
-    def _measurable(self, entry: Expected) -> bool:
-        """Whether a job has an estimate, or others without one have ended."""
-        return entry.family != UNKNOWN or self._families[UNKNOWN].ended > 0
 
     def _left(self, key: str, now: float) -> float:
         """Return the seconds left of a job that runs."""

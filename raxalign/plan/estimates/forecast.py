@@ -21,7 +21,7 @@ from raxalign.catalog import catalog
 from raxalign.config.run import Keep
 from raxalign.encoders.models.folder import Footprint
 from raxalign.plan.estimates.cost import duration, roughly, volume
-from raxalign.plan.expansion.data import EVERYTHING, row_count
+from raxalign.plan.expansion.data import EVERYTHING, ROW_BYTES, row_count
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import below, run_cell, weights_of
@@ -41,10 +41,10 @@ _DATA = {  # seconds, and seconds and bytes per sentence pair, of what runs no e
     "pieces": (1.0, 2e-4, 480),
 }
 _ROW_BYTES = {".conllu": 1_700, ".json": 70}
-"""Bytes of a task's files per row of twice `TOKENS` pieces, by suffix: CoNLL-U has ten columns per
-word, and each question of SQuAD's JSON is read with its whole paragraph.
+"""Bytes of a task's files per row of twice `TOKENS` pieces, where `ROW_BYTES` are too few or too
+many, by suffix: CoNLL-U has ten columns per word, and each question of SQuAD's JSON is read with
+its whole paragraph.
 """
-_OTHER_BYTES = 150  # of text with labels, by lines or by words
 _FORWARD, _TRAINED = 2, 6  # operations per parameter and token: forward, and with gradients
 _FROZEN = 2  # a frozen copy of the encoder that reads the same tokens
 _EFFICIENCY = 0.5  # of a bare product
@@ -351,10 +351,10 @@ class Work:
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
             average = getattr(stage.plugin().params, "average", None)
-            rows = self._rows(stage, "train") * Average.of(average).runs
+            rows = self._rows(stage, count, "train") * Average.of(average).runs
             return 2 * count * rows * _passes(task, rows), _TRAINED
         if "trained" in stage.inputs:
-            rows = self._rows(stage, "dev", "test")
+            rows = self._rows(stage, count, "dev", "test")
             further = (count - 1) * _further(stage.plugin().params, rows)
             return 2 * (count * rows + further), _FORWARD
         total = 0.0
@@ -365,9 +365,9 @@ class Work:
             total += max(map(self.sentences, held), default=0.0)
         return 2 * total or math.inf, _FORWARD
 
-    def _rows(self, stage: Stage, *splits: str) -> float:
-        """Return how many rows the splits of a task have per language: as many as are made, or
-        about as many as their files hold; infinity where neither is known.
+    def _rows(self, stage: Stage, count: int, *splits: str) -> float:
+        """Return how many rows the splits of a task have in each of `count` languages: as many as
+        are made, or about as many as their files hold; infinity where neither is known.
         """
         task: Any = stage.params["task"]
         made = task.get("data") == "phrasebook" and task.get("phrasebook")
@@ -376,16 +376,15 @@ class Work:
         wanted = (name for name in stage.locations if name.partition("/")[0] in splits)
         places = {stage.locations[name] for name in wanted}
         held = math.fsum(map(self._rows_in, places)) if places else math.inf
-        languages: Any = stage.params.get("languages", ("",))
-        most = float(task.get("max_train") or math.inf) if "train" in splits else math.inf
-        return min(held / len(languages), most)
+        most = task.get("max_train") if "train" in splits else None
+        return min(held / max(count, 1), most or math.inf)
 
     def _rows_in(self, place: str) -> float:
         """Return the rows that a file of a task holds, about; infinity where it is not here."""
         if place not in self._held:
             path = Path(place)
             size = path.stat().st_size if path.is_absolute() and path.is_file() else math.inf
-            self._held[place] = size / _ROW_BYTES.get(path.suffix, _OTHER_BYTES)
+            self._held[place] = size / _ROW_BYTES.get(path.suffix, ROW_BYTES)
         return self._held[place]
 
     def _read_jointly(self, task: Stage, method: Any) -> float:

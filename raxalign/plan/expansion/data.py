@@ -34,7 +34,7 @@ LEAST_SENTENCES = 10_000
 """Sentences per language, or rows of a task, from which pieces have a stage. Fewer are divided by
 each trial, in the time that a stage takes to start.
 """
-_ROW_BYTES = 150
+ROW_BYTES = 150
 """Bytes of a row in the file of a task: those of XNLI and PAWS-X have some more."""
 
 _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
@@ -354,7 +354,7 @@ def row_count(stage: Stage) -> float:
     made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
     files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]
     try:
-        held = sum(path.stat().st_size for path in files) / _ROW_BYTES if files else math.inf
+        held = sum(path.stat().st_size for path in files) / ROW_BYTES if files else math.inf
     except OSError:  # a missing file is reported when its digest is asked for
         held = 0.0
     return float(min(made, held, task.get("max_train") or math.inf))

@@ -111,29 +111,48 @@ def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan):
     assert ", 60 s with 2 workers and the start of Ray (" in found.told(2, 10)
 
 
+ROWS = 3_000
+
+
 @pytest.fixture
 def from_files(tmp_path):
-    """A plan with a task whose rows are in files, each of 75 bytes per row."""
-    tasks = ("xnli: {data: {train: 'a.{pivot}.tsv', dev: 'b.{lang}.tsv'}, epochs: 2}",)
-    for name, rows in (("a.en", 1_000), ("b.en", 10), ("b.de", 10), ("b.fr", 10)):
-        text = "premise\thypothesis\tlabel\n" + f"{'A' * 32}\t{'B' * 33}\tneutral\n" * rows
+    """A plan with a task whose rows are in files, of 75 bytes per row."""
+    rows = "task: {{kind: xnli, data: {{train: 'a.{{pivot}}.tsv', dev: 'b.{{lang}}.tsv'}}{more}}}"
+    for name in ("a.en", "b.en", "b.de", "b.fr"):
+        text = "premise\thypothesis\tlabel\n" + f"{'A' * 32}\t{'B' * 33}\tneutral\n" * ROWS
         (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
-    return small_plan(tmp_path, tasks=tasks)
+    tasks = rows.format(more=", epochs: 2"), rows.format(more=", epochs: 2, max_train: 100")
+    return small_plan(tmp_path, tasks=(tasks[0], tasks[1].replace("task:", "few:", 1)))
 
 
-def test_the_rows_of_files_are_told_by_their_sizes(from_files):
-    (trained, *_), (scored, *_) = of(from_files, "tuned"), of(from_files, "evaluation")
-    work, overhead = Work(from_files, 1e30), 4e-4
-    read = 2 * 2 * 75 * 1_000 / 150
-    assert work.seconds(trained) == pytest.approx(0.5 + read * overhead, rel=0.01)
-    read = 2 * 3 * 75 * 10 / 150
-    assert work.seconds(scored) == pytest.approx(0.5 + read * overhead, rel=0.01)
+def test_the_rows_of_files_are_known_by_their_sizes_and_no_more_than_are_trained_on(from_files):
+    work = Work(from_files, 1e30)
+
+    def read(key):
+        return ((work.seconds(key) or 0.0) - 0.5) / 4e-4
+
+    tuned = {
+        from_files.stages[key].params["task"]["max_train"]: key for key in of(from_files, "tuned")
+    }
+    assert read(tuned[None]) == pytest.approx(2 * 2 * 75 * ROWS / 150, rel=0.01)
+    assert read(tuned[100]) == pytest.approx(2 * 2 * 100)
+    for key in of(from_files, "evaluation"):
+        assert read(key) == pytest.approx(2 * 2 * 75 * ROWS / 150, rel=0.01), "of en and another"
+
+
+@pytest.mark.parametrize(("suffix", "size"), [(".tsv", 150), (".conllu", 1_700), (".json", 70)])
+def test_rows_take_as_many_bytes_as_their_format_needs(suffix, size, tmp_path, plan):
+    file = tmp_path / f"train{suffix}"
+    file.write_bytes(b" " * 10 * size)
+    assert Work(plan)._rows_in(str(file)) == 10
+    assert Work(plan)._rows_in(f"s3://bucket/{file.name}") == math.inf
 
 
 def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path, from_files):
     for file in tmp_path.glob("*.tsv"):
         file.unlink()
-    tuned = of(from_files, "tuned")
+    trained = of(from_files, "tuned")
+    tuned = [key for key in trained if not from_files.stages[key].params["task"]["max_train"]]
     found = forecast(from_files, {}, tuned)
     assert found.unknown == {"tuned": len(tuned)}
     assert "not known before something like it has run" in found.told(1)
