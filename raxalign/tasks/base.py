@@ -319,14 +319,11 @@ class Task(PlugIn):
         language's rows are looked up once.
         """
         found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
-        for place in dict.fromkeys((lang, split) for lang, _, split in found):
-            lang, split = (
-                pc.equal(predictions[column], value)
-                for column, value in zip(("lang", "split"), place, strict=True)
-            )
-            rows = predictions.filter(pc.and_(lang, split))
+        for lang, split in dict.fromkeys((lang, split) for lang, _, split in found):
+            of_lang = pc.equal(predictions["lang"], lang)
+            rows = predictions.filter(pc.and_(of_lang, pc.equal(predictions["split"], split)))
             for name in found:
-                if len(rows) and (name[0], name[2]) == place:
+                if len(rows) and (name[0], name[2]) == (lang, split):
                     found[name] = cls.sample(rows, name[1])
         return found
 
