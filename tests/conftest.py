@@ -19,7 +19,7 @@ from tests.every import EVERY
 from tests.once import once
 
 # A test says what is right, never how fast: on a busy machine a deadline fails by chance.
-settings.register_profile("raxalign", deadline=None, max_examples=100 if EVERY else 25)
+settings.register_profile("raxalign", deadline=None, max_examples=100 if EVERY else 40)
 settings.load_profile("raxalign")
 
 # Ray looks once per process whether clusters demand a token. All of these do, so that a process

@@ -99,7 +99,7 @@ def test_agrees_with_brute_force(measure, n, m):
     assert_nearest(*clouds(n, m, 12, seed=1), measure, 10, SMALL)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**CASES, measure=st.sampled_from(sorted(MEASURES)))
 def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
     assert_nearest(*clouds(n, m, 5, seed), measure, k, tiling)
@@ -142,7 +142,7 @@ def test_every_similarity_is_computed_once_more_where_bounds_exclude_nothing(com
     assert sum(queries * candidates for queries, candidates in computed) == 2 * 60 * 50
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**CASES)
 def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
     """Small whole numbers: many similarities are equal, and their sums are exact."""

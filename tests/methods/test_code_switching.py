@@ -57,7 +57,7 @@ def test_words_are_changed_for_translations_whose_language_their_pieces_then_hav
 
 def test_both_sides_are_changed_each_translation_as_often_as_another(encoder, text):
     found = {}
-    for seed in range(400):
+    for seed in range(800):
         rows = mixed(text, [0, 3], seed)
         german, pivot = (surface(encoder, rows, r).split()[1] for r in (0, 1))
         found[german] = found.get(german, 0) + 1
@@ -66,10 +66,10 @@ def test_both_sides_are_changed_each_translation_as_often_as_another(encoder, te
         assert languages(text, rows, 1)[0] == ("de" if pivot == "hund" else "fr")
     # "Haus" has two translations; "Dog" one in German, and two in French, between which that
     # language's half is divided.
-    expected = {"house": 200, "redhouse": 200, "hund": 200, "katze": 100, "malt": 100}
+    expected = {"house": 400, "redhouse": 400, "hund": 400, "katze": 200, "malt": 200}
     assert set(found) == set(expected)
     for word, count in expected.items():
-        assert abs(found[word] - count) < 5 * np.sqrt(count * (1 - count / 400))
+        assert abs(found[word] - count) < 5 * np.sqrt(count * (1 - count / 800))
 
 
 def test_shares_are_of_words_that_have_translations_and_of_sentences(text):
