@@ -120,8 +120,6 @@ class Measured:
         >>> layers.names("layer12_last_f1"), layers.names("layer_last_f1"), layers.names("f1")
         (True, False, False)
         """
-        if "{" not in self.name:
-            return metric == self.name
         # split leaves what braces hold at the odd places
         parts = [
             re.escape(part) if place % 2 == 0 else f"(?:{part})" if "|" in part else _NUMBER

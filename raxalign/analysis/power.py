@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from raxalign.analysis.significance import Spread, TrainedSide, noise_of
 from raxalign.arrays import Floats
@@ -53,7 +52,6 @@ class Design:
         return high
 
 
-@lru_cache(maxsize=4096)  # a report asks again for the comparisons of its tables
 def design(spread: Spread) -> Design:
     """Return what a comparison may find whose true variances are those of a spread."""
     places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
