@@ -58,6 +58,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if asked and ALL_SLOW.search(collection_path.read_bytes()) else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the modules that take longest first: one that began last would run alone at the end. A
     process runs whole modules, whose tests share what takes long; end-to-end tests, which often
