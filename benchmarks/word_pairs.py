@@ -146,7 +146,7 @@ def leave_out_program(ready: Path, name: str) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Reads a bitext and writes it again."""
+    """Read a bitext and write it again."""
     table = read_table(source)
     with DatasetWriter(target, SCHEMA, {}) as writer:
         for batch in table.to_batches(8192):
@@ -161,7 +161,7 @@ def clock(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Makes the bitext, measures in another process, prints."""
+    """Make the bitext, measure in another process, and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sentences", type=int, default=250_000)
     parser.add_argument("--words", type=int, default=20, help="mean number of words of a side")

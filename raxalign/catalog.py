@@ -463,7 +463,7 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
 
 
 def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
-    """Raises `PluginFault` for a class that lacks what its base class only declares, or has it of
+    """Raise `PluginFault` for a class that lacks what its base class only declares, or has it of
     another type.
     """
     missing = {*getattr(plugin, "__abstractmethods__", ())}

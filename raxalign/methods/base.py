@@ -202,8 +202,8 @@ class Method(PlugIn):
         return () if source is None else (Dictionary(source, swap=swap),)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Reads the outside files that `align` will read, as it reads them, before anything is
-        trained, and yields what was found in each: here, the dictionaries among the `sources`.
+        """Read the outside files that `align` will read, as it reads them, before anything is
+        trained, and yield what was found in each: here, the dictionaries among the `sources`.
         """
         sources = {lang: self.sources(lang, pivot) for lang in languages}
         swap = bool(getattr(self.params, "swap", False))

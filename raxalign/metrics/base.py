@@ -49,7 +49,7 @@ class Metric(PlugIn):
         """The options of the metric."""
 
     def measured(self, name: str) -> Measured:
-        """Returns the declaration of the metric under the name that a grid gives it."""
+        """Return the declaration of the metric under the name that a grid gives it."""
         about = (inspect.getdoc(type(self)) or name).partition("\n\n")[0]
         return Measured(name, about, self.better, unit=self.unit, range=self.range)
 
@@ -58,7 +58,7 @@ class Metric(PlugIn):
         """Return the metric over the predictions of one language and split, a row per example."""
 
     def sample(self, predictions: pa.Table) -> Sample | None:
-        """Returns what each independent unit of the predictions contributes; its value is that of
+        """Return what each independent unit of the predictions contributes; its value is that of
         `of`. None where this cannot be found, so that the metric has no interval.
         """
         return jackknife(predictions, self.of)
@@ -69,14 +69,14 @@ class RatioOfSums(Metric):
 
     @abstractmethod
     def sums(self, predictions: pa.Table) -> tuple[Array, Array]:
-        """Returns what each row adds above and below the line, each (rows,)."""
+        """Return what each row adds above and below the line, each (rows,)."""
 
     def of(self, predictions: pa.Table) -> float:
-        """Returns the first sum divided by the second one."""
+        """Return the first sum divided by the second one."""
         return _ratio(parts_of(predictions), *map(np.asarray, self.sums(predictions)))
 
     def sample(self, predictions: pa.Table) -> Sample:
-        """Returns both sums by unit."""
+        """Return both sums by unit."""
         above, below = self.sums(predictions)
         units, links = clusters_of(predictions)
         parts = parts_of(predictions)
@@ -88,15 +88,15 @@ class PerExample(RatioOfSums):
 
     @abstractmethod
     def values(self, predictions: pa.Table) -> Array:
-        """Returns the value of each row, (rows,)."""
+        """Return the value of each row, (rows,)."""
 
     def sums(self, predictions: pa.Table) -> tuple[Array, Array]:
-        """Returns the values, and 1 for each row."""
+        """Return the values, and 1 for each row."""
         return np.asarray(self.values(predictions), np.float64), np.ones(len(predictions))
 
 
 def jackknife(predictions: pa.Table, of: Callable[[pa.Table], float]) -> Sample | None:
-    """Finds what each unit contributes to a metric by leaving out blocks of units in turn; returns
+    """Find what each unit contributes to a metric by leaving out blocks of units in turn; return
     None where the metric is not a finite number without one of the blocks.
 
     With more than `BLOCKS` units a block holds several ones. These count as one cluster in tests,

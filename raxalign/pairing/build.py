@@ -117,7 +117,7 @@ def build_heldout(
 
 
 def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
-    """Writes the first `sentences` training sentence pairs of a held-out run (made with
+    """Write the first `sentences` training sentence pairs of a held-out run (made with
     `keep_training`) to `<folder>/data`.
 
     Writes fewer where the run has fewer: where that is refused, making the bitext has raised.
@@ -132,7 +132,7 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
 
 
 def export_pharaoh(folder: Path, path: Path) -> int:
-    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), line by line of the
+    """Write the links of a word-pair dataset as a Pharaoh file (0-based), line by line of the
     corpus up to the last that is in the dataset; lines that are not are blank. Returns the number
     of lines.
 

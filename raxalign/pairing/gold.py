@@ -60,7 +60,7 @@ class GoldLinks:
 
 
 def read_gold(path: Path, written: GoldFormat, *, first: int = 0, swap: bool = False) -> GoldLinks:
-    """Reads links made by hand.
+    """Read links made by hand.
 
     `pharaoh` has one line per sentence pair, sure links as ``i-j`` and possible ones as ``ipj``,
     counted from `first`. `naacl` has one line per link, ``sentence i j [S|P] [confidence]``,

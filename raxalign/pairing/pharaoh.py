@@ -41,7 +41,7 @@ def read_links(path: Path) -> Links:
 
 
 def write_links(path: Path, links: Links) -> None:
-    """Writes links as 0-based `i-j`, one sentence pair per line."""
+    """Write links as 0-based `i-j`, one sentence pair per line."""
     with path.open("w", encoding="ascii", newline="\n") as file:
         for start in range(0, len(links), 4096):
             part = links.part(start, min(start + 4096, len(links)))
@@ -64,7 +64,7 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _parse(block: bytes, path: Path, first: int) -> tuple[Links, Bools]:
-    """Finds all numbers at once: 250,000 lines are 12 million of them."""
+    """Find all numbers at once: 250,000 lines are 12 million of them."""
     data = np.frombuffer(block, np.uint8)
     digit = (data - np.uint8(_ZERO)) < 10  # below "0" wraps around to above 9
     change = np.flatnonzero(np.diff(digit.view(np.int8), prepend=0, append=0))

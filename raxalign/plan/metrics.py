@@ -35,7 +35,7 @@ class Added:
 
     @classmethod
     def of(cls, task: str, spec: MetricSpec) -> Added:
-        """Returns the metric that a grid file gives a task."""
+        """Return the metric that a grid file gives a task."""
         version = catalog("metrics")[spec.kind].VERSION
         return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
 
@@ -45,11 +45,11 @@ class Added:
         return _made(self.kind, self.params)
 
     def sample(self, rows: pa.Table) -> Sample | None:
-        """Returns what the predictions of one language and split contribute."""
+        """Return what the predictions of one language and split contribute."""
         return self.metric.sample(rows)
 
     def value(self, rows: pa.Table) -> float:
-        """Returns the metric over the predictions of one language and split.
+        """Return the metric over the predictions of one language and split.
 
         Raises `RaxalignError` where the predictions lack a column that the metric reads, where the
         metric fails, and where the value is not a finite number.
@@ -85,7 +85,7 @@ def _made(kind: str, params: str) -> Metric:
 def added_scores(
     metrics: Iterable[Added], predictions: pa.Table, own: Iterable[Mapping[str, Any]], pivot: str
 ) -> list[dict[str, Any]]:
-    """Computes the scores of the added metrics of one task from the predictions of an evaluation.
+    """Compute the scores of the added metrics of one task from the predictions of an evaluation.
 
     Args:
         metrics: those of the task.
@@ -114,7 +114,7 @@ def added_scores(
 
 
 def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    """Yields the languages and splits of predictions with their rows, in the order of the table;
+    """Yield the languages and splits of predictions with their rows, in the order of the table;
     those after training on few examples are left out.
     """
     predictions = of_layers(unadapted(predictions))
@@ -125,7 +125,7 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
 
 
 def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str]]:
-    """Yields what can be seen to be wrong with the metrics of a task before anything runs, as (name
+    """Yield what can be seen to be wrong with the metrics of a task before anything runs, as (name
     of the metric, message).
     """
     for spec in metrics:

@@ -45,7 +45,7 @@ class MissingSplit(DataError):
 def load_rows(
     name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None
 ) -> Dataset:
-    """Returns the rows of a split of a dataset on the hub (or of a local copy of its repository),
+    """Return the rows of a split of a dataset on the hub (or of a local copy of its repository),
     by default in the hub's own cache.
 
     A configuration that the repository does not describe is the folder of that name, as on the

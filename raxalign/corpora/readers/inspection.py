@@ -20,7 +20,7 @@ Report = Callable[[DataError], None]
 
 
 def refuse(fault: DataError) -> NoReturn:
-    """Raises the fault: what a reader does with one unless it is asked to go on."""
+    """Raise the fault: what a reader does with one unless it is asked to go on."""
     raise fault
 
 
@@ -85,7 +85,7 @@ def read_through(path: Path, read: Callable[[Report], int]) -> FileRead:
 def read_dictionaries(
     sources: Mapping[str, Mapping[str, Source]], pivot: str, *, swap: bool
 ) -> Iterator[FileRead]:
-    """Reads the local file called ``dictionary`` in each language's sources, where there is one;
+    """Read the local file called ``dictionary`` in each language's sources, where there is one;
     `swap` is as in `read_dictionary`.
     """
     for lang, of_language in sources.items():

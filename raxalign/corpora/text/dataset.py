@@ -119,7 +119,7 @@ class DatasetWriter:
 
 
 def read_table(folder: Path) -> pa.Table:
-    """Returns the rows of a dataset folder, memory-mapped: nothing is copied until it is used.
+    """Return the rows of a dataset folder, memory-mapped: nothing is copied until it is used.
     Raises `DataError` where it cannot be opened.
     """
     return pa.concat_tables(

@@ -172,8 +172,8 @@ class WordAligner(PlugIn):
         return {}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Reads the local files among the `sources` of one language, before anything is made, and
-        yields what was found in each.
+        """Read the local files among the `sources` of one language, before anything is made, and
+        yield what was found in each.
         """
         return iter(())
 

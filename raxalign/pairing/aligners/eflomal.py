@@ -113,7 +113,7 @@ def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
 
 
 def _run(command: list[str], folder: Path, threads: int) -> None:
-    """Runs the program in a process group of its own: it starts another, which has to end with us
+    """Run the program in a process group of its own: it starts another, which has to end with us
     too.
     """
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TMPDIR": str(folder)}

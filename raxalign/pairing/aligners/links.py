@@ -65,7 +65,7 @@ class GivenLinks(WordAligner):
         return {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Reads the file of links, one line per sentence pair; whether each link is inside its
+        """Read the file of links, one line per sentence pair; whether each link is inside its
         sentences is checked when the corpus is read.
         """
         for source in self.sources(lang, pivot).values():

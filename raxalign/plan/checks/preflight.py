@@ -33,14 +33,14 @@ class FilesRead:
     remarks: tuple[str, ...] = ()
 
     def refuse_faults(self, grid: Path | str) -> None:
-        """Raises `RaxalignError` with the faults, where there are any."""
+        """Raise `RaxalignError` with the faults, where there are any."""
         if self.faults:
             n = len(self.faults) + self.more
             told = f"{grid}: {n} fault{'s'[: n > 1]} in its data files; nothing was started"
             raise RaxalignError("\n".join([told, *self.indented()]))
 
     def indented(self) -> Iterator[str]:
-        """Yields the faults, one per line."""
+        """Yield the faults, one per line."""
         yield from (f"  {fault}" for fault in self.faults)
         if self.more:
             yield f"  and {self.more} more"
@@ -51,7 +51,7 @@ class FilesRead:
 
 
 def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = None) -> FilesRead:
-    """Reads every local file that the tasks, methods and word aligners of the evaluations that are
+    """Read every local file that the tasks, methods and word aligners of the evaluations that are
     not `done` will read, by their own readers.
 
     `memory` is a folder that remembers by digest which files were found good; they are not read
@@ -96,7 +96,7 @@ class _Unit:
         return digest([*reader, list(self.languages), self.pivot, digests])
 
     def read(self) -> Iterator[FileRead]:
-        """Yields the files, as the plug-in reads them."""
+        """Yield the files, as the plug-in reads them."""
         plugin, together = self.stages[0].plugin(), self.folder != "aligners"
         for languages in [self.languages] if together else self.languages:
             yield from plugin.read_files(languages, self.pivot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
@@ -29,12 +30,12 @@ class Judge:
     def __init__(self, compared: Iterable[Compared] = ()) -> None:
         self._found = {(id(entry.cell), entry.name): entry for entry in compared}
 
-    @property
+    @cached_property
     def compared(self) -> list[Compared]:
         """All comparisons, in the order of the grid's tables."""
         return list(self._found.values())
 
-    @property
+    @cached_property
     def baselines(self) -> list[Cell]:
         """The cells that others are compared with, each once."""
         bases = (entry.baseline for entry in self._found.values())

@@ -137,7 +137,7 @@ MEASURED = (
 
 
 def macro_f1(gold: Ints, predicted: Ints) -> float:
-    """Returns the mean of 2 right / (given + predicted) over the labels that are given or
+    """Return the mean of 2 right / (given + predicted) over the labels that are given or
     predicted.
 
     >>> macro_f1(np.array([0, 0, 1]), np.array([0, 1, 1]))

@@ -48,7 +48,7 @@ class TagColumns:
 
 
 def listed(names: Names) -> tuple[str, ...]:
-    """Returns names as a tuple.
+    """Return names as a tuple.
 
     >>> listed("tokens"), listed(("ner_tags", "tags"))
     (('tokens',), ('ner_tags', 'tags'))
@@ -91,7 +91,7 @@ class TagScheme:
         return f"{BIO}{types}"
 
     def final(self, tags: Sequence[str]) -> tuple[str, ...]:
-        """Returns the tags of a sentence as they are learnt: entities in IOB2."""
+        """Return the tags of a sentence as they are learnt: entities in IOB2."""
         return iob2(tags) if self.entities else tuple(tags)
 
     @property

@@ -150,7 +150,7 @@ def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
 
 
 def lay_out(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowLayout:
-    """Returns rows packed where `shares_rows` holds, else padded. The device has no part in it."""
+    """Return rows packed where `shares_rows` holds, else padded. The device has no part in it."""
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
     lengths_S = np.array([len(row) for row in rows], np.int64)
@@ -162,7 +162,7 @@ def lay_out(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowLayout:
 
 
 def states_of(aligned: AlignedEncoder, layout: RowLayout) -> torch.Tensor:
-    """Returns the last layer's states (F, H) of rows by one forward pass, end to end with padding
+    """Return the last layer's states (F, H) of rows by one forward pass, end to end with padding
     between them, transformed by the language of each piece. Gradient flows; dropout follows the
     model's mode.
     """
