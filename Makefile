@@ -75,7 +75,7 @@ check: $(READY) docs
 docs: $(READY)
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
 
-# Measurements against budgets: 15 minutes on two quiet cores, one table at the end; docs/explanation/performance.md keeps one.
+# Measurements against budgets: 15 to 32 minutes on two quiet cores, by the machine, one table at the end; docs/explanation/performance.md keeps one.
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
