@@ -7,8 +7,10 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -67,10 +69,14 @@ def connect(address: str | None, job: Job) -> None:
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     if ray.is_initialized():
         return
+    ends = signal.getsignal(signal.SIGTERM)
     if address:
         _join(address, job)
     else:
         _start(job)
+    if threading.current_thread() is threading.main_thread():
+        # Ray has put its own handler there, which ends this process with a trace, and not cleanly
+        signal.signal(signal.SIGTERM, ends)
 
 
 def disconnect() -> None:
