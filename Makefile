@@ -28,9 +28,9 @@ report-demo: $(READY)
 	@echo "Open .raxalign/report-demo/report.html"
 
 # What needs other machines, or programs in their place: hosts in network namespaces, Slurm's and the cloud's files, S3, a hub, `ray up`, nodes that
-# come later, groups of workers that are killed.
+# come later.
 CLUSTER = tests/hosts tests/cluster tests/test_cluster_yaml.py tests/e2e/test_s3.py tests/e2e/test_ray_up.py tests/e2e/test_hub.py \
-  tests/e2e/test_groups.py tests/sweep/test_late_nodes.py
+  tests/sweep/test_late_nodes.py
 # The other modules with slow tests: collecting all others too takes ten more seconds in each process.
 SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v $(patsubst %,-e ^%,$(CLUSTER)) | sort)
 
