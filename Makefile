@@ -75,7 +75,7 @@ check: $(READY) docs
 docs: $(READY)
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
 
-# Measurements against budgets: 15 to 32 minutes on two quiet cores, by the machine, one table at the end; docs/explanation/performance.md keeps one.
+# Measurements against budgets, one table at the end; docs/explanation/performance.md keeps one, and says how long they take.
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
