@@ -1,11 +1,11 @@
 """Checkpoints of a training: where it is, and every tensor that it changes.
 
 ``<folder>/step-00000200/`` holds ``state.json`` (position, losses, a fingerprint of the training),
-``state.safetensors`` (module and optimiser) and, where the best weights so far are kept,
-``best.safetensors``. It is written aside, synced, and named by one rename; those of earlier steps
-are then removed. The record is sealed and holds the SHA-256 of each file of tensors. A folder of
-another training is passed over; a damaged one too, with a warning. Nothing is unpickled. A thread
-writes them while the training goes on (`Saver`).
+``state.safetensors`` (what changes of the module, and the optimiser) and, where the best weights so
+far are kept, ``best.safetensors``. It is written aside, synced, and named by one rename; those of
+earlier steps are then removed. The record is sealed and holds the SHA-256 of each file of tensors.
+A folder of another training is passed over; a damaged one too, with a warning. Nothing is
+unpickled. A thread writes them while the training goes on (`Saver`).
 
 Two processes may write the checkpoints of one training: one that was silent for so long that
 another took over, and does not know it yet. Both write the same states, and none removes what is
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
@@ -33,6 +33,9 @@ from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 from raxalign.train.group import agree, gathered, placed, share_state, share_value
 from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.train.objective import Objective
 
 
 def kept_steps(folder: Path) -> int:
@@ -87,18 +90,28 @@ def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
     return {name: tensor.to("cpu", copy=True) for name, tensor in whole if kept}
 
 
-def restore_module(module: torch.nn.Module, tensors: Tensors) -> None:
-    """Put a module's state back, in place; every parameter and buffer must be there."""
+def changing_state(objective: Objective) -> Tensors:
+    """Return the tensors of an objective's module that training changes, by name, not copied: not
+    those that are held, as the base of adapters is.
+    """
+    following = {id(parameter) for parameter in objective.following()}
+    own = objective.module.named_parameters()
+    changing = {name: p.data for name, p in own if p.requires_grad or id(p) in following}
+    return changing | dict(objective.module.named_buffers())
+
+
+def restore_objective(objective: Objective, tensors: Tensors) -> None:
+    """Put back, in place, what `changing_state` gave; all of it must be there."""
     with torch.no_grad():
-        for name, tensor in module_state(module).items():
+        for name, tensor in changing_state(objective).items():
             tensor.copy_(placed(tensors[name], tensor))
 
 
-def training_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
-    """Return the state of a module (``module/NAME``) and of its optimiser
+def training_state(objective: Objective, optimizer: torch.optim.Optimizer) -> Tensors:
+    """Return what changes of a module (``module/NAME``) and the state of its optimiser
     (``optimizer/NUMBER.NAME``, by the number of the parameter); the tensors themselves.
     """
-    own = {f"module/{name}": tensor for name, tensor in module_state(module).items()}
+    own = {f"module/{name}": tensor for name, tensor in changing_state(objective).items()}
     state = optimizer.state_dict()["state"]
     return own | {
         f"optimizer/{number}.{name}": value
@@ -108,7 +121,7 @@ def training_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) ->
 
 
 def restore_training(
-    module: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Tensors
+    objective: Objective, optimizer: torch.optim.Optimizer, tensors: Tensors
 ) -> None:
     """Put back what `training_state` gave; the options of the optimiser stay as they are."""
     own: Tensors = {}
@@ -120,7 +133,7 @@ def restore_training(
         else:
             number, _, name = name.partition(".")
             state.setdefault(int(number), {})[name] = tensor
-    restore_module(module, own)
+    restore_objective(objective, own)
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     own_parts = {
         number: {name: placed(tensor, trained[number]) for name, tensor in entry.items()}
@@ -266,7 +279,7 @@ class Saver:
 
     def __init__(
         self,
-        module: torch.nn.Module,
+        objective: Objective,
         optimizer: torch.optim.Optimizer,
         runtime: Runtime,
         folder: Path | None,
@@ -275,7 +288,7 @@ class Saver:
         """Make what saves a training that has not begun, on the first worker alone, in a folder
         (None: nothing is saved). `fingerprint` tells it from others in the same folder.
         """
-        self.module, self.optimizer, self.runtime = module, optimizer, runtime
+        self.objective, self.optimizer, self.runtime = objective, optimizer, runtime
         self.folder, self.fingerprint = folder, fingerprint
         self._thread = ThreadPoolExecutor(1, "raxalign-checkpoint")
         self._written: Future[None] | None = None
@@ -307,7 +320,7 @@ class Saver:
         if self.folder is None or not (first or self.runtime.shards):
             return
         self.wait()
-        tensors = copied(training_state(self.module, self.optimizer), kept=first)
+        tensors = copied(training_state(self.objective, self.optimizer), kept=first)
         if not first:
             return
         checkpoint = Checkpoint(progress.record(self.fingerprint), tensors, progress.best)
@@ -334,8 +347,8 @@ class Saver:
             self._thread.shutdown()
 
     def resume(self) -> TrainProgress | None:
-        """Go back to the last checkpoint, which the first worker reads; None where there is none,
-        and then all workers start from the first one's weights.
+        """Go back to the last checkpoint, which the first worker reads; None where there is none.
+        What no checkpoint holds, all workers have from the first one.
         """
         found = None
         if self.folder is not None and self.runtime.rank == 0:
@@ -343,22 +356,22 @@ class Saver:
         best = found.best if found else None
         shared: Any = (found.record, found.tensors) if found else None
         if self.runtime.world_size > 1:
+            if not self.runtime.shards:
+                share_state(module_state(self.objective.module).values())
             shared = share_value(shared)
-            if shared is None and not self.runtime.shards:
-                share_state(module_state(self.module).values())
         if shared is None:
             return None
         record, tensors = shared
-        restore_training(self.module, self.optimizer, tensors)
+        restore_training(self.objective, self.optimizer, tensors)
         return TrainProgress.of(record, best)
 
     def finish(self, progress: TrainProgress, *, selected: bool) -> None:
         """Put the best weights into the module, on every worker, where some were `selected`."""
         if progress.best is not None:
-            restore_module(self.module, progress.best)
+            restore_objective(self.objective, progress.best)
         if selected and self.runtime.world_size > 1:
-            share_state(module_state(self.module).values())
+            share_state(changing_state(self.objective).values())
             progress.scores, progress.selected = share_value((progress.scores, progress.selected))  # type: ignore[misc]
         progress.best = None
         self.optimizer.zero_grad(set_to_none=True)
-        self.module.eval()
+        self.objective.module.eval()

@@ -185,6 +185,10 @@ class Joint(Objective):
         """Return the blocks of the first part, which are those of the second one too."""
         return self.first.blocks()
 
+    def following(self) -> Sequence[torch.nn.Parameter]:
+        """Return those parameters of both parts."""
+        return [*self.first.following(), *self.second.following()]
+
     def prepare(self, step: Step) -> Prepared:
         """Return what each part prepares."""
         assert isinstance(step, JointStep)

@@ -13,7 +13,7 @@ from raxalign.lazy import torch
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
-from raxalign.train.checkpoint import Saver, TrainProgress, copied, module_state
+from raxalign.train.checkpoint import Saver, TrainProgress, changing_state, copied, module_state
 from raxalign.train.group import add_up, agree, clip_gradients, gather_values, sharing
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Schedule, TrainSettings, rate_at
@@ -149,7 +149,7 @@ class _Loop:
         shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
         folder = runtime.checkpoints / name if runtime.checkpoints else None
         fingerprint = digest([repr(settings), n_rows, runtime.seed, name, shapes])
-        self.saver = Saver(self.module, self.optimizer, runtime, folder, fingerprint)
+        self.saver = Saver(objective, self.optimizer, runtime, folder, fingerprint)
         # without dropout nothing depends on who computes which rows
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-self.order.batch_size // self.shares))
@@ -276,7 +276,7 @@ class _Loop:
             progress.scores.append((step, score))
             self.runtime.report({f"{self.name}/{keep.curve}": score}, step)
             if progress.selected is None or sign * score > sign * best[progress.selected]:
-                progress.selected, progress.best = step, copied(module_state(self.module))
+                progress.selected, progress.best = step, copied(changing_state(self.objective))
 
     @contextmanager
     def reads_weights(self) -> Iterator[None]:

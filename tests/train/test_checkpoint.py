@@ -18,7 +18,7 @@ from raxalign.train.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import TrainSettings, adam, fit
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 
@@ -91,10 +91,11 @@ def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays
 
 def of_a_layer(folder):
     """A layer of weight 1, and what saves it."""
-    layer = torch.nn.Linear(1, 1, bias=False)
+    objective = Regression()
+    objective.module = layer = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(layer.weight)
     optimizer = torch.optim.SGD(layer.parameters())
-    return layer, Saver(layer, optimizer, Runtime(), folder, "x")
+    return layer, Saver(objective, optimizer, Runtime(), folder, "x")
 
 
 def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(tmp_path, monkeypatch):
@@ -131,6 +132,19 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(tmp
     found = read_checkpoint(tmp_path, "x")
     assert found.record["step"] == 4
     assert found.tensors["module/weight"].tolist() == [[1.0]]
+
+
+def test_weights_that_are_held_are_in_no_checkpoint_and_one_that_has_them_is_read(tmp_path):
+    objective = Regression()
+    held = objective.module["body"][0].weight.requires_grad_(requires_grad=False)
+    saver = Saver(objective, adam([objective.body[3].weight], SETTINGS), Runtime(), tmp_path, "x")
+    saver.save(TrainProgress(4), now=True)
+    found = read_checkpoint(tmp_path, "x").tensors
+    assert set(objective.module.state_dict()) - {name[7:] for name in found} == {"body.0.weight"}
+    earlier = {**found, "module/body.0.weight": torch.zeros(8, 5)}
+    write_checkpoint(tmp_path, 5, Checkpoint(TrainProgress(5).record("x"), earlier))
+    assert saver.resume().step == 5
+    assert held.any()
 
 
 def test_what_went_wrong_in_the_thread_ends_the_training(tmp_path, monkeypatch):
