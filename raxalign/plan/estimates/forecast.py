@@ -221,7 +221,7 @@ def _policies(
     best = frozenset[str]().union(*cells.values())
     kept: dict[str, AbstractSet[str]] = {"all": weights, "best": best, "none": frozenset()}
     running = at_once * max((size(used - shared) for used in own), default=0)
-    largest = max((sizes[key] for key in weights), default=0)
+    largest = max((sizes[key] for key in weights if _trains_all(plan.stages[key])), default=0)
     total, training = size(sizes), min(at_once, len(weights)) * _COPIES * largest
     after = {name: total - size(weights - kept[name]) for name in get_args(Keep)}
     peak = {
@@ -229,6 +229,12 @@ def _policies(
         for name, left in after.items()
     }
     return after, peak
+
+
+def _trains_all(stage: Stage) -> bool:
+    """Whether a checkpoint holds all weights; one of adapters is small."""
+    method: Any = stage.params.get("method", {})
+    return "lora" not in method
 
 
 def quicker_links(plan: Plan, times: Forecast) -> str:

@@ -238,6 +238,12 @@ def test_weights_count_once_per_run_once_per_cell_or_not_at_all(weighty):
     assert estimate_disk(weighty, measured, 2).peak["none"] - disk.after["none"] == 8 * each
 
 
+def test_checkpoints_of_adapters_take_no_room_worth_naming(tmp_path):
+    plan = small_plan(tmp_path, methods=("finetune: {lora: {rank: 4}}",), languages="{each: [de]}")
+    disk = estimate_disk(plan, dict.fromkeys(weights_of(plan), 1_000_000))
+    assert disk.peak["none"] - disk.after["none"] == 1_000_000, "the run alone"
+
+
 def test_the_size_of_what_was_made_corrects_that_of_what_was_not(weighty):
     before = estimate_disk(weighty, {})
     assert before.kinds["aligned"] == 6 * 4 * footprint_of(2, 32, 64, 400, 128).parameters
