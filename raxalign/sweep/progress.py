@@ -27,6 +27,7 @@ from raxalign.sweep.remaining import Remaining
 from raxalign.train.runtime import TOKENS
 
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
+_TRIAL = 60.0  # between lines on a trial
 _SHOWN = 8  # running stages and trials of a live display
 _WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
 
@@ -65,7 +66,7 @@ class Progress:
         self._advances: dict[str, str] = {}  # of the stages and trials that run
         self._noted: dict[str, tuple[Advance, str]] = {}  # their last notes, and speeds
         self._waits = events.Waiting()
-        self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
+        self._said: dict[str, tuple[int, float]] = {}  # job -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
         self._told: dict[str, float] = {}  # trial -> seconds of its wait at its last line
 
@@ -76,10 +77,8 @@ class Progress:
                 self._planned(event)
             case events.Began(what=what):
                 self._begin(what)
-            case events.Advanced(what=Trial() as trial):
-                self._show_advance(trial, event.advance)
-            case events.Advanced(what=Stage() as stage):
-                self._stage_advanced(stage, event.advance)
+            case events.Advanced(what=what):
+                self._show_advance(what, event.advance)
             case events.JobEnded(what=Trial() as trial):
                 self._trial_finished(trial, event)
             case events.JobEnded(what=Stage() as stage):
@@ -139,19 +138,18 @@ class Progress:
         self._left.started(what.key, now)
         self._advances[what.key] = self._describe(what)
 
-    def _show_advance(self, what: Trial | Stage, advance: Advance) -> str:
+    def _show_advance(self, what: Trial | Stage, advance: Advance) -> None:
+        """Show how far a job is: in the live display, or as a line from time to time."""
         text = f"{self._describe(what)}: {self._describe_advance(what.key, advance)}"
         self._advances[what.key] = text
-        return text
-
-    def _stage_advanced(self, stage: Stage, advance: Advance) -> None:
-        """Show how far a shared stage is: in the live display, or as a line from time to time."""
-        text = self._show_advance(stage, advance)
-        step, said = self._said.get(stage.key, (0, 0.0))
-        wait = _STEPPING if advance.step > step else _SILENT
+        step, said = self._said.get(what.key, (0, 0.0))
+        wait, count = _TRIAL, ""
+        if isinstance(what, Stage):
+            wait = _STEPPING if advance.step > step else _SILENT
+            count = f"[{self._stages_done}/{self._stages}] "
         if self._live is None and advance.seconds - said >= wait:
-            self._said[stage.key] = (advance.step, advance.seconds)
-            self._say(f"[{self._stages_done}/{self._stages}] {text}")
+            self._said[what.key] = (advance.step, advance.seconds)
+            self._say(f"{count}{text}")
 
     def _stage_finished(self, stage: Stage, event: events.JobEnded) -> None:
         self._stages_done += 1
@@ -223,8 +221,8 @@ class Progress:
 
     def _forget(self, key: str, seconds: float | None) -> None:
         """End a job that was shown as running."""
-        self._advances.pop(key, None)
-        self._noted.pop(key, None)
+        for known in (self._advances, self._noted, self._said):
+            known.pop(key, None)
         self._left.ended(key, time.monotonic(), seconds)
 
     def _time_left(self) -> str:

@@ -75,6 +75,11 @@ LOSSES = [
             id="a stage that reports no steps, every thirty seconds",
         ),
         pytest.param(
+            lambda trial, stage: [Advanced(trial, Advance(float(s))) for s in range(0, 131, 2)],
+            ["none de: 60 s so far", "none de: 120 s so far"],
+            id="a trial, every minute",
+        ),
+        pytest.param(
             lambda trial, stage: [JobEnded(stage, seconds=12.34), JobEnded(stage, "no text")],
             ["[1/4] encoder scratch: 12.3 s", "[2/4] encoder scratch: failed: no text"],
             id="the end of a stage, with its time or its failure",
