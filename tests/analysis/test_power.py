@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.significance import Cell, Side, planted, share_found
-from raxalign.analysis.power import at, design, runs_for
+from raxalign.analysis.power import Assumed, at, design, runs_for
 from raxalign.analysis.significance import Spread, TrainedSide, spread_of
 from raxalign.lazy import load
 
@@ -37,6 +37,13 @@ def test_the_spread_with_other_runs_and_examples_follows_by_hand():
     assert other.clusters == 2000
     same = at(spread, [2])
     assert (same.examples, same.trained[0].between) == pytest.approx((0.0006, 0.0004))
+
+
+def test_what_is_assumed_gives_the_variance_of_shared_examples_and_of_each_sides_own():
+    shared = Assumed(examples=(400,), run_sd=(0,), disagree=12).spread(1)
+    assert (shared.examples, shared.clusters) == (pytest.approx(0.12 / 400), 400)
+    apart = Assumed(examples=(400, 100), run_sd=(0,), accuracy=80).spread(1)
+    assert (apart.examples, apart.clusters) == (pytest.approx(0.16 / 400 + 0.16 / 100), 500)
 
 
 def test_the_runs_that_are_asked_for_find_the_effect_and_one_less_does_not():
