@@ -127,7 +127,7 @@ class Moco(nn.Module):
         self.count += len(keys_BD)
         self._counted = after
 
-    def pairs(self) -> list[tuple[nn.Parameter, nn.Parameter]]:
+    def slow_and_fast(self) -> list[tuple[nn.Parameter, nn.Parameter]]:
         """Return each parameter of the copies with that which it follows. They share what is not
         trained.
         """
@@ -138,7 +138,7 @@ class Moco(nn.Module):
     @torch.no_grad()
     def follow(self) -> None:
         """The copies go a step towards encoder and head: they keep `momentum` of themselves."""
-        behind, ahead = zip(*self.pairs(), strict=True)
+        behind, ahead = zip(*self.slow_and_fast(), strict=True)
         torch._foreach_lerp_(behind, ahead, 1.0 - self.options["momentum"])
 
 
@@ -327,7 +327,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
 
     def following(self) -> Sequence[nn.Parameter]:
         """Return the parameters of the slow encoder and its head."""
-        return [] if self.moco is None else [behind for behind, _ in self.moco.pairs()]
+        return [] if self.moco is None else [behind for behind, _ in self.moco.slow_and_fast()]
 
     def end(self, step: Step) -> None:
         """The keys of all workers enter the queue, and the slow encoder follows."""
