@@ -91,12 +91,13 @@ def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
 
 
 def changing_state(objective: Objective) -> Tensors:
-    """Return the tensors of an objective's module that training changes, by name, not copied: not
-    those that are held, as the base of adapters is.
+    """Return the tensors of an objective's module that training may change, by name, not copied:
+    all but the parameters of its encoders that have no gradients, as the base of adapters.
     """
-    following = {id(parameter) for parameter in objective.following()}
+    trees = [encoder.model for encoder in objective.encoders()]
+    held = {id(p) for tree in trees for p in tree.parameters() if not p.requires_grad}
     own = objective.module.named_parameters()
-    changing = {name: p.data for name, p in own if p.requires_grad or id(p) in following}
+    changing = {name: p.data for name, p in own if id(p) not in held}
     return changing | dict(objective.module.named_buffers())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from raxalign.lazy import np, torch
 from raxalign.train.chance import DROPOUT, mix, seed_generators
@@ -185,9 +186,9 @@ class Joint(Objective):
         """Return the blocks of the first part, which are those of the second one too."""
         return self.first.blocks()
 
-    def following(self) -> Sequence[torch.nn.Parameter]:
-        """Return those parameters of both parts."""
-        return [*self.first.following(), *self.second.following()]
+    def encoders(self) -> Sequence[Any]:
+        """Return the encoders of both parts."""
+        return [*self.first.encoders(), *self.second.encoders()]
 
     def prepare(self, step: Step) -> Prepared:
         """Return what each part prepares."""

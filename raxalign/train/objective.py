@@ -92,9 +92,10 @@ class Objective(ABC):
     alike, so neither the number of workers nor the micro-batch changes the result beyond rounding.
 
     `module` holds everything that training changes as parameters and buffers (a queue, an average
-    of weights). Checkpoints keep its buffers, and those parameters that have gradients or are
-    `following`. Losses before step `comparable_from` (0-based) lack parts that later ones have, as
-    a contrast with a queue that is not yet full. `loss_unit` is the weight of a regulariser, which
+    of weights): it is what checkpoints keep, but for what its encoders hold without gradients. What
+    else never changes, as a frozen twin, is kept outside of it. Losses before step
+    `comparable_from` (0-based) lack parts that later ones have, as a contrast with a queue that is
+    not yet full. `loss_unit` is the weight of a regulariser, which
     begins at 0, where that is more than 1: a loss is not taken for exploding below a multiple of
     it. With `shards` its weights may be divided among workers (`raxalign.train.sharding`): each
     micro-batch that `reads` runs the same blocks equally often, and gives gradients to the same
@@ -142,12 +143,6 @@ class Objective(ABC):
         compute need not be kept. A second run of such a part changes nothing.
         """
         return () if self.encoder is None else self.encoder.blocks()
-
-    def following(self) -> Sequence[torch.nn.Parameter]:
-        """Return the parameters of the module that have no gradients and that `end` changes, as
-        those of a copy that slowly follows the others.
-        """
-        return ()
 
     def encoders(self) -> Sequence[Any]:
         """Return the encoders that the loss runs: that of the module, and those beside it."""

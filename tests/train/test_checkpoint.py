@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -136,6 +137,7 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(tmp
 
 def test_weights_that_are_held_are_in_no_checkpoint_and_one_that_has_them_is_read(tmp_path):
     objective = Regression()
+    objective.encoder = SimpleNamespace(model=objective.body)
     held = objective.module["body"][0].weight.requires_grad_(requires_grad=False)
     saver = Saver(objective, adam([objective.body[3].weight], SETTINGS), Runtime(), tmp_path, "x")
     saver.save(TrainProgress(4), now=True)

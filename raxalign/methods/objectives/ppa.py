@@ -8,7 +8,7 @@ Formula: L = L_MoCo + L_TLM. L_MoCo = mean over sentence pairs of -log(e^(qÂ·k/Ï
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -127,18 +127,15 @@ class Moco(nn.Module):
         self.count += len(keys_BD)
         self._counted = after
 
-    def slow_and_fast(self) -> list[tuple[nn.Parameter, nn.Parameter]]:
-        """Return each parameter of the copies with that which it follows. They share what is not
-        trained.
+    @torch.no_grad()
+    def follow(self) -> None:
+        """The copies go a step towards encoder and head: they keep `momentum` of themselves. They
+        share what is not trained.
         """
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
-        return [pair for pair in zip(slow, fast, strict=True) if pair[0] is not pair[1]]
-
-    @torch.no_grad()
-    def follow(self) -> None:
-        """The copies go a step towards encoder and head: they keep `momentum` of themselves."""
-        behind, ahead = zip(*self.slow_and_fast(), strict=True)
+        pairs = [pair for pair in zip(slow, fast, strict=True) if pair[0] is not pair[1]]
+        behind, ahead = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         torch._foreach_lerp_(behind, ahead, 1.0 - self.options["momentum"])
 
 
@@ -324,10 +321,6 @@ class PostPretraining(HostSided[_Drawn, _Read]):
     def tensor(self, array: np.ndarray) -> torch.Tensor:
         """Return an index on the encoder's device."""
         return on_device(array, self.encoder.device)
-
-    def following(self) -> Sequence[nn.Parameter]:
-        """Return the parameters of the slow encoder and its head."""
-        return [] if self.moco is None else [behind for behind, _ in self.moco.slow_and_fast()]
 
     def end(self, step: Step) -> None:
         """The keys of all workers enter the queue, and the slow encoder follows."""
