@@ -92,7 +92,7 @@ class Objective(ABC):
     alike, so neither the number of workers nor the micro-batch changes the result beyond rounding.
 
     `module` holds everything that training changes as parameters and buffers (a queue, an average
-    of weights): it is what checkpoints keep, but for what its encoders hold without gradients. What
+    of weights): it is what checkpoints keep, except what its encoders hold without gradients. What
     else never changes, as a frozen twin, is kept outside of it. Losses before step
     `comparable_from` (0-based) lack parts that later ones have, as a contrast with a queue that is
     not yet full. `loss_unit` is the weight of a regulariser, which
