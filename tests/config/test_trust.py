@@ -4,6 +4,7 @@ import io
 import os
 import pty
 import sys
+import tty
 
 import pytest
 
@@ -102,6 +103,7 @@ def test_on_a_terminal_the_user_is_asked_once(answer, is_trusted, tmp_path, stra
         """Load the grid on a terminal with the answer typed ahead; return what it shows."""
         monkeypatch.setattr(trust, "_trusted", set())  # as in another process
         ours, theirs = pty.openpty()
+        tty.setraw(theirs)  # else the kernel echoes the answer, perhaps after the end
         os.write(ours, f"{answer}\n".encode())
         with os.fdopen(theirs, "r+b", buffering=0) as terminal:
             text = io.TextIOWrapper(terminal, write_through=True)
