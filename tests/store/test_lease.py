@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -51,20 +52,19 @@ def test_one_after_the_other_holds_it(root):
 
 
 def test_who_waits_is_told_once_who_holds_it(root):
-    told = []
+    told = SimpleQueue()
 
     def wait():
-        with lease(Storage(root), "training", told.append):
+        with lease(Storage(root), "training", told.put):
             pass
 
     held_by(root)
     waiter = threading.Thread(target=wait)
     waiter.start()
-    while not told:
-        pass
+    assert told.get(timeout=60) == "other (process 1)"
     held_by(root, done=True)
     waiter.join()
-    assert told == ["other (process 1)"]
+    assert told.empty()
     assert holder(root, 2)["done"] is True, "a number is not used again"
     assert list(files_of(root).names("locks/training")) == ["2"]
 
