@@ -79,7 +79,8 @@ class TokenTranslation(Task):
         data: Annotated[Literal["corpus", "xnli"] | XnliFiles, LATER] = "corpus"
         """Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI
         from the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all
-        languages; premise and hypothesis of a row are one sentence.
+        languages; premise and hypothesis of a row are one sentence. XNLI's rows are in order of
+        genre, so that the first ones are no sample of all.
         """
         dataset: Annotated[str, DATASET, LATER] = XNLI
         revision: Annotated[str, REVISION, LATER] = "main"
