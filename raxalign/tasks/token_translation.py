@@ -80,7 +80,7 @@ class TokenTranslation(Task):
         """Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI
         from the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all
         languages; premise and hypothesis of a row are one sentence. XNLI's rows are in order of
-        genre, so that the first ones are no sample of all.
+        genre, so that the first ones do not stand for all.
         """
         dataset: Annotated[str, DATASET, LATER] = XNLI
         revision: Annotated[str, REVISION, LATER] = "main"
