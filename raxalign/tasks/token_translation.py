@@ -47,7 +47,8 @@ class TokenTranslation(Task):
     Metrics are of one direction: `de-en` is from German. A language has the pieces of its own side
     of the split, translated or not. The shift, a layer l and a weight α, that has the best `bleu1`
     on dev is chosen for each direction, and the notes name it. Outside the grid's own corpus, the
-    size of each language's vocabulary is measured too.
+    size of each language's vocabulary is measured too. XNLI's rows are in order of genre, so that
+    the first ones do not stand for all.
 
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
@@ -79,8 +80,7 @@ class TokenTranslation(Task):
         data: Annotated[Literal["corpus", "xnli"] | XnliFiles, LATER] = "corpus"
         """Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI
         from the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all
-        languages; premise and hypothesis of a row are one sentence. XNLI's rows are in order of
-        genre, so that the first ones do not stand for all.
+        languages; premise and hypothesis of a row are one sentence.
         """
         dataset: Annotated[str, DATASET, LATER] = XNLI
         revision: Annotated[str, REVISION, LATER] = "main"
