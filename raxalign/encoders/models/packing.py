@@ -226,7 +226,7 @@ def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
 @cache
 def _compiled(kind: Any) -> Callable[..., Any]:
     """The forward pass of a class of blocks."""
-    from torch._dynamo import config  # an argument of torch.compile only from torch 2.13 on
+    from torch.compiler import config  # an argument of torch.compile only from torch 2.13 on
 
     config.recompile_limit = max(config.recompile_limit, _GRAPHS)
     made: Callable[..., Any] = torch.compile(kind.forward, dynamic=True)
