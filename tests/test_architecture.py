@@ -56,7 +56,7 @@ PLUGINS += ("report/sections",)
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 71_552, 464, 53_293
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 71_552, 464, 53_294
 LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
     "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options
@@ -257,8 +257,8 @@ def root_of(node):
 
 
 def private_of_others(path):
-    """Yield the private modules and attributes of Ray and MLflow that a file names, and what of
-    them it patches. Objects of theirs are met in the rooms that may import them alone.
+    """Yield the private modules of any library that a file imports, and the attributes of Ray and
+    MLflow that it names or patches. Their objects are met in the rooms that may import them alone.
     """
     theirs = set()
     place = path.relative_to(PACKAGE).as_posix()
@@ -270,8 +270,9 @@ def private_of_others(path):
                 parts = f"{of}{alias.name}".split(".")
                 if parts[0] in {"ray", "mlflow"}:
                     theirs.add((alias.asname or alias.name).split(".")[0])
-                    if any(private(part) for part in parts) or parts[:2] == ["ray", "core"]:
-                        yield ".".join(parts)
+                hidden = parts[0] != "raxalign" and any(private(part) for part in parts)
+                if hidden or parts[:2] == ["ray", "core"]:
+                    yield ".".join(parts)
     for node in nodes(path) if meets else ():
         if isinstance(node, ast.Attribute):
             own = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls", "os"}
@@ -287,7 +288,7 @@ def private_of_others(path):
                 yield f"patch by {called}"
 
 
-def test_nothing_private_of_ray_or_mlflow_is_used_or_patched():
+def test_no_private_module_is_imported_and_nothing_private_of_ray_or_mlflow_used_or_patched():
     found = {
         (path.relative_to(PACKAGE).as_posix(), what)
         for path in FILES
