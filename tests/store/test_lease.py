@@ -59,7 +59,7 @@ def test_who_waits_is_told_once_who_holds_it(root):
             pass
 
     held_by(root)
-    waiter = threading.Thread(target=wait)
+    waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
     assert told.get(timeout=60) == "other (process 1)"
     held_by(root, done=True)
