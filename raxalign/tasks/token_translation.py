@@ -47,8 +47,8 @@ class TokenTranslation(Task):
     Metrics are of one direction: `de-en` is from German. A language has the pieces of its own side
     of the split, translated or not. The shift, a layer l and a weight α, that has the best `bleu1`
     on dev is chosen for each direction, and the notes name it. Outside the grid's own corpus, the
-    size of each language's vocabulary is measured too. XNLI's rows are in order of genre, so that
-    the first ones do not stand for all.
+    size of each language's vocabulary is measured too. The rows of XNLI's development set are in
+    order of genre, so that the first ones do not stand for all.
 
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
