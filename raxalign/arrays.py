@@ -95,6 +95,16 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
     return np.unique(numbers, return_counts=True)[0]
 
 
+def spread_evenly(count: int, most: int | None) -> Ints:
+    """Return the numbers of at most `most` of `count` things (None: all), evenly spread over them.
+
+    >>> spread_evenly(9, 3).tolist(), spread_evenly(2, 3).tolist(), spread_evenly(0, 3).tolist()
+    ([0, 4, 8], [0, 1], [])
+    """
+    chosen = count if most is None else min(most, count)
+    return np.linspace(0, max(count - 1, 0), chosen).astype(np.int64)
+
+
 def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[Ints, Ints]:
     """Return the entries of some rows, one after the other: (indices into the flat array, the place
     in `rows` of the row that each belongs to).

@@ -160,7 +160,7 @@ def plan(
         from raxalign.report.plans import as_json
 
         print_out(as_json(part, opened.storage, opened.run))
-        _tell_doubts(part)
+        _tell_doubts(opened, part)
     else:
         _print_plan(opened, part, detect, run_sd)
 
@@ -173,14 +173,17 @@ def _print_plan(
     print_out(as_text(plan_, opened.storage, opened.run))
     if power := power_text(opened, plan_, detect, run_sd):
         print_out(power)
-    _tell_doubts(plan_)
+    _tell_doubts(opened, plan_)
 
 
-def _tell_doubts(plan_: Plan) -> None:
-    """Report what is doubtful about the text: too little of it, or sides that do not match."""
-    from raxalign.plan.checks.bitexts import doubts, shortages
+def _tell_doubts(opened: Opened, plan_: Plan) -> None:
+    """Report what is doubtful about the text: too little of it, no library to divide it into words,
+    or sides that do not match.
+    """
+    from raxalign.plan.checks.bitexts import absent_segmenters, doubts, shortages
 
-    for doubt in (*shortages(plan_), *doubts(plan_)):
+    absent = absent_segmenters(plan_, opened.storage)
+    for doubt in (*shortages(plan_), *absent, *doubts(plan_)):
         tell(f"warning: {doubt}")
 
 

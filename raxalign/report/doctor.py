@@ -95,7 +95,7 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     files = f"{counted(local, 'data file')} {are(local)} there"
     yield f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}"
     yield from _files(plan)
-    yield from _bitexts(plan)
+    yield from _bitexts(plan, opened.storage)
     # what this machine lacks to run the encoders
     lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
     yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
@@ -136,9 +136,16 @@ def _files(plan: Plan) -> Iterator[str]:
         yield from (f"note     {remark}" for remark in found.remarks)
 
 
-def _bitexts(plan: Plan) -> Iterator[str]:
-    """Yield lines on whether all sentence pairs of local files can be read and are enough."""
-    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, shortages
+def _bitexts(plan: Plan, storage: Storage) -> Iterator[str]:
+    """Yield lines on whether all sentence pairs of local files can be read and are enough, and
+    their words divided.
+    """
+    from raxalign.plan.checks.bitexts import (
+        absent_segmenters,
+        other_lengths,
+        read_bitexts,
+        shortages,
+    )
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]
@@ -147,6 +154,7 @@ def _bitexts(plan: Plan) -> Iterator[str]:
         (faults if fatal else notes).append(message)
     faults += shortages(plan) if not faults else ()
     yield from (f"broken   {fault}" for fault in faults)
+    yield from (f"missing  {fault}" for fault in absent_segmenters(plan, storage))
     for entry in found if not faults else ():
         yield f"ok       {entry.path}: {entry.rows:,} sentence pairs"
     yield from (f"note     {note}" for note in notes)

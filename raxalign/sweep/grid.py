@@ -15,8 +15,8 @@ from types import FrameType
 from typing import TypeVar
 
 from raxalign.catalog import refuse_changed
-from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.checks.bitexts import shortages
+from raxalign.errors import DependencyError, RaxalignError, StorageError
+from raxalign.plan.checks.bitexts import absent_segmenters, shortages
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
@@ -137,9 +137,11 @@ def collect_plan(plan: Plan, storage: Storage) -> None:
 
 def _checked(opened: Opened, plan: Plan) -> Job:
     """Check the storage and read the data files of a plan; returns what workers need to know."""
+    settings, storage = opened.run, opened.storage
     if short := shortages(plan):
         raise RaxalignError("\n".join(short))
-    settings, storage = opened.run, opened.storage
+    if absent := absent_segmenters(plan, storage):
+        raise DependencyError("\n".join(absent))
     storage.files.check_writable()
     refuse_changed(plan.plugins)
     found = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")

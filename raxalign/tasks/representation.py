@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, final
 
 from pydantic import Field, field_validator, model_validator
 
-from raxalign.arrays import Ints
+from raxalign.arrays import Ints, spread_evenly
 from raxalign.config.params import LATER, SEVERAL
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
@@ -317,9 +317,7 @@ class Representation(VectorTask):
             sides = [_sentence_means(vectors, rows) for vectors, rows in sides]
             return _Sides.of_sentences(sides, pairs.ids, pairs.tgt.sentences)
         (one, one_rows), (other, other_rows) = sides
-        most = len(both) if self.params.max_pairs is None else self.params.max_pairs
-        spread = np.linspace(0, len(both) - 1, min(most, len(both))) if len(both) else np.zeros(0)
-        chosen = np.unique(spread.astype(np.int64))
+        chosen = spread_evenly(len(both), self.params.max_pairs)
         numbers = [np.cumsum(read_N) - 1 for read_N in linked.read]
         places = (numbers[0][both.src_word[chosen]], numbers[1][both.tgt_word[chosen]])
         units = np.array([unit(words) for words in pairs.tgt.sentences], np.int64)

@@ -47,13 +47,12 @@ class TokenTranslation(Task):
     Metrics are of one direction: `de-en` is from German. A language has the pieces of its own side
     of the split, translated or not. The shift, a layer l and a weight α, that has the best `bleu1`
     on dev is chosen for each direction, and the notes name it. Outside the grid's own corpus, the
-    size of each language's vocabulary is measured too. The rows of XNLI's development set are in
-    order of genre, so that the first ones do not stand for all.
+    size of each language's vocabulary is measured too.
 
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
 
-    VERSION = 3
+    VERSION = 4
     papers = ("liu2020", "papineni2002")
     accepts = frozenset({"transformer"})
     metrics = MEASURED
@@ -72,11 +71,11 @@ class TokenTranslation(Task):
         evaluated and are not an axis.
         """
         dev_sentences: int | None = Field(256, ge=1)
-        """Number of dev sentences that are translated, from the first on, to choose the shift
-        (none: all).
+        """Number of dev sentences that are translated to choose the shift, evenly spread over the
+        text (none: all).
         """
         max_sentences: int | None = Field(None, ge=1)
-        """Number of test sentences that are translated, from the first on (none: all)."""
+        """Number of test sentences that are translated, evenly spread over the text (none: all)."""
         data: Annotated[Literal["corpus", "xnli"] | XnliFiles, LATER] = "corpus"
         """Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI
         from the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all
@@ -85,8 +84,8 @@ class TokenTranslation(Task):
         dataset: Annotated[str, DATASET, LATER] = XNLI
         revision: Annotated[str, REVISION, LATER] = "main"
         samples: Annotated[int, LATER] = Field(0, ge=0)
-        """Number of test sentences whose text is kept in the predictions, from the first on, with
-        the output of every shift and the reference; the report shows them.
+        """Number of translated test sentences whose text is kept in the predictions, from the first
+        on, with the output of every shift and the reference; the report shows them.
         """
 
         @field_validator("alpha")

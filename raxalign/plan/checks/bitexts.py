@@ -1,6 +1,7 @@
 """Reading the sentence pairs of a grid's local files, so that `raxalign doctor` finds a bad line
 before the grid does, and `raxalign plan` what looks as if it were not a translation; and counting
-their lines, so that corpora that are too short are found before anything is made.
+their lines, so that corpora that are too short are found before anything is made. Libraries that
+divide their text into words are missed then too.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Transl
 from raxalign.corpora.readers.lines import count_lines
 from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
+from raxalign.extras import missing
+from raxalign.languages import language
+from raxalign.plan.estimates.cost import stored_keys, to_make
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.store.storage import Storage
 
 _ALL = 1 << 62  # lines: more than any file has
 _TEXT = 5000  # sentence pairs whose words dictionaries and gold texts are compared with
@@ -203,6 +208,28 @@ def shortages(plan: Plan) -> tuple[str, ...]:
             before = largest.setdefault(str(stage.params["lang"]), stage)
             largest[str(stage.params["lang"])] = max(before, stage, key=_asked_for)
     return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)
+
+
+def absent_segmenters(plan: Plan, storage: Storage) -> tuple[str, ...]:
+    """Return one message per language whose text is still to be divided into words, by a library
+    that is not installed.
+    """
+    told = {key: fault for key, stage in plan.stages.items() for fault in _absent(stage)}
+    if not told:
+        return ()
+    needed = to_make(plan, storage.ledger.keys(), stored_keys(plan, storage))
+    return tuple(dict.fromkeys(told[key] for key in needed if key in told))
+
+
+def _absent(stage: Stage) -> Iterator[str]:
+    """Yield the faults of a stage whose text is divided by a library that is not installed."""
+    if stage.kind != "bitext" or stage.params["segmentation"] != "words":
+        return
+    if getattr(stage.plugin().params, "pretokenized", False):
+        return
+    for code in (str(stage.params["lang"]), str(stage.params["pivot"])):
+        if (library := language(code).segmenter) is not None:
+            yield from missing(library, f"corpus.segmentation: words, for {code}")
 
 
 def _n_heldout(stage: Stage) -> int:

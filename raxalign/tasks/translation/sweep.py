@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from raxalign.arrays import Ints
+from raxalign.arrays import Ints, spread_evenly
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.token_means import TokenMeans
@@ -57,21 +57,22 @@ def read_sides(
     languages: tuple[str, str],
     limit: int | None = None,
 ) -> Way:
-    """Make both sides of sentence pairs, the other language's and the pivot's; the first `limit`
-    ones are translated (None: all).
+    """Make both sides of sentence pairs, the other language's and the pivot's; `limit` of them are
+    translated, evenly spread over the text (None: all).
     """
-    first = pairs.first(limit)
+    translated = pairs.take(chosen := spread_evenly(len(pairs.ids), limit))
     around = len(encoder.pieces([[]], languages[0])[0])
     special = frozenset(encoder.tokenizer.all_special_ids)
     sides = []
-    for lang, sentences in zip(languages, (pairs.src, pairs.tgt), strict=True):
+    both = zip(languages, (pairs.src, pairs.tgt), (translated.src, translated.tgt), strict=True)
+    for lang, sentences, words in both:
         divided = bulk_pieces(encoder.tokenizer, sentences, lang)
         whole = [found.ids.astype(np.int64) for found in divided]
         used = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ())
-        words, pieces = sentences[:limit], whole[:limit]
+        pieces = [whole[row] for row in chosen.tolist()]
         rows = encoder.pieces(words, lang)
         cut = sum(len(row) - around < len(own) for row, own in zip(rows, pieces, strict=True))
-        sides.append(TranslatedSide(lang, first, words, rows, pieces, used | special, cut))
+        sides.append(TranslatedSide(lang, translated, words, rows, pieces, used | special, cut))
     return sides[0], sides[1]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from raxalign.arrays import Bools, Floats, Ints
+from raxalign.arrays import Bools, Floats, Ints, spread_evenly
 from raxalign.languages import same_language
 from raxalign.lazy import np
 from raxalign.sample import Array
@@ -113,9 +113,7 @@ def occurrences(linked: LinkedVectors, most: int) -> dict[str, Any]:
     """Return linked pairs that are evenly spread over the text, with their vectors at the highest
     layer, source words before target words.
     """
-    n = len(linked.pairs)
-    spread = np.linspace(0, n - 1, min(most, n)) if n else np.zeros(0)
-    chosen = np.unique(spread.astype(np.int64))
+    chosen = spread_evenly(len(linked.pairs), most)
     parts = []
     for (side, words), vectors in zip(linked.pairs.sides(), linked.vectors, strict=True):
         numbers = words[chosen]

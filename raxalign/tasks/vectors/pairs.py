@@ -40,8 +40,13 @@ class SentencePairs:
 
     def first(self, limit: int | None) -> SentencePairs:
         """Return the first pairs (None: all)."""
-        premises = None if self.premises is None else self.premises[:limit]
-        return SentencePairs(self.ids[:limit], self.src[:limit], self.tgt[:limit], premises)
+        return self.take(np.arange(len(self.ids))[:limit])
+
+    def take(self, rows: Ints) -> SentencePairs:
+        """Return the pairs of these rows."""
+        src, tgt = ([side[row] for row in rows.tolist()] for side in (self.src, self.tgt))
+        premises = None if self.premises is None else self.premises[rows]
+        return SentencePairs(self.ids[rows], src, tgt, premises)
 
     @cached_property
     def units(self) -> Ints:

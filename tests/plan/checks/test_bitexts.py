@@ -9,6 +9,7 @@ from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
 from raxalign.plan.checks.bitexts import (
+    absent_segmenters,
     doubts,
     other_lengths,
     read_bitexts,
@@ -16,6 +17,7 @@ from raxalign.plan.checks.bitexts import (
     swapped_translations,
 )
 from raxalign.plan.expansion.expand import expand
+from raxalign.store.storage import Storage
 
 GRID = """
 name: short
@@ -197,3 +199,30 @@ def test_files_that_are_not_there_are_passed_over(told, tmp_path):
     for path in tmp_path.glob("*-en.en"):
         path.unlink()
     assert told("900") == ()
+
+
+def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_divided(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
+
+    def absent(segmentation, more=""):
+        source = f"moses, path: '{{lang}}-{{pivot}}', segmentation: {segmentation}{more}"
+        text = GRID.format(source=source, sentences=3).replace("[de, fr]", "[de, zh]")
+        (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
+        found = expand(load(tmp_path / "grid.yaml"), allow_missing=True)
+        return found, absent_segmenters(found, storage)
+
+    storage = Storage(str(tmp_path / "storage"))
+    assert absent("characters")[1] == ()
+    own = ", by_language: {zh: {source: moses, path: words, pretokenized: true}}"
+    assert absent("words", own)[1] == ()
+    found, told = absent("words")
+    assert told == (
+        "corpus.segmentation: words, for zh: the library jieba is not installed. Run: pip install"
+        " 'raxalign[segment]'",
+    )
+    for stage in found.stages.values():
+        if stage.kind == "bitext":
+            storage.artifacts.make(stage.kind, stage.key, lambda folder: {})
+    assert absent_segmenters(found, storage) == ()
