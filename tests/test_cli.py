@@ -175,6 +175,24 @@ def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run, tmp
     assert not (tmp_path / "storage" / "artifacts").exists()
 
 
+def test_a_segmenter_that_is_missing_is_told_by_plan_and_refused_by_grid_and_doctor(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
+    for side in ("zh", "en"):
+        (tmp_path / f"zh-en.{side}").write_text("x y\n" * 200, encoding="utf-8")
+    corpus = "source: moses\n  path: '{lang}-{pivot}'\n  segmentation: words\n"
+    corpus += "  split: {test: 10, dev: 10}"
+    parts = {"languages": "{each: [zh]}", "sentences": "50", "methods": ("rotation: {}",)}
+    grid = write_grid(tmp_path, corpus=corpus, **parts)  # type: ignore[arg-type]
+    told = "corpus.segmentation: words, for zh: the library jieba is not installed."
+    assert f"warning: {told}" in run("plan", grid).err
+    refused, examined = run("grid", grid), run("doctor", grid)
+    assert (refused.code, f"error: {told}" in refused.err) == (2, True)
+    assert (examined.code, f"broken   {told}" in examined.out) == (2, True)
+    assert not (tmp_path / "storage" / "artifacts").exists()
+
+
 def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path) -> None:
     none = "small: 0 of 3 trials done, 0 failed, 3 to run; 0 of 3 evaluations\n"
     assert run("status", grid).out == none

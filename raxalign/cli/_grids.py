@@ -177,13 +177,10 @@ def _print_plan(
 
 
 def _tell_doubts(opened: Opened, plan_: Plan) -> None:
-    """Report what is doubtful about the text: too little of it, no library to divide it into words,
-    or sides that do not match.
-    """
-    from raxalign.plan.checks.bitexts import absent_segmenters, doubts, shortages
+    """Report what keeps the text from being made, and sides that do not seem to match."""
+    from raxalign.plan.checks.bitexts import doubts, obstacles
 
-    absent = absent_segmenters(plan_, opened.storage)
-    for doubt in (*shortages(plan_), *absent, *doubts(plan_)):
+    for doubt in (*obstacles(plan_, opened.storage), *doubts(plan_)):
         tell(f"warning: {doubt}")
 
 

@@ -137,24 +137,16 @@ def _files(plan: Plan) -> Iterator[str]:
 
 
 def _bitexts(plan: Plan, storage: Storage) -> Iterator[str]:
-    """Yield lines on whether all sentence pairs of local files can be read and are enough, and
-    their words divided.
-    """
-    from raxalign.plan.checks.bitexts import (
-        absent_segmenters,
-        other_lengths,
-        read_bitexts,
-        shortages,
-    )
+    """Yield lines on whether all sentence pairs of local files can be read and made into text."""
+    from raxalign.plan.checks.bitexts import obstacles, other_lengths, read_bitexts
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]
     notes = [str(remark) for entry in found for remark in entry.remarks]
     for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
         (faults if fatal else notes).append(message)
-    faults += shortages(plan) if not faults else ()
+    faults += obstacles(plan, storage) if not faults else ()
     yield from (f"broken   {fault}" for fault in faults)
-    yield from (f"missing  {fault}" for fault in absent_segmenters(plan, storage))
     for entry in found if not faults else ():
         yield f"ok       {entry.path}: {entry.rows:,} sentence pairs"
     yield from (f"note     {note}" for note in notes)

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import TypeVar
 
 from raxalign.catalog import refuse_changed
-from raxalign.errors import DependencyError, RaxalignError, StorageError
-from raxalign.plan.checks.bitexts import absent_segmenters, shortages
+from raxalign.errors import RaxalignError, StorageError
+from raxalign.plan.checks.bitexts import obstacles
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
@@ -138,17 +138,15 @@ def collect_plan(plan: Plan, storage: Storage) -> None:
 def _checked(opened: Opened, plan: Plan) -> Job:
     """Check the storage and read the data files of a plan; returns what workers need to know."""
     settings, storage = opened.run, opened.storage
-    if short := shortages(plan):
-        raise RaxalignError("\n".join(short))
-    if absent := absent_segmenters(plan, storage):
-        raise DependencyError("\n".join(absent))
+    if found := obstacles(plan, storage):
+        raise RaxalignError("\n".join(found))
     storage.files.check_writable()
     refuse_changed(plan.plugins)
-    found = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
-    found.refuse_faults(opened.grid.path)
-    if found.files:
-        to_stderr(str(found))
-    for remark in found.remarks:
+    read = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
+    read.refuse_faults(opened.grid.path)
+    if read.files:
+        to_stderr(str(read))
+    for remark in read.remarks:
         to_stderr(f"note: {remark}")
     _report_idle_workers(opened, plan)
     return Job(

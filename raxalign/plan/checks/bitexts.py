@@ -210,15 +210,16 @@ def shortages(plan: Plan) -> tuple[str, ...]:
     return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)
 
 
-def absent_segmenters(plan: Plan, storage: Storage) -> tuple[str, ...]:
-    """Return one message per language whose text is still to be divided into words, by a library
-    that is not installed.
+def obstacles(plan: Plan, storage: Storage) -> tuple[str, ...]:
+    """Return what keeps the text of a plan from being made: one message per language whose corpus
+    is too short (`shortages`), and per language whose text is still to be divided into words, by a
+    library that is not installed.
     """
-    told = {key: fault for key, stage in plan.stages.items() for fault in _absent(stage)}
-    if not told:
-        return ()
-    needed = to_make(plan, storage.ledger.keys(), stored_keys(plan, storage))
-    return tuple(dict.fromkeys(told[key] for key in needed if key in told))
+    absent = {key: told for key, stage in plan.stages.items() if (told := [*_absent(stage)])}
+    stored = stored_keys(plan, storage) if absent else set()
+    needed = to_make(plan, storage.ledger.keys(), stored) if absent else []
+    faults = dict.fromkeys(fault for key in needed for fault in absent.get(key, ()))
+    return (*shortages(plan), *faults)
 
 
 def _absent(stage: Stage) -> Iterator[str]:

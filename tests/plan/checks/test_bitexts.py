@@ -9,8 +9,8 @@ from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
 from raxalign.plan.checks.bitexts import (
-    absent_segmenters,
     doubts,
+    obstacles,
     other_lengths,
     read_bitexts,
     shortages,
@@ -211,7 +211,7 @@ def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_div
         text = GRID.format(source=source, sentences=3).replace("[de, fr]", "[de, zh]")
         (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
         found = expand(load(tmp_path / "grid.yaml"), allow_missing=True)
-        return found, absent_segmenters(found, storage)
+        return found, obstacles(found, storage)
 
     storage = Storage(str(tmp_path / "storage"))
     assert absent("characters")[1] == ()
@@ -225,4 +225,4 @@ def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_div
     for stage in found.stages.values():
         if stage.kind == "bitext":
             storage.artifacts.make(stage.kind, stage.key, lambda folder: {})
-    assert absent_segmenters(found, storage) == ()
+    assert obstacles(found, storage) == ()
