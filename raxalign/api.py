@@ -86,7 +86,7 @@ def run(
     return Finished(ended.plan, ended.done, ended.cached, ended.failed)
 
 
-def results(grid: Grid | Sequence[Grid]) -> pa.Table:
+def results(grid: Grid | Sequence[Grid], split: Literal["test", "dev", "all"] = "test") -> pa.Table:
     """Return the results of a grid that the ledger has: one row per value, the columns those of
     `raxalign results --format csv`, and one per option: ``method.steps``, ``encoder.layers``,
     ``task.epochs``.
@@ -96,9 +96,14 @@ def results(grid: Grid | Sequence[Grid]) -> pa.Table:
     Args:
         grid: what `plan` returned, or a grid file; several make one table, as they do for
             `raxalign results A.yaml B.yaml`.
+        split: as in the tables, the values of the test set, and those of the development set only
+            of a task that reports nothing else; or ``dev``, or ``all``.
     """
     opened = _joined(grid)
     found = rows(opened.plan, opened.storage.ledger)
+    if split != "all":
+        tested = {row["task"] for row in found if split == "dev" or row["split"] == "test"}
+        found = [row for row in found if row["split"] == split or row["task"] not in tested]
     return with_options(as_table(found, RESULTS), found, opened.plan)
 
 

@@ -109,7 +109,15 @@ class Tables(NamedTuple):
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     parts = {"languages": "{together: [de]}", "sentences": "100", "more": ""}
     opened, _ = made_up(tmp_path_factory.mktemp("grid"), **parts)
-    return Tables(opened, rx.results(opened), rx.compare(opened))
+    return Tables(opened, rx.results(opened, split="all"), rx.compare(opened))
+
+
+def test_results_are_those_of_the_test_set_unless_others_are_asked_for(tables: Tables) -> None:
+    opened, every, _ = tables
+    both = [row["split"] for row in every.to_pylist()]
+    assert set(both) == {"test", "dev"}
+    for asked, table in (("test", rx.results(opened)), ("dev", rx.results(opened, split="dev"))):
+        assert table.column("split").to_pylist() == [split for split in both if split == asked]
 
 
 def test_results_are_those_of_the_command_with_types_of_their_own(tables: Tables) -> None:
@@ -127,7 +135,7 @@ def test_results_are_those_of_the_command_with_types_of_their_own(tables: Tables
 
 def test_the_name_of_a_grid_file_stands_for_what_plan_returns(tables, monkeypatch):
     monkeypatch.setenv("RAXALIGN_STORAGE", tables.opened.root)
-    assert rx.results(tables.opened.grid.path).equals(tables.results)
+    assert rx.results(tables.opened.grid.path, "all").equals(tables.results)
     assert rx.compare(str(tables.opened.grid.path)).equals(tables.compared)
 
 

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._results import results
-from raxalign.cli._terminal import open_grids, print_out, show_changes, with_confirmed
+from raxalign.cli._terminal import again, open_grids, print_out, show_changes, with_confirmed
 from raxalign.printing import are, counted
 from raxalign.printing import to_stderr as tell
 
@@ -66,12 +66,12 @@ def grid(
         opened = _updated(opened)
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
     _tell_answer(reopened(opened) if opened.plan.studies else opened)  # with what was suggested
-    _tell_end(finished, file)
+    _tell_end(finished, file, storage)
     if confirm is not None:
-        again = with_confirmed(reopened(opened), confirm)
-        finished = run(again, tell=tell)
-        _tell_answer(again)
-        _tell_end(finished, file, f" --confirm {confirm}")
+        fresh = with_confirmed(reopened(opened), confirm)
+        finished = run(fresh, tell=tell)
+        _tell_answer(fresh)
+        _tell_end(finished, file, storage, confirm)
 
 
 def _updated(opened: Opened) -> Opened:
@@ -97,17 +97,22 @@ def _tell_answer(opened: Opened) -> None:
             tell(message)
 
 
-def _tell_end(finished: Finished, file: Path, option: str = "") -> None:
+def _tell_end(
+    finished: Finished, file: Path, storage: str | None, confirm: int | None = None
+) -> None:
     """Report how a grid ended, and how its results are shown; exit code 1 where trials failed."""
     from raxalign.errors import UNSTARTED
 
     if not finished.plan.trials:
         return
+    table, page = (
+        again(name, file, storage=storage, confirm=confirm) for name in ("results", "report")
+    )
     if not finished.done and not finished.failed:
         count = finished.cached
         tell(
             f"{finished.plan.name}: all {counted(count, 'trial')} {are(count)} done;"
-            f" see `raxalign results {file}{option}` and `raxalign report {file}{option}`"
+            f" see `{table}` and `{page}`"
         )
         return
     by_key = finished.plan.by_key
@@ -119,11 +124,10 @@ def _tell_end(finished: Finished, file: Path, option: str = "") -> None:
     if unstarted:
         more = counted(len(unstarted), "more trial")
         tell(f"failed: {more}: {unstarted[0]}")
-    page = _report_folder(file, finished.plan.name) / "report.html"
+    folder = _report_folder(file, finished.plan.name)
     tell(
-        f"results: raxalign results {file}{option}; report: raxalign report {file}{option} (writes"
-        f" {page});"
-        " runs: raxalign ui"
+        f"results: {table}; report: {page} (writes {folder / 'report.html'});"
+        f" runs: {again('ui', storage=storage)}"
     )
     if finished.failed:
         raise typer.Exit(1)
@@ -245,9 +249,9 @@ def report(
     ledger = opened.storage.ledger
     found = rows(opened.plan, ledger)
     if not found:
-        option = f" --confirm {confirm}" if confirm else ""
+        missing = again("grid", files[0], storage=storage, confirm=confirm)
         tell(
-            f"no results yet in the storage {opened.storage} (raxalign grid {files[0]}{option}):"
+            f"no results yet in the storage {opened.storage} ({missing}):"
             " every cell of the report is empty"
         )
     claims = judged_in(opened, equivalence)

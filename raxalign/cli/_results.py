@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
-from raxalign.cli._terminal import open_grids, print_out, print_rows, print_values, width
+from raxalign.cli._terminal import again, open_grids, print_out, print_rows, print_values, width
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
@@ -36,6 +36,7 @@ def results(
     over: Literal["languages"] | None = None,
     equivalence: opt.Equivalence = None,
     best: bool = False,
+    keys: bool = False,
     confirm: opt.Confirm = None,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them.
@@ -61,8 +62,10 @@ def results(
         over: With --compare, languages: also the interval of each mean for languages like these,
             where the languages of the grid are a sample of at least four.
         best: The best points of the grid's searches, and the runs that confirm them.
+        keys: One line per trial instead: its key, which `show` and `export` take.
     """
     from raxalign.plan.values.remarks import chosen_in_report, remarks
+    from raxalign.report.status import trial_lines
     from raxalign.report.tables import FIELDS
     from raxalign.report.terminal.selection import Selection
 
@@ -88,6 +91,9 @@ def results(
             raise RaxalignError(f"{opened.grid.path}: {told}")
         print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
         return
+    if keys:
+        print_out("\n".join(trial_lines(opened.plan, opened.storage.ledger)))
+        return
     rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
         print_rows(rows, rest, FIELDS)
@@ -104,8 +110,8 @@ def results(
             )
         _tell_fallen(opened, found)
     else:
-        option = f" --confirm {confirm}" if confirm else ""
-        tell(f"no results yet in the storage {opened.storage}: raxalign grid {files[0]}{option}")
+        run = again("grid", files[0], storage=storage, confirm=confirm)
+        tell(f"no results yet in the storage {opened.storage}: {run}")
     for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
 

@@ -244,7 +244,7 @@ def export(
     open, with a model card.
 
     Options:
-        key: Key of a trial (`results --format json`) or aligned encoder, or a unique beginning.
+        key: Key of a trial (`results --keys`) or aligned encoder, or a unique beginning.
         folder: The folder to write; nothing is overwritten.
         language: Language of the texts that sentence-transformers reads, where they are given
             without one.

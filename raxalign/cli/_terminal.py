@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,13 @@ def open_grids(files: Sequence[Path], storage: str | None, confirm: int | None) 
     from raxalign.report.cells.joined import joined
 
     return joined(opened)
+
+
+def again(command: str, *files: Path, storage: str | None, confirm: int | None = None) -> str:
+    """Return another command on the same grid and storage, for the user to copy."""
+    flags = {"--storage": storage, "--confirm": confirm}
+    given = [part for flag, value in flags.items() if value for part in (flag, str(value))]
+    return shlex.join(["raxalign", command, *map(str, files), *given])
 
 
 def print_out(text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raxalign.plan.load import Opened, reopened
+from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.study_record import read_record
 from raxalign.printing import counted
@@ -15,6 +16,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 
 _EVERY = 2.0  # seconds between two looks
+_LISTED = 20  # trials of a grid whose state lists each one; `results --keys` lists any number
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,25 @@ def status(plan: Plan, ledger: Ledger) -> Status:
     return Status(*trials, len(wanted), len(wanted & there), idle, len(dropped))
 
 
+def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
+    """Return one line per trial: the beginning of its key, how many of its evaluations are done,
+    and its name.
+    """
+    there = ledger.keys()
+    return [
+        f"{trial.key[:12]}  {sum(key in there for key in trial.evaluations.values())} of"
+        f" {counted(len(trial.evaluations), 'evaluation')}  {trial_name(trial, plan)}"
+        + (f" {trial.sentences:,} pairs" if trial.sentences is not None else "")
+        for trial in plan.trials
+    ]
+
+
 def state(opened: Opened) -> tuple[str, Status]:
     """Return the state of a grid in words, with its searches, and in numbers."""
     found = status(opened.plan, opened.storage.ledger)
     lines = [found.text(opened.plan.name), *status_lines(opened.plan, opened.storage)]
+    if len(opened.plan.trials) <= _LISTED:
+        lines += trial_lines(opened.plan, opened.storage.ledger)
     return "\n".join(lines), found
 
 

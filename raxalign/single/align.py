@@ -24,9 +24,16 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
+from raxalign.plan.expansion.encoders import plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.single.model_card import Card, Origin, hub_name
-from raxalign.single.place import appearing, refuse_existing, runtime, transforms_of
+from raxalign.single.place import (
+    appearing,
+    encoder_of,
+    refuse_existing,
+    runtime,
+    transforms_of,
+)
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage
 
@@ -76,7 +83,8 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     refuse_unsound(method, request.method, aligned)
     params, languages = method.canonical(), inputs.languages
     card = Card(request.method, params, start.label(), languages, request.pivot, request.seed)
-    card = replace(card, data=pairs, origin=Origin(hub_name(request.encoder)))
+    origin = Origin(hub_name(request.encoder) if start.by_name else None)
+    card = replace(card, data=pairs, origin=origin)
     with appearing(out) as partial:
         use = SentenceUse((*languages, request.pivot))
         replace(card, precision=request.precision).written(aligned, use, partial)
@@ -107,9 +115,7 @@ def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
     language(request.pivot)
     params = read_options("methods", request.method, request.options, Path.cwd())
     method = catalog("methods")[request.method](params)
-    start = catalog("encoders")["transformer"](
-        read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
-    )
+    start = plugin_of(encoder_of(request.encoder))
     if transforms_of(folder := Path(request.encoder).expanduser()):
         # one more alignment would leave them behind without a word
         remedy = "Align the encoder that it was made from"

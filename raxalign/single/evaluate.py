@@ -12,17 +12,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from raxalign.catalog import catalog
 from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
-from raxalign.config.specs import EncoderSpec, TaskSpec
+from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.expansion.data import SharedStages
+from raxalign.plan.expansion.encoders import plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.load import Opened, resolve
@@ -31,7 +31,15 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import made_again
-from raxalign.single.place import TENSORS, TRANSFORMS, announced, runtime, silent, transforms_of
+from raxalign.single.place import (
+    TENSORS,
+    TRANSFORMS,
+    announced,
+    encoder_of,
+    runtime,
+    silent,
+    transforms_of,
+)
 from raxalign.stages import Workshop, run_trial
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
@@ -131,12 +139,12 @@ def _plan(
     where a task has chance.
     """
     grid = opened.grid
-    params = read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
-    kind = catalog("encoders")["transformer"](params)
+    spec = encoder_of(request.encoder)
+    kind = plugin_of(spec)
     found, lock = kind.fetch(), Lock.load(grid.path)
     identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
-    start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
+    start = shared.encoder(spec)
     folder = Path(request.encoder).expanduser().absolute()
     records = transforms_of(folder)
     names = (TRANSFORMS, TENSORS) if records else ()

@@ -301,7 +301,7 @@ def find(key: str, storage: Storage) -> Found:
     if not matches:
         raise RaxalignError(
             f"export {key}: none of the {plans} plans in {storage} has a trial with that key"
-            " (`raxalign results FILE --format json` shows keys)"
+            " (`raxalign results FILE --keys` lists keys)"
         )
     told = "\n  ".join(
         f"{found.trial.key} ({found.trial.method}, {'+'.join(found.trial.languages)})"

@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
+from raxalign.catalog import catalog
+from raxalign.config.options import read_options
 from raxalign.config.run import Precision, RunConfig, effective
+from raxalign.config.specs import EncoderSpec
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
 from raxalign.lazy import torch
 from raxalign.plan.stage import Stage
@@ -37,6 +40,24 @@ def silent(text: str) -> None:
 def storage_of(storage: str | None) -> Storage:
     """Return the storage: the flag, else the environment, else the default, as without a `run`."""
     return Storage(effective(RunConfig(), storage=storage, environ=os.environ).storage)
+
+
+def encoder_of(name: str) -> EncoderSpec:
+    """Return the encoder that `--encoder` names, read as under `encoder` in a grid file: a kind
+    with its default options, or else a folder or a hub name.
+
+    Raises `RaxalignError` for a kind that requires options, or that is made from a grid's text.
+    """
+    encoders = catalog("encoders")
+    is_kind = name in encoders and not encoders[name].by_name
+    kind, options = (name, []) if is_kind else ("transformer", [f"name={name}"])
+    params = read_options("encoders", kind, options, Path.cwd())
+    found = encoders[kind](params)
+    if found.needs_text:
+        raise RaxalignError(
+            f"--encoder {name}: is trained from the text of a grid; name a folder or a hub name"
+        )
+    return EncoderSpec(encoders.kind(kind), params, found.label())
 
 
 def runtime(

@@ -200,6 +200,15 @@ def test_alignments_that_cannot_be_made_are_refused(
         align(site, Path(more.pop("out", tmp_path / "out")), method, **more)
 
 
+def test_a_kind_of_encoder_is_named_as_in_a_grid(site: Path, finished: Opened, tmp_path: Path):
+    align(site, tmp_path / "out", "rotation", encoder="phrasebook")
+    assert "\nbase_model:" not in card(tmp_path / "out")
+    found, _ = evaluate_encoder(finished, EvaluateRequest("phrasebook", device="cpu"))
+    assert {row["encoder"] for row in found} == {"phrasebook"}
+    with pytest.raises(RaxalignError, match="scratch: is trained from the text"):
+        align(site, tmp_path / "other", "rotation", encoder="scratch")
+
+
 def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(site, tmp_path):
     data, first = load_from_disk(str(site / "pairs")), read_pairs(site / "pairs")
     assert (len(data), data.column_names) == (40, full_schema().names)

@@ -334,7 +334,7 @@ class _Expansion:
             },
             merged=(*self.counts.told(grid, self.trials.values()), *self._without_head()),
             unresolved=tuple(identity.unresolved),
-            warnings=tuple(self.tasks.warnings),
+            warnings=(*_single_seed(grid), *self.tasks.warnings),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
             metrics=tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics),
@@ -355,9 +355,22 @@ class _Expansion:
                 )
 
 
+_FEW_RUNS = 20  # who writes a larger number, such as 42, means a seed
+
+
 def _axes(spec: MethodSpec) -> tuple[str, ...]:
     """Return the params that differ among the points of a method; those that are searched."""
     if spec.searched is not None:
         return tuple(dict.fromkeys(s.name.partition(".")[0] for s in spec.searched.spaces))
     dumps = [point.model_dump(by_alias=True) for point in spec.points]
     return tuple(name for name in dumps[0] if any(dump[name] != dumps[0][name] for dump in dumps))
+
+
+def _single_seed(grid: Grid) -> Iterator[str]:
+    """Yield a note where `seeds` is one number that may be meant as how many there are."""
+    first, *others = grid.seeds
+    if not others and 1 < first <= _FEW_RUNS:
+        yield (
+            f"seeds: {first} means one training run per configuration, with seed {first}; for"
+            f" {first} runs write seeds: {list(range(first))}"
+        )

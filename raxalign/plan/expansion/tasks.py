@@ -44,8 +44,9 @@ class TaskStages:
             needs = task.needs()
             if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
                 self.warnings.append(
-                    f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences`"
-                    " later changes which test pairs count as unseen"
+                    f"tasks.{spec.name}: adding a larger size to `sentences` later changes which"
+                    f" test pairs count as unseen; `unseen_in: {max(self.grid.sentences)}`, or the"
+                    " largest size that you plan, fixes them now"
                 )
 
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:

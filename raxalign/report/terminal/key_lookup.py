@@ -72,8 +72,8 @@ def look_up(prefix: str, storage: Storage) -> KeyMatch:
     if not found:
         raise RaxalignError(
             f"show {prefix}: no trial, stage or evaluation in {storage} has a key that begins like"
-            " this (`raxalign results FILE --format json` and `raxalign plan FILE --format json`"
-            " print keys)"
+            " this (`raxalign results FILE --keys` lists those of trials, `raxalign plan FILE"
+            " --format json` all)"
         )
     lines = []
     for match in list(found.values())[:_MOST]:

@@ -361,7 +361,15 @@ def test_a_size_added_later_leaves_the_training_of_others_alone(plan, tmp_path):
     trained = {stage.key for stage in few if stage.params["part"] == "training"}
     assert trained
     assert trained <= set(plan.stages)
-    assert any("unseen_in" in warning for warning in plan.warnings)
+    assert any("`unseen_in: 200`" in warning for warning in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "told"), [("3", True), ("[0, 1, 2]", False), ("0", False), ("42", False)]
+)
+def test_one_number_of_seeds_is_said_to_be_one_training_run(tmp_path, seeds, told):
+    warnings = small_plan(tmp_path, seeds=seeds).warnings
+    assert any("for 3 runs write seeds: [0, 1, 2]" in warning for warning in warnings) == told
 
 
 def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_dictionary(tmp_path):
