@@ -2,7 +2,8 @@
 
 Options: ``--kills N`` (200), ``--seed N`` (0), ``--minutes M`` (no limit), ``--most N`` blows per
 grid (8), ``--pause S`` the longest time between two blows (12), ``--folder DIR`` (a temporary one).
-Every third round has its storage in a bucket of a local S3 server.
+Every third round has its storage in a bucket of a local S3 server, and every third one, another,
+has its runs on an MLflow server behind a proxy that loses answers.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raxalign.corpora.phrases.rows import sentences
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
-from tests.aws import BUCKET, SETTINGS, fake_aws
+from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
 from tests.e2e.runs import Site, kill_all, session, tracked
-from tests.grids import write_grid
+from tests.grids import SPLIT, write_grid
 from tests.soak import verdict
+from tests.test_tracking import free_port, server
 
 HANG_SECONDS = 300.0  # without a line on the screen
 GONE_SECONDS = 60.0  # within which what a dead driver started must be dead too
@@ -68,13 +71,15 @@ class Place:
     """Where a round happens.
 
     `bucket` is the URL of its storage where that is an object store. The machine's cache is then
-    lost with the machine; the tracking store outlives it.
+    lost with the machine; the tracking store outlives it. `proxy` stands before a tracking server,
+    where the round has one.
     """
 
     site: Site
     folder: Path
     bucket: str | None
     environment: dict[str, str]
+    proxy: Proxy | None = None
 
     @property
     def root(self) -> str:
@@ -89,7 +94,12 @@ class Place:
     @property
     def tracking(self) -> str:
         """The tracking store."""
-        return f"sqlite:///{self.folder / 'mlflow.db'}"
+        return self.proxy.endpoint if self.proxy else f"sqlite:///{self.folder / 'mlflow.db'}"
+
+    @property
+    def text(self) -> Path:
+        """The German side of the corpus, which is replaced while the grid runs."""
+        return self.folder / "text.de"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -112,13 +122,15 @@ def play(place: Place, found: Round, dice: random.Random, most: int, pause: floa
     (place.folder / "tmp").mkdir(parents=True, exist_ok=True)
     while True:
         found.starts += 1
-        log = place.folder / f"stderr-{found.starts}"
+        log, right = place.folder / f"stderr-{found.starts}", place.text.read_bytes()
         with log.open("w") as said, place.site.running(said=said, **place.variables) as process:
             code = _disturb(place, process, found, dice, most, pause)
             found.orphans += _left_behind(process)
+        if place.text.read_bytes() != right:
+            place.text.write_bytes(right)  # the user notices, and puts the right text back
         if code == 0 or found.starts > most + 3:
             break
-        if not (code is None or found.blows["raylet"] or found.blows["worker"]):
+        if not (code is None or found.blows.keys() & {"raylet", "worker", "text"}):
             found.other.append(f"ended with {code} and nothing had been struck: {log}")
     if code != 0:
         found.other.append(f"never ended by itself; the last start ended with {code}: {log}")
@@ -138,7 +150,7 @@ def _disturb(
         with suppress(subprocess.TimeoutExpired):
             return process.wait(timeout=dice.uniform(1.0, pause))
         name = dice.choice(sorted(BLOWS))
-        if not BLOWS[name](process, dice):
+        if not BLOWS[name](place, process, dice):
             continue
         found.blows[name] += 1
         if name == "machine" and place.bucket:
@@ -155,20 +167,43 @@ def _disturb(
     return None
 
 
-def _driver(process: subprocess.Popen[str], dice: random.Random) -> bool:
+def _is_raylet(command: str) -> bool:
+    return command.partition("\0")[0].endswith("/raylet")
+
+
+Blow = Callable[[Place, subprocess.Popen[str], random.Random], bool]
+
+
+def _driver(place: Place, process: subprocess.Popen[str], dice: random.Random) -> bool:
     process.kill()
     return True
 
 
-def _machine(process: subprocess.Popen[str], dice: random.Random) -> bool:
+def _machine(place: Place, process: subprocess.Popen[str], dice: random.Random) -> bool:
     kill_all(process)
     return True
 
 
-def _one_of(
-    wanted: Callable[[str], bool],
-) -> Callable[[subprocess.Popen[str], random.Random], bool]:
-    def strike(process: subprocess.Popen[str], dice: random.Random) -> bool:
+def _text(place: Place, process: subprocess.Popen[str], dice: random.Random) -> bool:
+    """Put another text in place of the one that was planned: the same lines in another order."""
+    if not any(map(_is_raylet, session(process).values())):
+        return False  # Ray starts when the plan is made
+    lines = place.text.read_bytes().splitlines(keepends=True)
+    dice.shuffle(lines)
+    place.text.write_bytes(b"".join(lines))
+    return True
+
+
+def _answer(place: Place, process: subprocess.Popen[str], dice: random.Random) -> bool:
+    """Lose the next answer to a request that makes or changes something."""
+    if place.proxy is None:
+        return False
+    place.proxy.fail(1, -1, "POST")
+    return True
+
+
+def _one_of(wanted: Callable[[str], bool]) -> Blow:
+    def strike(place: Place, process: subprocess.Popen[str], dice: random.Random) -> bool:
         found = sorted(pid for pid, command in session(process).items() if wanted(command))
         with suppress(ProcessLookupError, IndexError):  # it has just ended, or there is none
             os.kill(dice.choice(found), signal.SIGKILL)
@@ -178,13 +213,15 @@ def _one_of(
     return strike
 
 
-BLOWS: Mapping[str, Callable[[subprocess.Popen[str], random.Random], bool]] = {
+BLOWS: Mapping[str, Blow] = {
+    "answer": _answer,
     "driver": _driver,
     "worker": _one_of(lambda command: command.startswith("ray::")),
-    "raylet": _one_of(lambda command: command.partition("\0")[0].endswith("/raylet")),
+    "raylet": _one_of(_is_raylet),
     "machine": _machine,
+    "text": _text,
 }
-"""Name -> a function that kills, and returns whether there was something to kill."""
+"""Name -> a function that strikes, and returns whether there was something to strike."""
 
 
 def _left_behind(process: subprocess.Popen[str]) -> list[str]:
@@ -243,12 +280,13 @@ def main(arguments: list[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     dice, begun = random.Random(options.seed), time.monotonic()
     rounds: list[Round] = []
-    with fake_aws() as endpoint:
+    port = free_port()
+    with fake_aws() as endpoint, server(folder, port):
         expected = _undisturbed(folder)
         while (left := options.kills - sum(one.blows.total() for one in rounds)) > 0:
             if time.monotonic() - begun > 60 * options.minutes:
                 break
-            place = _place(folder, len(rounds) + 1, endpoint)
+            place = _place(folder, len(rounds) + 1, endpoint, f"http://127.0.0.1:{port}")
             found = Round(len(rounds) + 1, "s3" if place.bucket else "folder")
             play(place, found, dice, min(options.most, left), options.pause)
             judge(place, found, expected)
@@ -262,20 +300,22 @@ def main(arguments: list[str]) -> int:
 
 def _undisturbed(folder: Path) -> list[dict[str, Any]]:
     """Return the results of the same grid, run without a disturbance."""
-    place, begun = _place(folder, 0, None), time.monotonic()
+    place, begun = _place(folder, 0), time.monotonic()
     (place.folder / "tmp").mkdir(parents=True)
     place.site.run(**place.variables)
     _write(f"undisturbed: {time.monotonic() - begun:.0f} s")
     return place.results()
 
 
-def _place(folder: Path, number: int, endpoint: str | None) -> Place:
-    """Return a new place: in a bucket every third time."""
+def _place(folder: Path, number: int, endpoint: str = "", runs: str = "") -> Place:
+    """Return a new place: in a bucket every third time, with a tracking server after that."""
     here = folder / str(number)
     here.mkdir(parents=True)
+    _write_text(here)
     grid = write_grid(
         here,
-        size=300,
+        name=f"soak-{number}.yaml",
+        corpus=f"source: moses\n  path: text\n  {SPLIT}",
         sentences="[100]",
         seeds="[0, 1]",
         methods=METHODS,
@@ -283,11 +323,23 @@ def _place(folder: Path, number: int, endpoint: str | None) -> Place:
         # the blows are many on purpose: a trial that is struck often has not failed
         run="max_failures: 100, checkpoint_minutes: 0.01",
     )
-    if endpoint is None or number % 3:
+    grid.write_text(grid.read_text().replace("name: small", f"name: soak-{number}"))
+    if number % 3 == 1 and runs:
+        return Place(Site(grid, here / "storage"), here, None, {}, Proxy(runs))
+    if number % 3 or not endpoint:
         return Place(Site(grid, here / "storage"), here, None, {})
     environment = {**SETTINGS, "AWS_ENDPOINT_URL": endpoint}
     os.environ.update(environment)
     return Place(Site(grid, here / "storage"), here, f"s3://{BUCKET}/{number}", environment)
+
+
+def _write_text(folder: Path) -> None:
+    """Write the corpus, whose files the blow `text` can replace: the phrasebook's in two languages
+    with the pivot.
+    """
+    for lang in ("de", "fr", "en"):
+        rows = [row.words for (row,) in sentences([lang], 300, 0)]
+        (folder / f"text.{lang}").write_text("".join(" ".join(words) + "\n" for words in rows))
 
 
 def _counted(blows: Counter[str]) -> str:
