@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import sys
 
-_USER = re.compile(r"(?<=://)(?:[^\s/@'\"]+|[^\s/@:'\"]*:(?!\d+/)[^\s@'\"]+)@")
+_BEFORE_AT = re.compile(r"(?<![^\s@'\"])[^\s@'\"]++@")
+"""Only its beginning is where a match may begin: long texts take no more time than their length."""
+_USER = re.compile(r"(?<=://)(?:[^/]+|[^/:]*:(?!\d+/).+)@$")
 """Secrets may have a slash; what a port is before is a path."""
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)"
@@ -22,7 +24,8 @@ def printable(text: str) -> str:
     >>> printable("http://ann:secret@host/x \x1b[2Jgone")
     'http://***@host/x \\u001b[2Jgone'
     """
-    return _CONTROL.sub(_escaped, _USER.sub("***@", text))
+    hidden = _BEFORE_AT.sub(lambda found: _USER.sub("***@", found.group()), text)
+    return _CONTROL.sub(_escaped, hidden)
 
 
 def counted(count: int, noun: str) -> str:

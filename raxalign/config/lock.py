@@ -15,8 +15,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from raxalign.errors import DataError, StorageError
+from raxalign.store.sealed import parse
 
 
 @dataclass(frozen=True)
@@ -80,20 +84,15 @@ def _turn(folder: Path) -> Iterator[None]:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        return parse(path.read_bytes(), dict[str, _Entry])
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise DataError(path, f"the lock file cannot be read ({error})", remedy=_REMEDY) from error
-    try:
-        entries = json.loads(text)
-    except json.JSONDecodeError as error:
-        told = f"the lock file is damaged: {error.msg}"
-        raise DataError(path, told, line=error.lineno, remedy=_REMEDY) from error
-    if not isinstance(entries, dict) or not all(v and isinstance(v, str) for v in entries.values()):
-        told = "the lock file is damaged: it is not a mapping of names to revisions"
-        raise DataError(path, told, remedy=_REMEDY)
-    return entries
+    except ValueError as error:
+        told = f"the lock file is damaged: it {error}"
+        raise DataError(path, told, remedy=_REMEDY) from error
 
 
+_Entry = Annotated[str, Field(min_length=1)]
 _REMEDY = "Restore it from version control, or delete it to look everything up again"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 from raxalign.catalog import PluginFile, catalog
 from raxalign.languages import remark
@@ -16,9 +15,9 @@ from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study
 from raxalign.plan.touch import meet, told
-from raxalign.plan.trial import Searched, Trial, Untouched, joint_trainings, kept_readouts
+from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
 from raxalign.printing import counted
-from raxalign.store.sealed import parse
+from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task
 
 
@@ -265,25 +264,20 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read the plan that `to_json` wrote."""
-        data: dict[str, Any] = parse(text)
-        stages = [Stage.of(entry) for entry in data["stages"]]
-        data |= {
-            "stages": {stage.key: stage for stage in stages},
-            "trials": [_trial(entry) for entry in data["trials"]],
-            "axes": {name: tuple(axes) for name, axes in data["axes"].items()},
-            "plugins": [PluginFile(**entry) for entry in data.get("plugins", ())],
-            "metrics": [Added(**entry) for entry in data.get("metrics", ())],
-            "studies": map(Study.from_json, data.get("studies", ())),
-            "asked": [Asked(**entry) for entry in data.get("asked", ())],
-        }
-        whole = {"name", "pivot", "points", "stages", "axes"}
-        data |= {name: tuple(part) for name, part in data.items() if name not in whole}
-        return cls(**data)
+        """Read the plan that `to_json` wrote. Raises `ValueError` for any other text."""
+        read = parse(text, _Stored)
+        stages: dict[str, Stage] = {}
+        for stage in read.stages:
+            if not stages.keys() >= {*stage.inputs.values(), *stage.prepared.values()}:
+                raise ValueError(f"has another form: it lacks what the stage {stage.key} reads")
+            stages[stage.key] = stage
+        if not stages.keys() >= {k for trial in read.trials for k in trial.evaluations.values()}:
+            raise ValueError("has another form: it lacks an evaluation of a trial")
+        return cls(**{**vars(read), "stages": stages})
 
 
-def _trial(entry: Mapping[str, Any]) -> Trial:
-    untouched = {task: Untouched(**why) for task, why in entry.get("untouched", {}).items()}
-    searched = Searched(**entry["searched"]) if entry.get("searched") else None
-    languages = tuple(entry["languages"])
-    return Trial(**{**entry, "languages": languages, "untouched": untouched, "searched": searched})
+@recorded
+class _Stored(Plan):
+    """The form of a plan in JSON."""
+
+    stages: tuple[Stage, ...]  # type: ignore[assignment]

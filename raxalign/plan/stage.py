@@ -9,6 +9,7 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.run import BasePrecision, Precision
+from raxalign.errors import RaxalignError
 from raxalign.store.key import Json, digest
 
 _CATALOGUES = {
@@ -92,18 +93,19 @@ class Stage:
         folder = _CATALOGUES.get(self.kind)
         return folder if folder is not None and self.maker in catalog(folder) else None
 
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Stage:
-        """Return the stage that `dataclasses.asdict` made a mapping of."""
-        return cls(**{**entry, "task": cls.of(entry["task"]) if entry.get("task") else None})
-
     def plugin(self) -> Any:
         """Make the plug-in of the stage, with its options.
 
-        Raises `UnknownKind` where the catalogue does not have it, and `ValueError` for a kind of
-        stage that no plug-in makes.
+        Raises `UnknownKind` where the catalogue does not have it, `RaxalignError` where the options
+        are not those of its kind, and `ValueError` for a kind of stage that no plug-in makes.
         """
         if self.kind not in _CATALOGUES:
             raise ValueError(f"no plug-in makes a stage of the kind {self.kind}")
         kind = catalog(_CATALOGUES[self.kind])[self.maker]
-        return kind(kind.Params.model_validate_json(self.options))
+        try:
+            return kind(kind.Params.model_validate_json(self.options))
+        except ValueError as error:
+            raise RaxalignError(
+                f"the options of the {self.kind} {self.key[:12]} are not those of {self.maker} in"
+                f" this version: {error}"
+            ) from error

@@ -25,30 +25,33 @@ def plan_path(text: str) -> str:
 def plan_at(place: str) -> Plan:
     """Return the plan at a place (a storage root and the path below it).
 
-    Raises `StorageError` where its text is not the one that it is named after.
+    Raises `StorageError` where its text is not the one that it is named after, or no plan of this
+    version.
     """
     storage, name = split_place(place)
-    return Plan.from_json(_sealed(storage.read(name), place))
-
-
-def stored_texts(storage: Storage) -> Iterator[str]:
-    """Yield the texts of all plans of a storage, with a warning in place of a changed one."""
-    files = storage.files
-    paths = [f"{_FOLDER}/{name}" for name in files.names(_FOLDER) if name.endswith(".json")]
-    for path, data in sorted(files.read_many(paths).items()):
-        try:
-            yield _sealed(data, f"{storage}/{path}")
-        except StorageError as error:
-            warnings.warn(f"{error} It is passed over", stacklevel=2)
+    try:
+        return Plan.from_json(_sealed(storage.read(name), place))
+    except ValueError as error:
+        raise StorageError(f"{place}: is no plan of this version: it {error}") from error
 
 
 def stored_plans(storage: Storage) -> Iterator[Plan]:
-    """Yield the plans of all grids that ran in a storage, except those of other versions."""
-    for text in stored_texts(storage):
+    """Yield the plans of all grids that ran in a storage, with a warning in place of those that
+    were changed, and one for all that are not plans of this version.
+    """
+    files, others = storage.files, list[str]()
+    paths = [f"{_FOLDER}/{name}" for name in files.names(_FOLDER) if name.endswith(".json")]
+    for path, data in sorted(files.read_many(paths).items()):
         try:
-            yield Plan.from_json(text)
-        except (ValueError, KeyError, TypeError):
-            continue
+            yield Plan.from_json(_sealed(data, f"{storage}/{path}"))
+        except StorageError as error:
+            warnings.warn(f"{error} It is passed over", stacklevel=2)
+        except ValueError as error:
+            others.append(f"{storage}/{path} {error}")
+    if others:
+        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
+        told = "is passed over, since it is no plan of this version"
+        warnings.warn(f"{others[0]}{more}: {told}", stacklevel=2)
 
 
 def _sealed(data: bytes, place: str) -> str:

@@ -71,16 +71,6 @@ class Study:
         """Return the study as JSON has it."""
         return {**asdict(self), "pruner": self.pruner.model_dump(exclude_unset=True)}
 
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> Study:
-        """Read what `to_json` made."""
-        spaces = (Space(**{**s, "choices": tuple(s["choices"])}) for s in entry["spaces"])
-        objectives = (SearchMetric(**objective) for objective in entry["objectives"])
-        tuples = {name: tuple(entry[name]) for name in ("languages", "fresh_seeds")}
-        pruner = Pruner(**entry.get("pruner", {}))
-        parts = {"spaces": tuple(spaces), "objectives": tuple(objectives), "pruner": pruner}
-        return cls(**{**entry, **tuples, **parts})
-
 
 @dataclass(frozen=True)
 class Suggestion:

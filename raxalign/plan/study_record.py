@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
 
 from raxalign.config.search_spaces import Value
+from raxalign.errors import RaxalignError
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
+from raxalign.plan.values.results import dev_scores, judge
 from raxalign.printing import counted
+from raxalign.store.sealed import recorded, unseal
 from raxalign.store.storage import Storage
 from raxalign.store.studies import read_studies
 
@@ -50,14 +55,8 @@ class Tried:
     reason: str = ""  # why it failed
     stopped: Stopped | None = None  # where it stands, if it was pruned
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Tried:
-        """Read what `asdict` made."""
-        stopped = Stopped(**data["stopped"]) if data.get("stopped") else None
-        return cls(**{**data, "scores": tuple(data["scores"]), "stopped": stopped})
 
-
-@dataclass(frozen=True)
+@recorded
 class StudyRecord:
     """A study as it is. `importance` is the share of each objective's variance that each param
     explains (from 0 to 1).
@@ -99,16 +98,6 @@ class StudyRecord:
         for entry in self.chosen if self.finished else ():
             yield Suggestion(entry.number, entry.values, confirmed=True)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as JSON has it."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StudyRecord:
-        """Read what `to_json` made."""
-        tried = (Tried.from_json(entry) for entry in data["tried"])
-        return cls(**{**data, "tried": tuple(tried), "best": tuple(data["best"])})
-
 
 def best_of(study: Study, tried: Sequence[Tried]) -> tuple[int, ...]:
     """Return the number of the best point that is done, the first of equal ones; with two
@@ -137,8 +126,47 @@ def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 def read_record(storage: Storage, study: Study) -> StudyRecord:
     """Return the record of a study in a storage; one that has not begun has tried nothing."""
-    found = read_studies(storage.files, [study.name]).get(study.name)
-    return StudyRecord(study.name) if found is None else StudyRecord.from_json(found)
+    return read_begun(storage, [study]).get(study.name, StudyRecord(study.name))
+
+
+def read_begun(storage: Storage, studies: Iterable[Study]) -> dict[str, StudyRecord]:
+    """Return the records of those studies that have begun, by their names."""
+    return read_studies(storage.files, {s.name: partial(_of_study, s) for s in studies})
+
+
+def _of_study(study: Study, data: bytes) -> StudyRecord:
+    record = unseal(data, StudyRecord)
+    for number, entry in enumerate(record.tried):
+        with suppress(LookupError):  # of a value outside of its space, or of none
+            found = {space.name: space.find(entry.values[space.name]) for space in study.spaces}
+            objectives = len(study.objectives) if entry.state == "done" else len(entry.scores)
+            whole = (number, found.keys(), objectives)
+            if (entry.number, entry.values.keys(), len(entry.scores)) == whole:
+                continue
+        raise ValueError(f"has another form: point {number} is none of this study")
+    if record.study != study.name or {*record.best} - {entry.number for entry in record.done}:
+        raise ValueError("is that of another study")
+    return record
+
+
+def measured_record(plan: Plan, storage: Storage, study: Study) -> StudyRecord:
+    """Return the record of a study with the scores that the ledger has of the trials of a plan:
+    they are the truth, and what is best is so by them.
+    """
+    record = read_record(storage, study)
+    asked = [a for a in plan.asked if a.study == study.name and not a.confirmed]
+    trials = {a.number: plan.by_key[a.trial] for a in asked if a.trial in plan.by_key}
+
+    def measured(entry: Tried) -> Tried:
+        trial = trials.get(entry.number)
+        with suppress(RaxalignError):  # not in the ledger
+            if trial is not None and entry.state == "done":
+                found = judge(study.objectives, trial, dev_scores(plan, storage.ledger, trial))
+                return replace(entry, scores=found)
+        return entry
+
+    tried = tuple(map(measured, record.tried))
+    return replace(record, tried=tried, best=best_of(study, tried))
 
 
 def is_over(plan: Plan, storage: Storage, study: Study, there: AbstractSet[str]) -> bool:

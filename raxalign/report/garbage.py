@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,14 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_at, stored_texts
+from raxalign.plan.stored import plan_at, stored_plans
+from raxalign.plan.study_record import read_begun
 from raxalign.store.alive import discard, process_of
 from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
 from raxalign.store.leftovers import SCRATCH, below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
-from raxalign.store.studies import SIGNS, read_studies
+from raxalign.store.studies import SIGNS
 
 _WHY = {
     "artifacts": "no given grid needs them",
@@ -44,18 +44,17 @@ def unfinished(storage: Storage, living: Iterable[Plan]) -> tuple[tuple[str, ...
     grid file. A study without a record has not begun, or is given up.
     """
     alive = {study.name for plan in living for study in plan.studies}
-    plans = [plan for plan in map(json.loads, stored_texts(storage)) if plan.get("studies")]
-    names = {study["name"] for plan in plans for study in plan["studies"]}
-    records, there = read_studies(storage.files, sorted(names)), storage.ledger.keys()
-    left = alive | {name for name, record in records.items() if not record["finished"]}
+    plans = [plan for plan in stored_plans(storage) if plan.studies]
+    studies = {study.name: study for plan in plans for study in plan.studies}
+    records, there = read_begun(storage, studies.values()), storage.ledger.keys()
+    left = alive | {name for name, record in records.items() if not record.finished}
     for plan in plans:
-        for trial in plan["trials"]:
-            searched = trial.get("searched") or {}
-            done = there.issuperset(trial["evaluations"].values())
-            if searched.get("confirmed") and not done and searched["study"] in records:
-                left.add(searched["study"])
-    kept = [plan for plan in plans if left & {study["name"] for study in plan["studies"]}]
-    return tuple(sorted(left)), [Plan.from_json(json.dumps(plan)) for plan in kept]
+        for trial in plan.trials:
+            searched, done = trial.searched, there.issuperset(trial.evaluations.values())
+            if searched and searched.confirmed and not done and searched.study in records:
+                left.add(searched.study)
+    kept = [plan for plan in plans if left & {study.name for study in plan.studies}]
+    return tuple(sorted(left)), kept
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,10 @@ class Needed:
 def waste(needed: Needed) -> Iterator[Waste]:
     """Yield everything that may go."""
     store, tombstones = needed.storage.artifacts, needed.storage.tombstones
-    for kind, key in store.keys():  # noqa: SIM118 a method, not a mapping
-        if key not in needed.stages:
-            remove = partial(store.remove, kind, key)
-            yield Waste("artifacts", f"{kind} {key[:12]}", store.size(kind, key), remove)
+    idle = [found for found in store.keys() if found[1] not in needed.stages]  # noqa: SIM118
+    for key, manifest in store.manifests(idle).items():  # without those that are damaged
+        remove = partial(store.remove, manifest.kind, key)
+        yield Waste("artifacts", f"{manifest.kind} {key[:12]}", manifest.size, remove)
     for kind, key in tombstones.keys():  # noqa: SIM118
         if key not in needed.stages:
             yield Waste("records", f"{kind} {key[:12]}", 0, partial(tombstones.remove, kind, key))
@@ -117,10 +116,6 @@ def _below(kind: str, storage: Storage, top: str, entry: str, files: dict[str, i
     return Waste(kind, entry, sum(files.values()), remove)
 
 
-def _text(storage: Storage, files: dict[str, int]) -> str:
-    return storage.files.read(next(iter(files))).decode("utf-8", "replace")
-
-
 def _files(needed: Needed) -> Iterator[Waste]:
     """Plans, also those not written to their end, curves and damaged artifacts."""
     storage, keys = needed.storage, (*needed.stages, *needed.trials)
@@ -136,8 +131,8 @@ def _files(needed: Needed) -> Iterator[Waste]:
 
 
 def _has(storage: Storage, files: dict[str, int], keys: Iterable[str]) -> bool:
-    text = _text(storage, files)
-    return any(key in text for key in keys)
+    text = storage.files.read(next(iter(files)))
+    return any(key.encode() in text for key in keys)
 
 
 def _of_drivers(needed: Needed) -> Iterator[Waste]:
@@ -147,7 +142,7 @@ def _of_drivers(needed: Needed) -> Iterator[Waste]:
         if not sign.lives:
             yield Waste("drivers", sign.name, 0, partial(remove_sign, storage, sign.name))
     for entry, files in below(storage, SIGNS).items():
-        if not is_alive(_text(storage, files), lead):
+        if not is_alive(storage.files.read(next(iter(files))), lead):
             yield Waste("drivers", entry, 0, partial(remove_entry, storage, SIGNS, entry, files))
     alive = {sign.name for sign in needed.signs if sign.lives}
     for entry, files in below(storage, "ray").items():
@@ -251,7 +246,7 @@ def _needed(opened: list[Opened], storage: Storage) -> Needed:
     for sign in known:
         try:
             living += [plan_at(sign.plan)] if sign.lives else []
-        except (OSError, StorageError, ValueError, KeyError, TypeError) as error:
+        except (FileNotFoundError, StorageError) as error:
             raise RaxalignError(
                 f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
                 f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until"

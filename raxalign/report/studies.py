@@ -10,7 +10,13 @@ from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import SearchMetric, Study
-from raxalign.plan.study_record import StudyRecord, Tried, read_record, saved_words
+from raxalign.plan.study_record import (
+    StudyRecord,
+    Tried,
+    measured_record,
+    read_record,
+    saved_words,
+)
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import unit_of
 from raxalign.store.storage import Storage
@@ -77,7 +83,7 @@ def status_lines(plan: Plan, storage: Storage) -> list[str]:
     """Return how far each search is, with the best point so far."""
     lines = []
     for study in plan.studies:
-        record = read_record(storage, study)
+        record = measured_record(plan, storage, study)
         states = [entry.state for entry in record.tried]
         counts = [f"{len(states)} of at most {_limit(study)}"]
         counts += [f"{n} {name}" for name in ("running", "failed") if (n := states.count(name))]
@@ -111,7 +117,7 @@ def best_lines(plan: Plan, storage: Storage, rows: Sequence[Mapping[str, Any]]) 
     """
     lines = []
     for study in plan.studies:
-        record = read_record(storage, study)
+        record = measured_record(plan, storage, study)
         pruned = f", {len(record.pruned)} more pruned" if record.pruned else ""
         count = f"{counted(len(record.done), 'trial')}{pruned}"
         count += "" if record.finished else ", not finished"

@@ -157,7 +157,9 @@ class Cache:
                 discard(file)
                 continue
             with suppress(FileNotFoundError):
-                used.update(self.folder / line for line in file.read_text().splitlines())
+                used.update(
+                    self.folder / line for line in file.read_text(errors="replace").splitlines()
+                )
         return used
 
 

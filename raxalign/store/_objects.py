@@ -332,7 +332,7 @@ def _unpack(data: bytes) -> _Entries:
     try:
         text = unpacking.decompress(body, most)
         whole = unpacking.eof and hashlib.sha256(body).digest() == checksum
-        texts = parse(text) if whole else {}
+        texts = parse(text, dict[str, tuple[str, str]]) if whole else {}
         return {path: (stamp, text.encode("latin-1")) for path, (stamp, text) in texts.items()}
-    except (ValueError, TypeError, AttributeError, zlib.error):
+    except (ValueError, zlib.error):
         return {}

@@ -22,6 +22,7 @@ from raxalign.errors import StorageError
 DAY_SECONDS = 24 * 3600.0
 BEAT_SECONDS = 600.0
 PREFIX = ".tmp-"
+_DIGITS = 9  # of the number of a process
 _PLACES = (
     *(".", "ledger", "failures", "drivers/*", "plans"),
     *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
@@ -40,7 +41,7 @@ def process_of(name: str) -> bool | None:
     """Return whether the process of such a name lives; None for one of another machine."""
     machine, _, rest = name.partition("-")
     pid, _, started = rest.partition("-")
-    if machine != _machine() or not pid.isdigit():
+    if machine != _machine() or not pid.isdecimal() or len(pid) > _DIGITS:
         return None
     return _started(int(pid)) == started
 

@@ -14,7 +14,7 @@ from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
-from raxalign.store.key import Json, checked
+from raxalign.store.key import Json, checked, is_name
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
 
 
@@ -160,8 +160,9 @@ class ArtifactStore:
     def keys(self) -> Iterator[tuple[str, str]]:
         """Yield (kind, key) of every artifact."""
         for path in self._storage.marked("artifacts", 3, MANIFEST):
-            _, kind, _, key = path.split("/")
-            yield kind, key
+            _, kind, start, key = path.split("/")
+            if is_name(kind) and is_name(key) and key.startswith(start):
+                yield kind, key
 
     def size(self, kind: str, key: str) -> int:
         """Bytes of an artifact's files."""
@@ -185,7 +186,7 @@ class ArtifactStore:
     def _parse(self, kind: str, key: str, data: bytes) -> Manifest:
         try:
             return Manifest.from_bytes(data, kind, key)
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             raise self._set_aside(kind, key, f"{MANIFEST} {error}", data) from error
 
     def _fetch(

@@ -4,7 +4,6 @@ nothing is removed that another one uses.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -17,7 +16,7 @@ from raxalign.errors import StorageError
 from raxalign.store import alive
 from raxalign.store._filesystem import Files
 from raxalign.store.alive import DAY_SECONDS, beating, maker_name
-from raxalign.store.sealed import parse
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
 _TOP, _MARKER = "drivers", "driver.json"
@@ -33,7 +32,7 @@ class Sign:
     name: str
     host: str
     pid: int
-    plan: str  # its place in the storage
+    plan: str  # its place in the storage; nothing where its sign is damaged
     lives: bool
 
     @property
@@ -58,16 +57,21 @@ def signed_on(storage: Storage, plan: str) -> Iterator[None]:
 
 
 def signs(storage: Storage) -> list[Sign]:
-    """Return the signs of all drivers, dead ones included; damaged ones are left out."""
+    """Return the signs of all drivers, dead ones included. One that is damaged counts as one whose
+    plan is not known, and that was given when its file was written.
+    """
     files, found = storage.files, []
     paths = [f"{path}/{_MARKER}" for path in files.marked(_TOP, 1, _MARKER)]
     for path, data in files.read_many(paths).items():
-        with suppress(ValueError, TypeError, KeyError):
-            name, record = path.split("/")[1], parse(data)
-            # a plan is looked for in the storage itself, whatever place its sign names
-            plan = files.place(f"plans/{str(record['plan']).rpartition('/')[2]}")
-            alive_now = alive.lives(name, time.time() - float(record["at"]), DAY_SECONDS)
-            found.append(Sign(name, str(record["host"]), int(record["pid"]), plan, alive_now))
+        name = path.split("/")[1]
+        try:
+            left = unseal(data, _Record)
+        except ValueError:
+            left = _Record("an unknown machine", 0, "", files.modified(path))
+        # a plan is looked for in the storage itself, whatever place its sign names
+        plan = left.plan and files.place(f"plans/{left.plan.rpartition('/')[2]}")
+        lives = alive.lives(name, time.time() - left.at, DAY_SECONDS)
+        found.append(Sign(name, left.host, left.pid, plan, lives))
     return found
 
 
@@ -84,28 +88,31 @@ def clock_lead(storage: Storage) -> float:
     return 0.0
 
 
-def dated_sign(name: str, lead: float) -> dict[str, object]:
+@recorded
+class _DatedSign:
+    name: str
+    host: str
+    pid: int
+    at: float
+
+
+def dated_sign(name: str, lead: float) -> bytes:
     """Return the sign of a driver that searches, dated by the clock of the storage, which is so
     many seconds ahead.
     """
-    return {
-        "name": name,
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "at": time.time() + lead,
-    }
+    who = (name, socket.gethostname(), os.getpid())
+    return seal(vars(_DatedSign(*who, time.time() + lead)))
 
 
-def is_alive(sign: str, lead: float) -> bool:
+def is_alive(sign: bytes, lead: float) -> bool:
     """Return whether the driver that left a dated sign lives: on this machine its process is asked,
     on another one the age of the sign decides. What cannot be read counts as none.
     """
     try:
-        left = json.loads(sign)
-        name, age = str(left.get("name")), time.time() + lead - float(left["at"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        left = unseal(sign, _DatedSign)
+    except ValueError:
         return False
-    return alive.lives(name, age, SILENCE)
+    return alive.lives(left.name, time.time() + lead - left.at, SILENCE)
 
 
 def remove_sign(storage: Storage, name: str) -> None:
@@ -113,6 +120,14 @@ def remove_sign(storage: Storage, name: str) -> None:
     storage.files.remove(f"{_TOP}/{name}", _MARKER)
 
 
+@recorded
+class _Record:
+    host: str
+    pid: int
+    plan: str
+    at: float
+
+
 def _write(files: Files, plan: str) -> None:
-    record = {"host": socket.gethostname(), "pid": os.getpid(), "plan": plan, "at": time.time()}
-    files.write(f"{_TOP}/{maker_name()}/{_MARKER}", json.dumps(record).encode())
+    record = _Record(socket.gethostname(), os.getpid(), plan, time.time())
+    files.write(f"{_TOP}/{maker_name()}/{_MARKER}", seal(vars(record)))

@@ -9,9 +9,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+else:  # what reads records of this type reads JSON, which has nothing else
+    Json = Any
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LEAVES = frozenset({str, int, bool, type(None)})
@@ -34,9 +37,14 @@ def digest(value: Json) -> str:
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def is_name(name: str) -> bool:
+    """Return whether something that is stored can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def checked(name: str, what: str) -> str:
     """Return the name of something that is stored; raises `ValueError` where it cannot be one."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ValueError(f"{name!r} cannot name {what}")
     return name
 

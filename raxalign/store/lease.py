@@ -30,8 +30,8 @@ furthest one stays.
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import socket
 import time
 import uuid
@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from raxalign.errors import LeaseLost, StorageError
 from raxalign.store._filesystem import Files
 from raxalign.store.alive import DAY_SECONDS, beating, lives, maker_name, process_of
-from raxalign.store.sealed import parse
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
 BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0
@@ -50,6 +50,7 @@ BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0
 waits, and between two questions whether the holder lives.
 """
 _TOP = "locks"
+_NUMBER = re.compile("[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,14 @@ def locks(storage: Storage) -> dict[str, bool]:
     files, highest = storage.files, dict[str, int]()
     for path in files.names(_TOP):
         name, _, number = path.rpartition("/")
-        highest[name] = max(highest.get(name, 0), int(number) if number.isdecimal() else 0)
+        if name and _NUMBER.fullmatch(number):
+            highest[name] = max(highest.get(name, 0), int(number))
     places = {name: f"{_TOP}/{name}/{number}" for name, number in highest.items()}
     records = files.read_many(list(places.values()))
     held = {name: _parsed(records[place]) for name, place in places.items() if place in records}
     return {
-        name: held[name].get("done") is not True
-        and lives(_maker(held[name]), time.time() - files.modified(places[name]), DAY_SECONDS)
+        name: not held[name].done
+        and lives(held[name].maker, time.time() - files.modified(places[name]), DAY_SECONDS)
         for name in held
     }
 
@@ -136,16 +138,16 @@ class Lease:
             now, holder = time.monotonic(), _parsed(data)
             if data != watched:
                 watched, since, asked = data, now, float("-inf")
-            free = number == 0 or holder.get("done") is True or process_of(_maker(holder)) is False
+            free = number == 0 or holder.done or process_of(holder.maker) is False
             if not free and now - asked >= ASK:
                 asked = now
-                limit = patience(Holder(str(holder.get("host", "")), _maker(holder)))
+                limit = patience(Holder(holder.host, holder.maker))
             if free or now - since >= limit:
                 if self._create_after(number):
                     return
                 continue
             if not told:
-                waiting(f"{holder.get('host', 'another machine')} (process {holder.get('pid')})")
+                waiting(f"{holder.host or 'another machine'} (process {holder.pid})")
                 told = True
             time.sleep(LOOK)
 
@@ -193,7 +195,8 @@ class Lease:
         return True
 
     def _numbers(self) -> set[int]:
-        return {int(name) for name in self._files.names(self._folder) if name.isdecimal()}
+        names = self._files.names(self._folder)
+        return {int(name) for name in names if _NUMBER.fullmatch(name)}
 
     def _last(self) -> tuple[int, bytes]:
         """Return the highest number and its file; 0 where nobody has held the lock."""
@@ -207,19 +210,25 @@ class Lease:
         return f"{self._folder}/{number}"
 
     def _record(self, *, done: bool = False) -> bytes:
-        record = {"maker": maker_name(), "host": socket.gethostname(), "pid": os.getpid()}
-        state = {"nonce": self._nonce, "beat": self._beats, "done": done}
-        return json.dumps({**record, **state}).encode()
+        who = (maker_name(), socket.gethostname(), os.getpid())
+        return seal(vars(_Record(*who, self._nonce, self._beats, done)))
 
 
-def _parsed(data: bytes) -> dict[str, object]:
-    """Return a holder's record; an empty one where it is being written, or damaged."""
+@recorded
+class _Record:
+    """What a holder writes."""
+
+    maker: str
+    host: str
+    pid: int | None
+    nonce: str
+    beat: int
+    done: bool
+
+
+def _parsed(data: bytes) -> _Record:
+    """Return a holder's record; that of nobody where it is being written, or damaged."""
     try:
-        record = parse(data)
+        return unseal(data, _Record)
     except ValueError:
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _maker(holder: dict[str, object]) -> str:
-    return str(holder.get("maker", ""))
+        return _Record("", "", None, "", 0, done=False)

@@ -4,24 +4,83 @@ failed.
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.lazy import pa
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
-from raxalign.store.key import checked, digest
+from raxalign.store.key import checked, digest, is_name
 from raxalign.store.manifest import FileEntry, compare, file_entry
-from raxalign.store.sealed import parse, seal, unseal
+from raxalign.store.sealed import FORM, seal, unseal
 
 EVALUATION = "evaluation.json"
 PREDICTIONS = "predictions.arrow"
+_Losses = Mapping[str, Annotated[list[FiniteFloat], Field(min_length=2, max_length=3)]]
+_Two = Annotated[list[int], Field(min_length=2, max_length=2)]
+_OPEN = ConfigDict(FORM, extra="allow", allow_inf_nan=True)
+"""Of what may have more fields than those that are read here."""
+
+
+class _Score(BaseModel):
+    model_config = FORM
+
+    lang: str
+    metric: str
+    split: str
+    value: float
+
+
+class _Notes(BaseModel):
+    """What the reports read of the notes of an evaluation."""
+
+    model_config = _OPEN
+
+    unknown: Mapping[str, FiniteFloat] = {}
+    unknown_in_training: Mapping[str, Mapping[str, FiniteFloat]] = {}
+    left_out: Mapping[str, Mapping[str, _Two]] = {}
+    loss_not_lowered: _Losses = {}
+    loss_still_falling: _Losses = {}
+    cut_batches: list[str] = []
+    not_as_trained: Mapping[str, str] = {}
+    thin_support: Mapping[str, str] = {}
+
+
+class _Evaluation(BaseModel):
+    """The record of an evaluation."""
+
+    model_config = _OPEN
+
+    key: str
+    predictions: FileEntry | None
+    scores: list[_Score]
+    task: str = ""
+    params: Mapping[str, Any] = {}
+    languages: list[str] = []
+    unseen: list[str] = []
+    notes: _Notes = _Notes()
+    versions: Mapping[str, str] = {}
+    device: str = ""
+    machine: str = ""
+    seconds: FiniteFloat = 0.0
+    created: Annotated[float, Field(ge=0, lt=4e9)] = 0.0
+
+
+class _Failure(BaseModel):
+    """Why a trial failed."""
+
+    model_config = FORM
+
+    message: str
+    trace: str = ""
+    bug: bool = False
 
 
 class Ledger:
@@ -43,7 +102,8 @@ class Ledger:
 
     def keys(self) -> set[str]:
         """Return all evaluations that are done; one listing."""
-        return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
+        found = (path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION))
+        return {key for key in found if is_name(key)}
 
     def markers(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the evaluations by the paths that their records have, or would have, below the
@@ -83,6 +143,10 @@ class Ledger:
         path, data = _path(key), None if predictions is None else _to_ipc(predictions)
         entry = None if data is None else file_entry(data)
         sealed = seal({"key": key, **record, "predictions": entry and vars(entry)})
+        try:
+            unseal(sealed, _Evaluation)
+        except ValueError as error:
+            raise RaxalignError(f"{record.get('task', key)}: its record {error}") from error
         with self._storage.staging(path) as staged:
             with told(self._storage.place(path), "write"):
                 if data is not None:
@@ -108,8 +172,7 @@ class Ledger:
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of an earlier reason."""
-        text = json.dumps(record, ensure_ascii=False, indent=1)
-        self._storage.write(_failure(trial), text.encode("utf-8", "surrogatepass"))
+        self._storage.write(_failure(trial), seal(record))
 
     def failure(self, trial: str) -> dict[str, Any] | None:
         """Why a trial failed when it was last run; None where nothing (readable) is known."""
@@ -124,9 +187,8 @@ class Ledger:
         found = {}
         for path, data in self._storage.read_many(sorted(there & paths.keys())).items():
             with suppress(ValueError):
-                record = parse(data)
-                if isinstance(record, dict):
-                    found[paths[path]] = record
+                record = unseal(data, _Failure, bare=True)
+                found[paths[path]] = record.model_dump(exclude_unset=True)
         return found
 
     def clear_failure(self, trial: str) -> None:
@@ -143,13 +205,11 @@ class Ledger:
 
     def _parse(self, key: str, data: bytes) -> tuple[dict[str, Any], FileEntry | None]:
         try:
-            record = unseal(data)
-            if record.get("key") != key:
-                raise ValueError(f"is that of {record.get('key')}")
-            _refuse_other_form(record)
-            entry = record.pop("predictions")
-            return record, entry and FileEntry.read(entry)
-        except (ValueError, TypeError, KeyError) as error:
+            found = unseal(data, _Evaluation)
+            if found.key != key:
+                raise ValueError(f"is that of {found.key}")
+            return found.model_dump(exclude_unset=True, exclude={"predictions"}), found.predictions
+        except ValueError as error:
             raise self._set_aside(key, f"{EVALUATION} {error}", data) from error
 
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
@@ -181,31 +241,6 @@ def _refuse_infinite(record: Mapping[str, Any]) -> None:
         if not math.isfinite(value):
             told = "this is not a result, and is not kept"
             raise RaxalignError(f"{task}: {place} is {value}: {told}")
-
-
-_FORMS = {"params": Mapping, "notes": Mapping, "versions": Mapping, "seconds": int | float}
-"""The form of what a record may have besides its scores."""
-
-
-def _refuse_other_form(record: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a whole record that is not one of an evaluation: another program has
-    written it.
-    """
-    scores = record.get("scores")
-    if not isinstance(scores, list) or not all(map(_is_score, scores)):
-        raise ValueError("has no scores, or others than language, metric, split and value")
-    for name, form in _FORMS.items():
-        if name in record and not isinstance(record[name], form):
-            raise ValueError(f"has {name} of another form")
-
-
-def _is_score(score: object) -> bool:
-    return (
-        isinstance(score, Mapping)
-        and all(isinstance(score.get(name), str) for name in ("lang", "metric", "split"))
-        and isinstance(score.get("value"), int | float)
-        and math.isfinite(score["value"])
-    )
 
 
 def _numbers(place: str, value: object) -> Iterator[tuple[str, float]]:

@@ -5,46 +5,54 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from raxalign.lazy import pa
 from raxalign.store._faults import storage_error
 from raxalign.store.key import Json, digest, file_digest
-from raxalign.store.sealed import seal, unseal
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.version import VERSION
 
 MANIFEST = "manifest.json"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def inside(name: str) -> str:
+    """Return the name of a file if it stays in its folder. Raises `ValueError` for another one: a
+    manifest from a storage that others write to must not choose where files are put.
+    """
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts) or "\\" in name or ":" in parts[0] or not name.isprintable():
+        raise ValueError(f"names a file outside its folder: {name!r}")
+    return name
+
+
+Inside = Annotated[str, AfterValidator(inside)]
+"""The name of a file in its folder."""
 
 
 @dataclass(frozen=True)
 class FileEntry:
     """One file of an artifact: bytes and SHA-256."""
 
-    size: int
-    sha256: str
-
-    @classmethod
-    def read(cls, record: Mapping[str, Any]) -> FileEntry:
-        """Return the entry that a record holds. Raises `ValueError` where it does not hold one."""
-        entry = cls(**record)
-        if type(entry.size) is not int or entry.size < 0 or not _SHA256.fullmatch(entry.sha256):
-            raise ValueError(f"has an entry without a size and a SHA-256: {record}")
-        return entry
+    size: Annotated[int, Field(ge=0, lt=2**63)]
+    sha256: Sha256
 
 
-@dataclass(frozen=True)
+@recorded
 class Manifest:
     """The record of an artifact's files, and the sign that they are all there."""
 
     kind: str
     key: str
-    files: Mapping[str, FileEntry]  # by relative path with ``/``
+    files: Mapping[Inside, FileEntry]  # by relative path with ``/``
     notes: Mapping[str, Json]  # what the maker records (counts, digests)
     seconds: float  # how long making took
     created: str  # when it ended (UTC, ISO 8601)
@@ -68,12 +76,10 @@ class Manifest:
     @classmethod
     def from_bytes(cls, data: bytes, kind: str, key: str) -> Manifest:
         """Read a manifest. Raises `ValueError` with what is wrong with it."""
-        record = unseal(data)
-        if (record.get("kind"), record.get("key")) != (kind, key):
-            raise ValueError(f"is that of {record.get('kind')} {record.get('key')}")
-        files = record["files"].items()
-        record["files"] = {inside(name): FileEntry.read(entry) for name, entry in files}
-        return cls(**record)
+        found = unseal(data, cls)
+        if (found.kind, found.key) != (kind, key):
+            raise ValueError(f"is that of {found.kind} {found.key}")
+        return found
 
     @classmethod
     def describe(
@@ -90,16 +96,6 @@ class Manifest:
             raise ValueError(f"{kind} {key}: a file called {MANIFEST} is the storage's own")
         created = datetime.now(UTC).isoformat(timespec="microseconds")
         return cls(kind, key, dict(sorted(files.items())), dict(notes), seconds, created, VERSION)
-
-
-def inside(name: str) -> str:
-    """Return the name of a file if it stays in its folder. Raises `ValueError` for another one: a
-    manifest from a storage that others write to must not choose where files are put.
-    """
-    parts = name.split("/")
-    if {"", ".", ".."} & set(parts) or "\\" in name or ":" in parts[0] or not name.isprintable():
-        raise ValueError(f"names a file outside its folder: {name!r}")
-    return name
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -167,6 +163,8 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
             return f"has {status.st_size} bytes instead of {entry.size}"
         if contents and file_digest(path) != entry.sha256:
             return "was changed: its bytes have another SHA-256"
+        if contents and path.suffix == ".arrow":
+            return _table_problem(path)
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
     except OSError as error:
@@ -174,6 +172,22 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
         if error.errno != errno.EIO:
             raise storage_error(error, str(path), "read") from error
         return f"cannot be read ({error.strerror})"
+    return None
+
+
+def _table_problem(path: Path) -> str | None:
+    """Return what is wrong with the content of an Arrow file, whose bytes are those that were
+    written: positions that point out of it would end the process when they are used.
+    """
+    with pa.memory_map(str(path)) as source:
+        whole = source.read(6) == b"ARROW1"
+        source.seek(0)
+        try:
+            (pa.ipc.open_file if whole else pa.ipc.open_stream)(source).read_all().validate(
+                full=True
+            )
+        except pa.ArrowException as error:
+            return f"is not a whole table ({error})"
     return None
 
 

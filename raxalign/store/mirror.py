@@ -14,11 +14,16 @@ from pathlib import Path
 
 from raxalign.store.alive import discard, temporary_name
 from raxalign.store.key import file_digest
-from raxalign.store.manifest import inside
-from raxalign.store.sealed import seal, unseal
+from raxalign.store.manifest import Inside, Sha256
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
 _INDEX = "index.json"
+
+
+@recorded
+class _Index:
+    files: Mapping[Inside, Sha256]
 
 
 class Mirror:
@@ -92,11 +97,10 @@ class Mirror:
         self._files.delete(f"{self._path}/{_INDEX}")
         self._files.delete_all(self._path)
 
-    def _index(self) -> tuple[str, dict[str, str]] | None:
+    def _index(self) -> tuple[str, Mapping[str, str]] | None:
         """Return the version of the index, the digest of its bytes, and those of files by name."""
         try:
             data = self._files.read(f"{self._path}/{_INDEX}")
-            digests = {inside(name): str(value) for name, value in unseal(data)["files"].items()}
-        except (FileNotFoundError, ValueError, KeyError, AttributeError):
+            return hashlib.sha256(data).hexdigest(), unseal(data, _Index).files
+        except (FileNotFoundError, ValueError):
             return None
-        return hashlib.sha256(data).hexdigest(), digests

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -10,9 +9,12 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Annotated
+
+from pydantic import AllowInfNan
 
 from raxalign.errors import StorageError
-from raxalign.store.sealed import parse
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
 FLUSH_SECONDS = 20.0
@@ -22,6 +24,12 @@ cards per attempt of a worker.
 """
 
 
+@recorded
+class _Points:
+    node: str
+    points: list[tuple[str, Annotated[float, AllowInfNan()], int, int]]  # as `Spool.read` has them
+
+
 class Spool:
     """Training curves of one trial, kept in the storage until they are copied to MLflow. Written
     by workers, without mlflow.
@@ -29,7 +37,7 @@ class Spool:
 
     def __init__(self, storage: Storage, trial: str) -> None:
         self._files, self._folder = storage.files, f"spool/{trial}"
-        self._points: list[list[float | str]] = []
+        self._points: list[tuple[str, float, int, int]] = []
         self._lock = threading.RLock()  # a checkpoint's thread flushes too
         self._flushed = time.monotonic()
 
@@ -37,7 +45,7 @@ class Spool:
         """Keep some values of a step; written every twenty seconds."""
         now = int(time.time() * 1000)
         with self._lock:
-            self._points += [[name, float(value), step, now] for name, value in metrics.items()]
+            self._points += [(name, float(value), step, now) for name, value in metrics.items()]
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
@@ -50,10 +58,10 @@ class Spool:
             if not self._points:
                 return
             name = f"{self._folder}/{time.time_ns()}-{os.getpid()}.json"
-            points = {"node": socket.gethostname(), "points": self._points}
+            points = _Points(socket.gethostname(), self._points)
             # a full disk stops the training where its results are written, with a message
             with suppress(StorageError):
-                self._files.write(name, json.dumps(points).encode())
+                self._files.write(name, seal(vars(points)))
                 self._points = []
 
     def read(self) -> list[tuple[str, float, int, int]]:
@@ -65,11 +73,8 @@ class Spool:
         last: dict[tuple[str, int], tuple[str, float, int, int]] = {}
         for path, data in sorted(found.items()):
             try:
-                points = [
-                    (str(name), float(value), int(step), int(moment))
-                    for name, value, step, moment in parse(data)["points"]
-                ]
-            except (ValueError, TypeError, KeyError) as error:
+                points = unseal(data, _Points, bare=True).points
+            except ValueError as error:
                 text = f"{self._files.place(path)}: damaged training curves are left out ({error})"
                 warnings.warn(text, stacklevel=2)
                 continue

@@ -86,8 +86,8 @@ class Storage:
 
     def manifest_of(self, kind: str, key: str) -> Manifest | None:
         """Return the manifest of an artifact, that of its record where it was removed, or None."""
-        if self.artifacts.has(kind, key):
-            return self.artifacts.manifest(kind, key)
+        if manifest := self.artifacts.manifests([(kind, key)]).get(key):
+            return manifest
         tombstone = self.tombstones.of(kind, key)
         return tombstone.manifest if tombstone is not None else None
 

@@ -5,32 +5,35 @@ run.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
 
 from raxalign.errors import StorageError
 from raxalign.store._filesystem import Files
-from raxalign.store.sealed import parse
+from raxalign.store.sealed import recorded, seal, unseal
 
+T = TypeVar("T")
 FOLDER = "studies"
 SIGNS = f"{FOLDER}/drivers"
 """Where drivers of searches leave signs of life, one file per driver."""
 _NAME = re.compile(r"[^/\s][^/]*")
 
 
-def read_studies(files: Files, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def read_studies(files: Files, readers: Mapping[str, Callable[[bytes], T]]) -> dict[str, T]:
     """Return the records (``<root>/studies/<name>.json``) of those studies that have begun, by
-    their names. Raises `StorageError` that names a record which cannot be read.
+    their names, for which there are functions that read them. Raises `StorageError` that names a
+    record for which that raises a `ValueError`.
     """
-    paths = {_path(name): name for name in names}
+    paths = {_path(name): name for name in readers}
     found = {}
     for path, data in files.read_many(list(paths)).items():
         try:
-            found[paths[path]] = dict(parse(data))
+            found[paths[path]] = readers[paths[path]](data)
         except ValueError as error:
             raise StorageError(
                 f"{files.place(path)}: is not a record of a study ({error}); delete it:"
@@ -39,10 +42,9 @@ def read_studies(files: Files, names: Iterable[str]) -> dict[str, dict[str, Any]
     return found
 
 
-def write_study(files: Files, name: str, record: Mapping[str, Any]) -> None:
-    """Put the record of a study in place of the one that may be there."""
-    data = json.dumps(record, ensure_ascii=False, indent=1).encode()
-    files.write(_path(name), data)
+def write_study(files: Files, name: str, record: Any) -> None:
+    """Put the record of a study, a dataclass, in place of the one that may be there."""
+    files.write(_path(name), seal(asdict(record)))
 
 
 def _path(name: str) -> str:
@@ -57,18 +59,18 @@ class DevPoint:
     training had taken.
     """
 
-    step: int
+    step: Annotated[int, Field(ge=1)]
     score: float
     seconds: float
 
 
-@dataclass(frozen=True)
+@recorded
 class DevCurve:
     """The points of one trial in the order of their steps, the `steps` of its whole training, and
     whether it was `pruned` at the last point.
     """
 
-    points: tuple[DevPoint, ...]
+    points: Annotated[tuple[DevPoint, ...], Field(min_length=1)]
     steps: int  # of its whole training
     pruned: bool = False  # at the last point
 
@@ -97,13 +99,11 @@ class DevCurves:
 
     def write(self, trial: str, curve: DevCurve) -> None:
         """Put a curve in place of the one that may be there."""
-        self._files.write(f"{self._folder}/{trial}.json", json.dumps(asdict(curve)).encode())
+        self._files.write(f"{self._folder}/{trial}.json", seal(asdict(curve)))
 
     def _read(self, trials: list[str]) -> dict[str, DevCurve]:
         paths, found = {f"{self._folder}/{trial}.json": trial for trial in trials}, {}
         for path, data in self._files.read_many(list(paths)).items():
-            with suppress(ValueError, KeyError, TypeError):
-                read = parse(data)
-                points = tuple(DevPoint(**point) for point in read["points"])
-                found[paths[path]] = DevCurve(points, read["steps"], read["pruned"])
+            with suppress(ValueError):
+                found[paths[path]] = unseal(data, DevCurve)
         return found

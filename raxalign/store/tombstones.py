@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from raxalign.store._filesystem import Files
 from raxalign.store.manifest import Manifest
-from raxalign.store.sealed import seal, unseal
+from raxalign.store.sealed import recorded, seal, unseal
 
 _TOP, _MARKER = "dropped", "dropped.json"
 
@@ -25,15 +25,21 @@ class Tombstone:
 
     def to_bytes(self) -> bytes:
         """As it is stored."""
-        manifest = self.manifest.to_bytes().decode("utf-8", "surrogatepass")
+        manifest = self.manifest.to_bytes().decode()
         return seal({"why": self.why, "when": self.when, "manifest": manifest})
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: str, key: str) -> Tombstone:
         """Read a record. Raises `ValueError` with what is wrong with it."""
-        record = unseal(data)
-        manifest = record["manifest"].encode("utf-8", "surrogatepass")
-        return cls(Manifest.from_bytes(manifest, kind, key), record["why"], record["when"])
+        found = unseal(data, _Stored)
+        return cls(Manifest.from_bytes(found.manifest.encode(), kind, key), found.why, found.when)
+
+
+@recorded
+class _Stored:
+    why: str
+    when: str
+    manifest: str  # its bytes
 
 
 class Tombstones:
@@ -69,7 +75,7 @@ class Tombstones:
     def _parsed(self, path: str, data: bytes, kind: str, key: str) -> Tombstone | None:
         try:
             return Tombstone.from_bytes(data, kind, key)
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             warnings.warn(f"{self._files.place(path)}: is left out: it {error}", stacklevel=2)
             return None
 

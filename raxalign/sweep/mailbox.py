@@ -6,24 +6,28 @@ the work goes on without.
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, field, replace
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AllowInfNan
 
 from raxalign.catalog import outside
 from raxalign.store.files import files_of, split_place
+from raxalign.store.sealed import recorded, seal, unseal
 
 EVERY = 2.0  # seconds between two reports of a worker, and between two looks of the driver
-HELD_UP, PRINTED = "held-up", "printed"
+T = TypeVar("T")
+HELD_UP: Literal["held-up"] = "held-up"
+PRINTED: Literal["printed"] = "printed"
 
 
-@dataclass(frozen=True)
+@recorded
 class Advance:
     """How far a job is: seconds since it began, and the last step of its training with the values
     of that step (0 and none where it has not reported any). A group of workers may be `waiting` for
@@ -32,8 +36,14 @@ class Advance:
 
     seconds: float
     step: int = 0
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, Annotated[float, AllowInfNan()]] = field(default_factory=dict)
     waiting: bool = False
+
+
+@recorded
+class _Line:
+    kind: Literal["held-up", "printed"]
+    text: str
 
 
 class Outbox:
@@ -56,22 +66,22 @@ class Outbox:
 
     def hold_up(self, text: str) -> None:
         """Tell what holds the job up."""
-        self._leave(f"lines/{time.time_ns():020d}-{self._key}", [HELD_UP, text])
+        self._leave(f"lines/{time.time_ns():020d}-{self._key}", _Line(HELD_UP, text))
 
     def print(self, text: str) -> None:
         """Pass on lines that a plug-in printed."""
-        self._leave(f"lines/{time.time_ns():020d}-{self._key}", [PRINTED, text])
+        self._leave(f"lines/{time.time_ns():020d}-{self._key}", _Line(PRINTED, text))
 
     def _advance(self, advance: Advance) -> None:
         self._written = time.monotonic()
-        self._leave(f"advances/{self._key}", asdict(advance))
+        self._leave(f"advances/{self._key}", advance)
 
-    def _leave(self, name: str, what: object) -> None:
+    def _leave(self, name: str, what: Advance | _Line) -> None:
         # object stores raise anything, and a message stops no work
         with suppress(Exception):
             if self._scratch:
                 storage, path = split_place(f"{self._scratch}/{name}")
-                storage.write(path, json.dumps(what).encode())
+                storage.write(path, seal(asdict(what)))
 
 
 class Inbox:
@@ -85,8 +95,7 @@ class Inbox:
     def advances(self, keys: Iterable[str]) -> dict[str, Advance]:
         """Return how far each of these jobs is that has begun; seconds go on between reports."""
         found, now = {}, time.monotonic()
-        for key, told in self._read("advances", keys).items():
-            advance = Advance(**told)
+        for key, advance in self._read("advances", keys, Advance).items():
             self._begun.pop((key, not advance.waiting), None)  # of a group that was lost, or waited
             begun = self._begun.setdefault((key, advance.waiting), now - advance.seconds)
             found[key] = replace(advance, seconds=now - begun)
@@ -97,17 +106,21 @@ class Inbox:
         names: list[str] = []
         with suppress(Exception):
             names = sorted(files_of(f"{self._scratch}/lines").names("").keys() - self._seen)
-        found = self._read("lines", names)
+        found = self._read("lines", names, _Line)
         self._seen.update(found)
-        return [(told[0], name.partition("-")[2], told[1]) for name, told in found.items()]
+        return [(told.kind, name.partition("-")[2], told.text) for name, told in found.items()]
 
-    def _read(self, folder: str, names: Iterable[str]) -> dict[str, Any]:
+    def _read(self, folder: str, names: Iterable[str], form: type[T]) -> dict[str, T]:
+        data, found = dict[str, bytes](), dict[str, T]()
         # a sweep whose messages cannot be read goes on all the same
         with suppress(Exception):
             if self._scratch:
                 data = files_of(f"{self._scratch}/{folder}").read_many(wanted := list(names))
-                return {name: json.loads(data[name]) for name in wanted if name in data}
-        return {}
+                data = {name: data[name] for name in wanted if name in data}
+        for name, text in data.items():
+            with suppress(ValueError):
+                found[name] = unseal(text, form)
+        return found
 
 
 class Lines(io.TextIOBase):

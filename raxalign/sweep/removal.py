@@ -111,7 +111,7 @@ class Keeper:
 def _needs(place: str) -> Mapping[str, list[str]] | None:
     """The evaluations that need each training of a plan; None where it cannot be read."""
     found: dict[str, list[str]] = {}
-    with suppress(OSError, StorageError, ValueError, KeyError, TypeError):
+    with suppress(FileNotFoundError, StorageError):
         plan = plan_at(place)
         trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
         behind = below(plan, trained)

@@ -59,7 +59,7 @@ def describe(opened: Opened, answer: str) -> str | None:
         runs.describe(answer)
         _mark(marker, wanted)
 
-    if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
+    if marker.is_file() and marker.read_bytes() == wanted.encode():
         return None
     return _where_tracked(opened, write)
 

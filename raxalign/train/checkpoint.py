@@ -24,13 +24,16 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AllowInfNan, Field
 
 from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
-from raxalign.store.sealed import seal, unseal
+from raxalign.store.manifest import Sha256
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.train.group import agree, gathered, placed, share_state, share_value
 from raxalign.train.runtime import Runtime
 
@@ -54,13 +57,30 @@ def newest_steps(names: Iterable[str]) -> int:
     newest: dict[str, int] = {}
     for training, checkpoint in (PurePath(name).parts[:2] for name in names if "/" in name):
         step = checkpoint.removeprefix("step-")
-        if step.isdigit():
+        if step.isdecimal():
             newest[training] = max(int(step), newest.get(training, 0))
     return sum(newest.values())
 
 
 Tensors = dict[str, "torch.Tensor"]
 _RECORD, _STATE, _BEST = "state.json", "state.safetensors", "best.safetensors"
+
+
+_Number = Annotated[float, AllowInfNan()]
+
+
+@recorded
+class _Record:
+    """The form of a record: a `TrainProgress` without tensors. Earlier versions had less in it."""
+
+    fingerprint: str
+    files: Mapping[str, Sha256]
+    step: Annotated[int, Field(ge=0)] = 0
+    micro: Annotated[int, Field(ge=1)] = 1
+    recomputes: bool = False
+    losses: list[_Number] = field(default_factory=list)
+    scores: list[tuple[int, _Number]] = field(default_factory=list)
+    selected: int | None = None
 
 
 @dataclass(frozen=True)
@@ -172,8 +192,8 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
 
 def _is_of(path: Path, fingerprint: str) -> bool:
     try:
-        return bool(unseal((path / _RECORD).read_bytes())["fingerprint"] == fingerprint)
-    except (OSError, ValueError, KeyError, TypeError):
+        return unseal((path / _RECORD).read_bytes(), _Record).fingerprint == fingerprint
+    except (OSError, ValueError):
         return False
 
 
@@ -208,13 +228,13 @@ def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
 def _read(path: Path, fingerprint: str) -> Checkpoint | None:
     """Return a checkpoint; None where it is another training's, or damaged (with a warning)."""
     try:
-        record = unseal((path / _RECORD).read_bytes())
-        if record["fingerprint"] != fingerprint:
+        record = unseal((path / _RECORD).read_bytes(), _Record)
+        if record.fingerprint != fingerprint:
             return None
-        return Checkpoint(record, *_tensors(path, record["files"]))
+        return Checkpoint(vars(record), *_tensors(path, record.files))
     except FileNotFoundError as error:
         problem = f"{error.filename} is missing"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         problem = str(error)
     warnings.warn(f"{path}: a damaged checkpoint is passed over ({problem})", stacklevel=3)
     return None
@@ -222,13 +242,17 @@ def _read(path: Path, fingerprint: str) -> Checkpoint | None:
 
 def _tensors(path: Path, files: Mapping[str, str]) -> tuple[Tensors, Tensors | None]:
     """Return the state and the best weights. Raises `ValueError` for a file that changed."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     for name in files:
         if name not in (_STATE, _BEST) or file_digest(path / name) != files[name]:
             raise ValueError(f"{name} was changed: its bytes have another SHA-256")
-    best = load_file(path / _BEST) if _BEST in files else None
-    return load_file(path / _STATE), best
+    try:
+        best = load_file(path / _BEST) if _BEST in files else None
+        return load_file(path / _STATE), best
+    except SafetensorError as error:
+        raise ValueError(f"holds no tensors: {error}") from error
 
 
 def _steps(folder: Path) -> list[Path]:
@@ -267,10 +291,8 @@ class TrainProgress:
 
     @classmethod
     def of(cls, record: Any, best: Tensors | None) -> TrainProgress:
-        """Return the progress that `record` wrote down. Earlier versions had no `recomputes`."""
-        given = {name: record[name] for name in vars(cls()) if name in record}
-        scores = [(int(step), float(score)) for step, score in record["scores"]]
-        return cls(**{**given, "scores": scores, "best": best})
+        """Return the progress that `record` wrote down."""
+        return cls(**{name: record[name] for name in vars(cls()) if name != "best"}, best=best)
 
 
 class Saver:

@@ -1,14 +1,15 @@
 """Studies of a plan: their names, their parts, and their JSON form."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import choose, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import Study, Suggestion, fresh_seeds
+from raxalign.plan.study import Suggestion, fresh_seeds
 from raxalign.plan.study_record import StudyRecord, Tried, best_of
+from raxalign.store.sealed import seal, unseal
 from tests.searches import METRIC, SPACES, open_search, search_grid
 
 SEARCHED = f"finetune: {{{SPACES}, batch_size: 16}}"
@@ -99,12 +100,7 @@ def test_a_record_confirms_once_it_is_finished():
     assert list(record.suggestions()) == [Suggestion(0, POINT)]
     finished = StudyRecord("finetune-de-1", tried, (0,), finished=True)
     assert list(finished.suggestions())[1:] == [Suggestion(0, POINT, confirmed=True)]
-    assert StudyRecord.from_json(finished.to_json()) == finished
-
-
-def test_a_study_is_read_back_from_json(searched):
-    (study,) = searched.plan.studies
-    assert Study.from_json(study.to_json()) == study
+    assert unseal(seal(asdict(finished)), StudyRecord) == finished
 
 
 def test_a_search_next_to_a_baseline_of_one_run_is_remarked(tmp_path):

@@ -16,7 +16,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import MANIFEST
-from raxalign.store.sealed import seal, unseal
+from raxalign.store.sealed import seal
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 
@@ -28,13 +28,18 @@ NAMES = (
 SCORE = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
 
 
+def opened(data):
+    """The fields of a sealed record."""
+    return {name: value for name, value in json.loads(data).items() if name != "sha256"}
+
+
 def planted(root, name, data=b"evil"):
     """A store with one artifact, whose manifest was sealed anew with another name in it."""
     store = ArtifactStore(root)
     store.make("pairs", KEY, lambda folder: {"n": (folder / "words.txt").write_text("x")})
     files, folder = fsspec.url_to_fs(store.folder("pairs", KEY))
     path = f"{folder}/{MANIFEST}"
-    record = unseal(files.cat_file(path))
+    record = opened(files.cat_file(path))
     record["files"] = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}}
     files.pipe_file(path, seal(record))
     return store
@@ -49,10 +54,10 @@ def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root):
 def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path):
     store = planted(str(tmp_path), "words.txt")
     path = Path(store.folder("pairs", KEY)) / MANIFEST
-    record = unseal(path.read_bytes())
+    record = opened(path.read_bytes())
     record["files"]["words.txt"]["size"] = -1
     path.write_bytes(seal(record))
-    with pytest.raises(DamagedArtifact, match="without a size and a SHA-256"):
+    with pytest.raises(DamagedArtifact, match=r"another form \(files.words.txt.size"):
         store.open("pairs", KEY)
 
 
@@ -83,9 +88,12 @@ def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path):
 def test_a_record_that_is_nested_too_deeply_is_damage(root):
     ledger, deep = Ledger(root), b"[" * 200_000 + b"]" * 200_000
     storage = files_of(root)
-    storage.write(f"ledger/{KEY}/evaluation.json", b'{"sha256": "", "notes": ' + deep + b"}")
+    whole = seal({"key": KEY, "predictions": None, "scores": [], "notes": {"x": 0}})
+    body = b"{" + whole[82:].replace(b"0\n", deep)  # what `json` itself cannot write
+    seen = hashlib.sha256(body).hexdigest().encode()
+    storage.write(f"ledger/{KEY}/evaluation.json", whole[:14] + seen + b'",' + body[1:])
     storage.write(f"failures/{KEY}.json", deep)
-    with pytest.raises(DamagedArtifact, match=r"nested too deeply\. It was set aside"):
+    with pytest.raises(DamagedArtifact, match=r"recursion limit exceeded.* It was set aside"):
         ledger.read(KEY)
     assert ledger.failure(KEY) is None
     assert ledger.failures([KEY]) == {}
@@ -94,19 +102,19 @@ def test_a_record_that_is_nested_too_deeply_is_damage(root):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({}, "no scores"),
-        ({"scores": {}}, "no scores"),
-        ({"scores": [SCORE, {**SCORE, "value": "high"}]}, "no scores, or others"),
-        ({"scores": [{**SCORE, "value": math.nan}]}, "no scores, or others"),
-        ({"scores": [{"value": 0.5}]}, "no scores, or others"),
-        ({"scores": [], "notes": []}, "notes of another form"),
-        ({"scores": [], "seconds": "long"}, "seconds of another form"),
+        ({}, "scores"),
+        ({"scores": {}}, "scores"),
+        ({"scores": [SCORE, {**SCORE, "value": "high"}]}, "scores.1.value"),
+        ({"scores": [{**SCORE, "value": math.nan}]}, "scores.0.value"),
+        ({"scores": [{"value": 0.5}]}, "scores.0.lang"),
+        ({"scores": [], "notes": []}, "notes"),
+        ({"scores": [], "seconds": "long"}, "seconds"),
     ],
 )
 def test_a_whole_record_that_is_not_of_an_evaluation_is_damage(root, changes, told):
     record = {"key": KEY, "predictions": None, **changes}
     files_of(root).write(f"ledger/{KEY}/evaluation.json", seal(record))
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(UserWarning, match=rf"another form \({told}"):
         assert Ledger(root).read_many([KEY]) == {}
     assert not Ledger(root).has(KEY)
 

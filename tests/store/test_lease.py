@@ -19,6 +19,7 @@ from raxalign.store.alive import maker_name
 from raxalign.store.drivers import remove_sign, signed_on, signs
 from raxalign.store.files import files_of
 from raxalign.store.lease import EXPIRY, Holder, Lease, lease, locks, remove_lock
+from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 
 
@@ -31,10 +32,13 @@ def holder(root, number=1):
     return json.loads(files_of(root).read(f"locks/training/{number}"))
 
 
+RECORD = {"maker": "0badcafe-1-1", "host": "other", "pid": 1}
+RECORD |= {"nonce": "x", "beat": 0, "done": False}
+
+
 def held_by(root, number=1, **changes):
     """The lock of another machine, which gives no sign of life."""
-    record = {"maker": "0badcafe-1-1", "host": "other", "pid": 1, "beat": 0, "done": False}
-    files_of(root).write(f"locks/training/{number}", json.dumps({**record, **changes}).encode())
+    files_of(root).write(f"locks/training/{number}", seal({**RECORD, **changes}))
 
 
 def test_one_after_the_other_holds_it(root):
@@ -70,18 +74,14 @@ def test_who_waits_is_told_once_who_holds_it(root):
 
 
 @pytest.mark.parametrize(
-    "lock",
-    [
-        pytest.param(b'{"maker": "0badcafe-1-1", "host": "other"}', id="silent elsewhere"),
-        pytest.param(b'{"maker": "MACHINE-999999999-1", "host": "here"}', id="dead here"),
-        pytest.param(b"{", id="damaged"),
-    ],
+    "lock", [seal(RECORD), "dead here", b"{"], ids=["silent elsewhere", "dead here", "damaged"]
 )
 def test_a_silent_dead_or_damaged_holder_loses_it(root, monkeypatch, lock):
-    machine = maker_name().partition("-")[0]
-    if b"MACHINE" not in lock:  # a process of this machine is asked for at once
+    if lock == "dead here":  # a process of this machine is asked for at once
+        machine = maker_name().partition("-")[0]
+        lock = seal({**RECORD, "maker": f"{machine}-999999999-1"})
+    else:
         monkeypatch.setattr(module, "EXPIRY", 0.05)
-    lock = lock.replace(b"MACHINE", machine.encode())
     files_of(root).write("locks/training/1", lock)
     with lease(Storage(root), "training"):
         assert holder(root, 2)["done"] is False
@@ -304,4 +304,4 @@ def sign_of(root, name="cafecafe-1-1", **changes):
     record = {"host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
     place = root / "drivers" / name
     place.mkdir(parents=True)
-    (place / "driver.json").write_text(json.dumps(record))
+    (place / "driver.json").write_bytes(seal(record))

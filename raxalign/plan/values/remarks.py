@@ -103,7 +103,9 @@ def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]
                 if kind != "cut_batches":
                     start, end, *late = notes[kind][name]
                     told += f": {start:.4g} to {end:.4g}"
-                    told += "".join(f", {part / (start - end):.0%} of it late" for part in late)
+                    told += "".join(
+                        f", {part / (start - end):.0%} of it late" for part in late if start != end
+                    )
                 found[kind].setdefault(name, {})[told] = None
     flat, falling, cut = found.values()
     for name, runs in flat.items():

@@ -14,7 +14,14 @@ from raxalign.measured import Declared, spoken
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.study import Study
-from raxalign.plan.study_record import StudyRecord, Tried, beats, gain_of, read_record, saved_words
+from raxalign.plan.study_record import (
+    StudyRecord,
+    Tried,
+    beats,
+    gain_of,
+    measured_record,
+    saved_words,
+)
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.names import symbol
 from raxalign.report.cells.numbers import NumberFormat, unit_of
@@ -117,7 +124,8 @@ class Searches(Section):
         """Return the table and figures; None for a grid without a search that has scores."""
         plan, storage = self.material.plan, self.material.storage
         methods = list(dict.fromkeys(study.method for study in plan.studies))
-        records = [(s, read_record(storage, s)) for s in plan.studies if storage is not None]
+        found = [measured_record(plan, storage, s) for s in plan.studies if storage is not None]
+        records = zip(plan.studies, found, strict=False)
         seen = [
             Seen(study, record, methods.index(study.method), plan.measured)
             for study, record in records

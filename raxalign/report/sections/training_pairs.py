@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Value
+from raxalign.config.search_spaces import at_path
 from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -72,9 +74,10 @@ def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
     made = (storage.manifest_of("aligned", key) for key in aligned)
     manifest = next((found for found in made if found is not None), None)
     notes: Mapping[str, Any] = manifest.notes if manifest is not None else {}
-    counts = {lang: notes.get(lang) for lang in trial.languages}
-    if all(isinstance(count, Mapping) and "sentences" in count for count in counts.values()):
-        return {lang: int(count["sentences"]) for lang, count in counts.items() if count}
+    counts = [notes.get(lang) for lang in trial.languages]
+    used = [count.get("sentences") if isinstance(count, Mapping) else None for count in counts]
+    if all(isinstance(count, int) for count in used):
+        return dict(zip(trial.languages, used, strict=True))
     # not what the encoder itself reads: its own training may have read the same text
     inputs = [item for key in aligned for item in plan.stages[key].inputs.items()]
     read = plan.closure([key for name, key in inputs if name != "encoder"])
@@ -90,8 +93,8 @@ def _training_text(stage: Stage, storage: Storage) -> int | None:
     """The pairs that are recorded of a stage of training text; else None."""
     if stage.kind != "bitext" or stage.params["part"] != "training":
         return None
-    if not storage.artifacts.has(stage.kind, stage.key):
-        return None
-    notes: Mapping[str, Any] = storage.artifacts.manifest(stage.kind, stage.key).notes
-    kept = notes.get("counts", {}).get("training", {}).get("kept")
-    return None if kept is None else int(kept)
+    manifest = storage.artifacts.manifests([(stage.kind, stage.key)]).get(stage.key)
+    with suppress(LookupError):
+        kept = at_path(manifest.notes if manifest is not None else {}, "counts.training.kept")
+        return kept if isinstance(kept, int) else None
+    return None

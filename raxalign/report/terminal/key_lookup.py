@@ -227,10 +227,8 @@ def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, A
 def _made(storage: Storage, kind: str, key: str) -> dict[str, Any]:
     """What a manifest records of an artifact, also of one that was not kept."""
     store, state = storage.artifacts, "stored"
-    path, manifest = store.folder(kind, key), None
-    if store.has(kind, key):
-        manifest = store.manifest(kind, key)
-    elif (entry := storage.tombstones.of(kind, key)) is not None:
+    path, manifest = store.folder(kind, key), store.manifests([(kind, key)]).get(key)
+    if manifest is None and (entry := storage.tombstones.of(kind, key)) is not None:
         state, manifest = f"not kept ({entry.why}, {entry.when})", entry.manifest
     if manifest is None:
         return {"path": path, "state": "not there"}

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from raxalign.errors import StorageError
+from raxalign.store.key import digest
 from raxalign.store.lease import lease
 from raxalign.store.lock import turn
 from raxalign.store.storage import Storage
@@ -36,6 +38,27 @@ class _InTurn:
 
     def release(self) -> None:
         """Do nothing."""
+
+
+class _Sealed(JournalFileBackend):
+    """Optuna's file, in which each line has a checksum of its own, so that no changed value is
+    taken for a result. The first lines of a journal of an earlier version have none.
+    """
+
+    _begun = False
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Write lines with their checksums."""
+        super().append_logs([{**log, "sha256": digest(log)} for log in logs])
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+        """Yield the lines. Raises `ValueError` for a changed one."""
+        for number, log in enumerate(super().read_logs(log_number_from), log_number_from + 1):
+            found = log.pop("sha256", None)
+            self._begun = self._begun or found is not None
+            if self._begun and found != digest(log):
+                raise ValueError(f"line {number} was changed: it does not match its checksum")
+            yield log
 
 
 @dataclass
@@ -76,9 +99,7 @@ class Journal:
         ):
             if remote:
                 self._fetch()
-            if self._storage is None:
-                self._storage = self._opened()
-            yield self._storage
+            yield self._read()
             if remote:
                 self._bring()
         self._left = time.monotonic()
@@ -95,6 +116,19 @@ class Journal:
         """The file of the journal on this machine."""
         return self.folder / JOURNAL
 
+    def _read(self) -> JournalStorage:
+        """Return the studies as they are now."""
+        try:
+            if self._storage is None:
+                self._storage = self._opened()
+            self._storage.get_all_studies()
+        except Exception as error:  # Optuna raises anything for lines that it cannot use
+            raise StorageError(
+                f"{self.path}: the journal of the searches cannot be read ({error}). Restore it, or"
+                " delete it: they begin again with what the ledger has of them"
+            ) from error
+        return self._storage
+
     def _opened(self) -> JournalStorage:
         """Open the file, without the half line of a driver that was killed while it wrote."""
         if self.path.exists():
@@ -102,7 +136,7 @@ class Journal:
             whole = data.rfind(b"\n") + 1
             if whole < len(data):
                 os.truncate(self.path, whole)
-        return JournalStorage(JournalFileBackend(str(self.path), _InTurn()))
+        return JournalStorage(_Sealed(str(self.path), _InTurn()))
 
     def _fetch(self) -> None:
         """Add what other machines have written. What this machine alone has stays where nobody has

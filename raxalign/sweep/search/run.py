@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -53,12 +52,11 @@ class Owner:
     @property
     def sign(self) -> str:
         """What is kept with a point that this driver runs."""
-        return json.dumps({**dated_sign(self.name, self._lead), "token": self.token})
+        return self.token
 
     def beat(self) -> None:
         """Give a sign of life. Raises `StorageError` where the storage cannot be written."""
-        text = json.dumps(dated_sign(self.name, self._lead))
-        self.storage.files.write(self._place, text.encode())
+        self.storage.files.write(self._place, dated_sign(self.name, self._lead))
 
     def leave(self) -> None:
         """Remove the sign: the driver ends."""
@@ -66,14 +64,13 @@ class Owner:
 
     def lives(self, sign: str) -> bool:
         """Return whether the driver that left a sign lives."""
-        token = json.loads(sign)["token"]
-        if token == self.token:
+        if sign == self.token:
             return True
         try:
-            latest = self.storage.files.read(f"{SIGNS}/{token}.json")
+            latest = self.storage.files.read(f"{SIGNS}/{sign}.json")
         except FileNotFoundError:  # it has left
             return False
-        return is_alive(latest.decode(), self._lead)
+        return is_alive(latest, self._lead)
 
 
 @dataclass(frozen=True)

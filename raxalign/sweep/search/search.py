@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from optuna.storages import JournalStorage
 
@@ -20,14 +19,13 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import stored_texts
+from raxalign.plan.stored import stored_plans
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record, saved_words
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import dev_scores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
-from raxalign.store.storage import Storage
 from raxalign.store.studies import DevCurves, write_study
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
@@ -37,35 +35,21 @@ from raxalign.sweep.search.run import BEAT, Owner, PointOutcome, StudyRun
 from raxalign.sweep.tuner import run_sweep
 
 
-def known_points(
-    trials: Iterable[Mapping[str, Any]], study: Study, kind: str
-) -> list[dict[str, Value]]:
-    """Return the different points in the spaces of a study that `planned_trials` have with its
-    kind of method.
+def known_points(trials: Iterable[Trial], study: Study, kind: str) -> list[dict[str, Value]]:
+    """Return the different points in the spaces of a study that trials have with its kind of
+    method.
 
     Whether they are trials of the study, and have results, is for their keys to say: another value
     of a param that is not searched makes another key.
     """
     found: dict[str, dict[str, Value]] = {}
     for trial in trials:
-        alike = trial["kind"] == kind and tuple(trial["languages"]) == study.languages
-        if alike and trial["seed"] in (None, study.seed):
-            params = trial["params"]
+        alike = trial.kind == kind and trial.languages == study.languages
+        if alike and trial.seed in (None, study.seed):
             with suppress(LookupError):  # a value lies outside of its space
-                point = {s.name: s.find(at_path(params, s.name)) for s in study.spaces}
+                point = {s.name: s.find(at_path(trial.params, s.name)) for s in study.spaces}
                 found[json.dumps(point, sort_keys=True)] = point
     return [found[text] for text in sorted(found)]
-
-
-def planned_trials(storage: Storage) -> Iterator[Mapping[str, Any]]:
-    """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
-    to another version, and is left out.
-    """
-    for text in stored_texts(storage):
-        try:
-            yield from json.loads(text)["trials"]
-        except (ValueError, KeyError):
-            continue
 
 
 _CONFIRMS = "confirms/"
@@ -135,7 +119,9 @@ class SearchSource:
             run = StudyRun(study, storage, self.owner, spec.searched.point)
             self._runs[study.name] = run
             if not run.begun:
-                points = known_points(planned_trials(self.opened.storage), study, spec.kind)
+                plans = stored_plans(self.opened.storage)
+                trials = (trial for plan in plans for trial in plan.trials)
+                points = known_points(trials, study, spec.kind)
                 run.begin(points, partial(self._outcomes, study))
             self._write([study.name])
 
@@ -254,7 +240,7 @@ class SearchSource:
 
     def _write(self, names: Iterable[str]) -> None:
         for name in names:
-            write_study(self.opened.storage.files, name, self._runs[name].record().to_json())
+            write_study(self.opened.storage.files, name, self._runs[name].record())
 
 
 def search(

@@ -20,6 +20,7 @@ from raxalign.plan.study_record import Tried
 from raxalign.store import drivers
 from raxalign.store.drivers import SILENCE, clock_lead, dated_sign, is_alive
 from raxalign.store.files import files_of
+from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from raxalign.sweep.search import journal
 from tests.aws import BUCKET
@@ -117,16 +118,12 @@ def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
     assert [entry.state for entry in record_of(opened).tried] == ["running"]
 
 
-def sign(name: str, lead: float = 0.0) -> str:
-    return json.dumps(dated_sign(name, lead))
-
-
 def test_a_process_that_ended_is_dead_even_before_its_parent_asked_for_it():
     code = "from raxalign.store.alive import maker_name; print(maker_name(), flush=True); input()"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    left = sign(process.stdout.readline().strip())
+    left = dated_sign(process.stdout.readline().strip(), 0.0)
     assert is_alive(left, 0.0)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -136,12 +133,10 @@ def test_a_process_that_ended_is_dead_even_before_its_parent_asked_for_it():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"name": "0badcafe-1-1", "at": 1e12}', "[" * 9_999, "{}", '{"at": null}', "1"],
-    ids=len,
+    "left", [dated_sign("0badcafe-1-1", 1e12), seal({"at": 1.0}), b'{"at": null}'], ids=len
 )
-def test_a_sign_from_the_far_future_and_one_that_cannot_be_read_are_no_signs_of_life(text):
-    assert not is_alive(text, 0.0)
+def test_a_sign_from_the_far_future_and_one_that_cannot_be_read_are_no_signs_of_life(left):
+    assert not is_alive(left, 0.0)
 
 
 @pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])
@@ -153,7 +148,7 @@ def test_a_driver_on_another_machine_lives_while_it_gave_a_sign_lately_also_with
     with monkeypatch.context() as patch:
         clock = time.time
         patch.setattr(drivers.time, "time", lambda: clock() + off)
-        left = sign(ELSEWHERE, clock_lead(storage))
+        left = dated_sign(ELSEWHERE, clock_lead(storage))
     here = clock_lead(storage)
     assert is_alive(left, here)
     assert is_alive(left, here + SILENCE / 2)
@@ -198,8 +193,8 @@ def grow_old(root: str, token: str) -> None:
     """Leave the sign of a driver as it is when its machine was silent for too long."""
     path = f"studies/drivers/{token}.json"
     sign = json.loads(files_of(root).read(path))
-    old = {**sign, "at": sign["at"] - SILENCE - 1}
-    files_of(root).write(path, json.dumps(old).encode())
+    del sign["sha256"]
+    files_of(root).write(path, seal({**sign, "at": sign["at"] - SILENCE - 1}))
 
 
 def test_a_driver_whose_workers_are_busy_asks_the_store_nothing(opened, tmp_path, proxy):
