@@ -134,6 +134,30 @@ def test_a_report_folder_that_cannot_be_written_is_named(run, grid, tmp_path, pl
     assert "(a bug in raxalign)" not in done.err
 
 
+def test_a_report_folder_is_of_one_grid_and_has_no_file_of_its_former_report(run, grid, tmp_path):
+    first, folder = grid.parent / "one" / "grid.yaml", grid.parent / "one" / "small-report"
+    first.parent.mkdir()
+    shutil.copy(grid, first)
+    write_result(open_grid(first).plan, 0, 0.5)
+    assert run("report", first).code == 0
+    assert (folder / "tables" / "retrieval.md").exists()
+    (folder / "notes.txt").write_text("my own")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    other = shutil.copy(first, first.with_name("other.yaml"))
+    done = run("report", other)
+    assert done.code == 2
+    assert re.search(
+        r"small-report has the report of \S+one/grid.yaml: .* another `name:`", done.err
+    )
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert run("report", other, "--out", tmp_path / "elsewhere").code == 0
+    first.write_text(first.read_text().replace("retrieval: {}", "sentence_retrieval: {}"))
+    moved = first.parent.rename(grid.parent / "moved")
+    assert run("report", moved / "grid.yaml").code == 0
+    assert not (moved / "small-report" / "tables" / "retrieval.md").exists()
+    assert (moved / "small-report" / "notes.txt").exists()
+
+
 def test_a_reader_that_has_gone_is_no_error(run, grid, monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)

@@ -110,7 +110,7 @@ def test_a_set_is_a_point_of_the_axis(tmp_path):
     assert trial.languages == ("es", "el")
     assert trial_run(plan, trial).params["languages"] == "diverse"
     assert trial_run(plan, trial).tags["raxalign.languages"] == "es el"
-    assert cell_run(plan, trial).params["languages"] == "diverse"
+    assert cell_run(plan, trial, {}).params["languages"] == "diverse"
     assert {t.params["languages"] for t in select(plan, only="language=fr").trials} == {"romance"}
     assert named(tmp_path / "grid.yaml")["languages"] == ("romance", "diverse")
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -28,6 +28,7 @@ from raxalign.tracking import recorder as recorder_module
 from raxalign.tracking.client import Target, TrackingError
 from raxalign.tracking.models import Exported, register
 from raxalign.tracking.recorder import Event, Recorder, sync
+from tests.aws import Proxy
 from tests.e2e.runs import tracked, wait_for
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
@@ -258,8 +259,12 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
     where = target(tmp_path, f"http://127.0.0.1:{port}")
     with pytest.raises(TrackingError, match="raxalign sync"):
         sync(plan, where)
-    with server(tmp_path, port):
-        assert sync(plan, where) == 2
+    proxy = Proxy(where.uri)
+    # the answer to everything that makes something is lost
+    proxy.fault = lambda method, path: -1 if path.endswith("/create") else None
+    with server(tmp_path, port), closing(proxy):
+        assert sync(plan, target(tmp_path, proxy.endpoint)) == 2
+        assert counts(where.uri) == WHOLE
         assert sync(plan, where) == 2
         assert counts(where.uri) == WHOLE
         assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1

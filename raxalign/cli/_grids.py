@@ -256,8 +256,8 @@ def report(
         )
     claims = judged_in(opened, equivalence)
     asked = ReportOptions(opened.grid.published, opened.sources, equivalence, claims)
-    with writing(folder):
-        written = write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
+    with writing(folder, files[0]) as written:
+        written += write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:
         from raxalign.sweep.tracked import keep_report

@@ -242,6 +242,7 @@ def show(
     from raxalign.report.terminal.key_lookup import as_text, details, look_up
     from raxalign.single.place import storage_of
     from raxalign.tracking.registry import run_of
+    from raxalign.tracking.runs import trial_run
 
     for path in plugins or ():
         open_file(path)
@@ -249,7 +250,8 @@ def show(
     match = look_up(key, place)
     facts = details(match, place, examples)
     if match.sort == "trial" and match.plan is not None:
-        facts["mlflow"] = run_of(place, match.plan.name, f"trial:{match.key}")
+        wanted = trial_run(match.plan, match.plan.by_key[match.key])
+        facts["mlflow"] = run_of(place, match.plan.name, wanted)
     if format == "json":
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:

@@ -5,14 +5,16 @@ The report of a grid: one HTML page, Markdown, LaTeX, CSV, JSON, and the figures
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog, load_files, visible
-from raxalign.errors import StorageError
+from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import Compared, comparisons
@@ -173,10 +175,31 @@ def write_report(
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Raise `StorageError` with the file, or else the folder, that cannot be written."""
+def writing(folder: Path, grid: Path) -> Iterator[list[Path]]:
+    """Let the report of a grid file be written into a folder, by who adds the files to the list;
+    those of its former report that it lacks are removed. Raises `RaxalignError` where the folder
+    has the report of another grid, and `StorageError` with the file, or else the folder, that
+    cannot be written.
+    """
+    folder, record = folder.resolve(), folder / ".report.json"
+    written, former = list[Path](), dict[str, Any]()
     try:
-        yield
+        if record.exists():
+            with suppress(ValueError):  # it was not written to its end
+                former = json.loads(record.read_text(encoding="utf-8"))
+            owner = folder / former.get("grid", ".")
+            if owner.is_file() and not owner.samefile(grid):
+                raise RaxalignError(
+                    f"{folder} has the report of {owner.resolve()}: give {grid} another `name:`, or"
+                    " choose another folder with --out"
+                )
+        yield written
+        names = [str(path.resolve().relative_to(folder)) for path in written]
+        for name in set(former.get("files", ())) - set(names):
+            if (path := (folder / name).resolve()).is_relative_to(folder):
+                path.unlink(missing_ok=True)
+        own = os.path.relpath(grid.resolve(), folder)  # a project may be moved as a whole
+        record.write_text(json.dumps({"grid": own, "files": names}), encoding="utf-8")
     except OSError as error:
         place, reason = error.filename or folder, error.strerror or error
         raise StorageError(

@@ -14,7 +14,13 @@ from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
 from raxalign.store.key import digest
 from raxalign.tracking import recorder
-from raxalign.tracking.client import SQLITE, Target, TrackingError, default_uri
+from raxalign.tracking.client import (
+    Target,
+    TrackingError,
+    database_of,
+    default_uri,
+    former_place,
+)
 from raxalign.tracking.recorder import Event, Recorder
 
 
@@ -66,11 +72,14 @@ def describe(opened: Opened, answer: str) -> str | None:
 
 def _where_tracked(opened: Opened, what: Callable[[Recorder], object]) -> str | None:
     target = target_of(opened)
-    database = target.uri.removeprefix(SQLITE)
-    if database != target.uri and not Path(database).exists():
+    database = database_of(target.uri)
+    moved = database is not None and former_place(database) is not None
+    if database is not None and not database.exists():
         return None
     try:
         with recorder.reported(target):
+            if moved:
+                copy_all(opened, target)
             what(Recorder(opened.plan, target))
     except TrackingError as error:
         return str(error)

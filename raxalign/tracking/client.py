@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
+import sqlite3
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 from raxalign.catalog import blamed
 from raxalign.errors import RaxalignError
@@ -19,8 +23,9 @@ from raxalign.store.lock import turn
 from raxalign.store.storage import Storage
 
 SQLITE = "sqlite:///"
+_PLACES = "mlartifacts"  # the folder of artifacts beside a database
 _SETTINGS = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # what was sent twice may have been done twice
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is for results
@@ -57,7 +62,62 @@ class Target:
 
 def default_uri(storage: Storage) -> str:
     """Return the URI of the database: in the storage, of a bucket in the machine's folder."""
-    return f"{SQLITE}{storage.local.absolute()}/mlflow.db"
+    return _uri_of(storage.local.absolute() / "mlflow.db")
+
+
+def _uri_of(database: Path) -> str:
+    return SQLITE + str(database).replace("%", "%25").replace("?", "%3F")
+
+
+def database_of(uri: str) -> Path | None:
+    """Return the file of the database that a URI names; None for a server."""
+    path = uri.removeprefix(SQLITE).partition("?")[0]
+    return Path(unquote(path)) if uri.startswith(SQLITE) else None
+
+
+def former_place(database: Path) -> Path | None:
+    """Return the folder that the database of a storage was made in, where that is another one: it
+    would write artifacts there, since MLflow keeps absolute places.
+    """
+    found: list[tuple[str]] = []
+    if database.exists() and (database.parent / "plans").is_dir():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as opened:
+            found = opened.execute("SELECT artifact_location FROM experiments").fetchall()
+    paths = (Path(unquote(urlparse(p).path)) if "://" in p else Path(p) for (p,) in found)
+    others = (p.parent for p in paths if p.name == _PLACES)
+    return next((p for p in others if p.resolve() != database.parent.resolve()), None)
+
+
+def set_moved_aside(uri: str) -> None:
+    """Set a database aside that came with a storage from another folder. Who opens the store copies
+    again what the ledger has.
+    """
+    if (database := database_of(uri)) is None or former_place(database) is None:
+        return
+    kept = database.with_name(f"{database.name}.moved-{secrets.token_hex(3)}")
+    with turn(_lock(database)):
+        if (former := former_place(database)) is None:  # another process has done it
+            return
+        database.rename(kept)
+    for marker in (database.parent / "tracked").glob("*"):
+        marker.unlink(missing_ok=True)
+    warnings.warn(
+        f"{database}: it was made in {former} and writes artifacts there. It is kept as {kept.name}"
+        " with the models that were registered in it and the notes; the runs are copied again from"
+        " the ledger (of another grid of this storage: `raxalign sync FILE`)",
+        stacklevel=2,
+    )
+
+
+def _lock(database: Path) -> Path:
+    return database.with_name(f".{database.name}.lock")
+
+
+def identity_of(storage: Storage) -> str:
+    """Return what tells the runs of a storage from those of others, wherever it is moved."""
+    if not storage.files.exists("storage-id"):
+        storage.files.create("storage-id", secrets.token_hex(8).encode())
+    return storage.files.read("storage-id").decode()
 
 
 @contextmanager
@@ -97,18 +157,19 @@ def connect(uri: str) -> Any:
 
     for name in ("mlflow", "alembic", "urllib3"):  # failures are raised, and reported once
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    if uri.startswith(SQLITE):
-        _make_database(Path(uri.removeprefix(SQLITE)))
+    if (database := database_of(uri)) is not None:
+        _make_database(database)
     return MlflowClient(tracking_uri=uri)
 
 
 def find_experiment(client: Any, uri: str, name: str) -> str:
-    """Return the id of the experiment of a grid, which is made where there is none."""
+    """Return the id of the experiment of a grid, which is made where there is none. Raises
+    `TrackingError` where it was deleted.
+    """
     from mlflow.exceptions import MlflowException
 
-    place = (
-        f"{Path(uri.removeprefix(SQLITE)).parent}/mlartifacts" if uri.startswith(SQLITE) else None
-    )
+    database = database_of(uri)
+    place = (database.absolute().parent / _PLACES).as_uri() if database is not None else None
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
@@ -117,6 +178,13 @@ def find_experiment(client: Any, uri: str, name: str) -> str:
             found = client.get_experiment_by_name(name)  # another driver may have made it meanwhile
             if found is None:
                 raise
+    if found.lifecycle_stage == "deleted":
+        command = f"MLFLOW_TRACKING_URI='{uri}' mlflow" if database is not None else "mlflow"
+        raise TrackingError(
+            f"the experiment {name} was deleted in MLflow, so that no runs are copied; every result"
+            f" is in the ledger. Restore it ({command} experiments restore --experiment-id"
+            f" {found.experiment_id}), or give the grid another `name:`; then run `raxalign sync`"
+        )
     return str(found.experiment_id)
 
 
@@ -157,16 +225,21 @@ def _make_database(path: Path) -> None:
     """Make the database in one process, under another name first: MLflow would take half-made
     tables for those of an old version.
     """
+    if former := former_place(path):
+        raise TrackingError(
+            f"{path}: it was made in {former} and names places there: `raxalign sync FILE` copies"
+            " the runs of a grid again"
+        )
     if path.exists():
         return
     from mlflow import MlflowClient
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with turn(path.with_name(f".{path.name}.lock")):
+    with turn(_lock(path)):
         if path.exists():
             return
         partial = path.with_name(f".{path.name}.new")
         partial.unlink(missing_ok=True)
         partial.touch()  # SQLite would keep the group from writing, whatever the umask says
-        MlflowClient(tracking_uri=f"{SQLITE}{partial}").search_experiments()
+        MlflowClient(tracking_uri=_uri_of(partial)).search_experiments()
         partial.rename(path)

@@ -85,7 +85,7 @@ def register(
 def _next_version(client: Any, exported: Exported, name: str, run: Any) -> Registered:
     from mlflow.exceptions import MlflowException
 
-    model = _logged(client, run) or _log(client, exported, run)
+    model = _logged(client, run, "READY") or _log(client, exported, run)
     try:
         client.create_registered_model(name)
     except MlflowException as error:
@@ -104,22 +104,20 @@ def _next_version(client: Any, exported: Exported, name: str, run: Any) -> Regis
     return Registered(str(made.version), str(model.model_id))
 
 
-def _logged(client: Any, run: Any) -> Any | None:
-    """Return the model that a run has logged as a whole, or None."""
-    from mlflow.entities import LoggedModelStatus
-
+def _logged(client: Any, run: Any, status: str) -> Any | None:
+    """Return a model that a run has logged as a whole (READY), or begun to (PENDING), or None."""
     found = client.search_logged_models(
         [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'"
     )
-    ready = (model for model in found if model.status == LoggedModelStatus.READY)
-    return next((model for model in ready if _TRIAL in model.tags), None)
+    ours = (model for model in found if model.status == status)
+    return next((model for model in ours if _TRIAL in model.tags), None)
 
 
 def _log(client: Any, exported: Exported, run: Any) -> Any:
     """Log the model of a run: its files, the params of the run, and links to its metrics."""
     from mlflow.entities import LoggedModelOutput
 
-    made = client.create_logged_model(
+    made = _logged(client, run, "PENDING") or client.create_logged_model(
         run.info.experiment_id,
         "encoder",
         source_run_id=run.info.run_id,

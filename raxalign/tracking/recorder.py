@@ -32,16 +32,19 @@ from raxalign.tracking.client import (
     TrackingError,
     connect,
     find_experiment,
+    identity_of,
     is_of_store,
     not_copied,
     only_writer,
+    set_moved_aside,
 )
 from raxalign.tracking.page import Page
-from raxalign.tracking.registry import KIND, PARENT, Change, Registry, RunState
+from raxalign.tracking.registry import KIND, PARENT, STORAGE, Change, Registry, RunState, fitting
 
 _ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
 _RESULTS, _CURVES = "raxalign.results", "raxalign.curves"
 _LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
+_SEVERAL = "Several grids of this name have their runs here."
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,13 @@ class Recorder:
 
     def __init__(self, plan: Plan, target: Target) -> None:
         self._plan, self._target, self._ledger = plan, target, target.storage.ledger
-        self._client = connect(target.uri)
+        set_moved_aside(target.uri)
+        self._client, storage = connect(target.uri), identity_of(target.storage)
         experiment = find_experiment(self._client, target.uri, plan.name)
         self._page = Page(self._client, experiment)
-        self._runs = Registry(self._client, experiment)
+        self._runs = Registry(self._client, experiment, storage)
+        self._origins = runs.cell_origins(plan)
+        self._whole = runs.grid_run(plan, storage, self._origins)
         self._held = ExitStack()
         self._lease: Lease | None = None
         self._mine: dict[str, Trial] = {}
@@ -86,7 +92,9 @@ class Recorder:
         """
         self._lease = self._held.enter_context(only_writer(self._target, self._plan.name))
         try:
-            self._end_running(self._runs.load())
+            known = self._runs.load()
+            self._tell_others(known)
+            self._end_running(known)
             self._runs.save(self._grid(), Change(status="RUNNING"))
             self._page.show(self._plan, {})
             self._client.log_text(self._grid().id, self._target.grid_text, "grid.yaml")
@@ -109,8 +117,9 @@ class Recorder:
 
     def describe(self, answer: str) -> None:
         """Describe the experiment by the answer of its results and by links."""
-        grid = self._runs.find(runs.grid_run(self._plan).key)
-        self._page.describe(answer, grid.id if grid else None)
+        every = self._runs.of(self._whole.key)
+        grid = fitting(every, self._whole) if len(every) == 1 else None
+        self._page.describe(answer if len(every) < 2 else _SEVERAL, grid.id if grid else None)
 
     def take(self, events: Sequence[Event]) -> None:
         """Write trials that began or ended. One that did both is written once."""
@@ -151,8 +160,8 @@ class Recorder:
             found = cells(rows(self._plan, self._ledger), self._plan.pivot, self._plan.measured)
             compared = self._compared(found)
             for cell in found:
-                wanted = runs.cell_run(self._plan, cell)
-                run = self._runs.find(wanted.key) or self._runs.make(wanted)
+                wanted = runs.cell_run(self._plan, cell, self._origins)
+                run = self._runs.find(wanted) or self._runs.make(wanted)
                 means = runs.cell_metrics(self._plan, cell, compared)
                 self._runs.save(run, Change(means, params=wanted.params, status="FINISHED"))
         self._page.show(self._plan, dict.fromkeys(name for cell in found for name in cell.values))
@@ -179,17 +188,16 @@ class Recorder:
 
     def _grid(self, status: str | None = None) -> RunState:
         """Return the run of the grid; one that is made has a status."""
-        wanted = runs.grid_run(self._plan)
-        found = self._runs.find(wanted.key)
+        found = self._runs.find(self._whole)
         if found is None:
-            found = self._runs.make(wanted)
+            found = self._runs.make(self._whole)
             self._runs.save(found, Change(status=status))
         return found
 
     def _run(self, trial: Trial) -> RunState:
         """Return the run of a trial, which is made where there is none."""
         wanted = runs.trial_run(self._plan, trial)
-        found = self._runs.find(wanted.key)
+        found = self._runs.find(wanted)
         return found or self._runs.make(wanted, {PARENT: self._above(trial)})
 
     def _above(self, trial: Trial) -> str:
@@ -198,37 +206,56 @@ class Recorder:
         """
         if not runs.has_cell(trial):
             return self._grid().id
-        wanted = runs.cell_run(self._plan, trial)
-        cell = self._runs.find(wanted.key)
+        wanted = runs.cell_run(self._plan, trial, self._origins)
+        cell = self._runs.find(wanted)
         if cell is None:
             cell = self._runs.make(wanted)
             self._runs.save(cell, Change(params=wanted.params))
         return cell.id
 
-    def _end_running(self, known: Mapping[str, RunState]) -> None:
-        for run in known.values():
+    def _tell_others(self, known: Mapping[str, Sequence[RunState]]) -> None:
+        """Warn where the experiment has runs of other values under the names of this grid's."""
+        cells = {trial.cell: trial for trial in self._plan.trials if runs.has_cell(trial)}
+        wanted = [runs.cell_run(self._plan, trial, self._origins) for trial in cells.values()]
+        if any(
+            not run.fits(own.made)
+            for own in (self._whole, *wanted)
+            for run in known.get(own.key, ())
+        ):
+            warnings.warn(
+                f"the experiment {self._plan.name} in MLflow has runs of another grid of this name"
+                " too (of other data, or from another storage). They stay, beside those of this"
+                " grid: give this grid another `name:` to have it apart",
+                stacklevel=2,
+            )
+
+    def _end_running(self, known: Mapping[str, Sequence[RunState]]) -> None:
+        for run in (run for every in known.values() for run in every if self._runs.is_own(run)):
             if run.status == "RUNNING" and run.tags[KIND] != "grid":
                 self._runs.save(run, Change(status="KILLED"))
 
-    def _catch_up(self, known: Mapping[str, RunState], there: set[str]) -> tuple[int, int]:
+    def _catch_up(
+        self, known: Mapping[str, Sequence[RunState]], there: set[str]
+    ) -> tuple[int, int]:
         """Write what the runs lack of the ledger; return how many trials have results or failed."""
         brought = failed = 0
         failures = self._ledger.failures(trial.key for trial in self._plan.trials)
-        behind: list[tuple[Event, set[str]]] = []
+        behind: list[tuple[Event, set[str], RunState | None]] = []
         for trial in self._plan.trials:
             keys = set(trial.evaluations.values())
             failure = None if there.issuperset(keys) else failures.get(trial.key)
             brought, failed = brought + bool(there & keys), failed + bool(failure)
-            run, mark = known.get(runs.trial_key(trial)), runs.results_mark(self._plan, keys)
+            every, mark = known.get(runs.trial_key(trial)), runs.results_mark(self._plan, keys)
+            run = fitting(every, runs.trial_run(self._plan, trial)) if every else None
             whole = run and run.status == "FINISHED" and run.tags.get(_RESULTS) == mark
+            whole = whole and STORAGE in run.tags  # else an older version has made it
             if failure or (there & keys and not whole):
                 message = failure["message"] if failure else None
-                behind.append((Event(trial, ended=True, error=message), there & keys))
+                behind.append((Event(trial, ended=True, error=message), there & keys, run))
         self.left = len(behind)
-        for event, done in behind:
-            key = runs.trial_key(event.trial)
-            self._end(event, done, known.get(key) or self._run(event.trial))
-            self._runs.drop(key)
+        for event, done, run in behind:
+            self._end(event, done, run or self._run(event.trial))
+            self._runs.drop(runs.trial_key(event.trial))
             self.left -= 1
         return brought, failed
 

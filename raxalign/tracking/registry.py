@@ -1,5 +1,6 @@
-"""The runs of one experiment: one for each key, found by its tag. Who writes them is the only one
-(`only_writer`), so that runs which it has read or made are all that there are.
+"""The runs of one experiment: one for each key and for what its values are computed from, found by
+tags. Who writes them is the only one (`only_writer`) of its storage. Runs of a grid of the same
+name with other data, or of another storage, are others, and stay as they are.
 """
 
 from __future__ import annotations
@@ -8,20 +9,23 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import SQLITE, connect, default_uri
+from raxalign.tracking.client import connect, database_of, default_uri, former_place
 from raxalign.tracking.runs import Run
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
 KEY, KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"
+STORAGE, _MADE = "raxalign.storage", "raxalign.made_of"
+_MOST_PARTS = 400  # of 18 characters each; MLflow takes 8,000
 
 
 @dataclass
 class RunState:
-    """A run as it was last read or written; `begun` is in milliseconds."""
+    """A run as it was last read or written; `begun` is in milliseconds, `made` as `Run` has it
+    (empty: an older version has made the run).
+    """
 
     key: str
     id: str
@@ -30,13 +34,22 @@ class RunState:
     tags: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Any) -> RunState:
         """Return the state of a run of MLflow."""
         info, data = run.info, run.data
-        kept = (dict(data.tags), dict(data.params), dict(data.metrics))
+        kept = [dict(data.tags), dict(data.params), dict(data.metrics)]
+        kept.append(dict(part.split(":") for part in data.tags.get(_MADE, "").split()))
         return cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept)
+
+    def fits(self, made: Mapping[str, str]) -> bool:
+        """Return whether its values are computed from the same: what both name is equal."""
+        both = self.made.keys() & made.keys()
+        return not (self.made and made) or (
+            bool(both) and all(self.made[part] == made[part] for part in both)
+        )
 
 
 @dataclass(frozen=True)
@@ -56,38 +69,70 @@ class Change:
 
 
 class Registry:
-    """The runs of one experiment by their keys. Where drivers of two storages have made a key's run
-    twice, the earlier one counts.
+    """The runs of one experiment by their keys, as the drivers of a `storage` (its identity) see
+    them. Where drivers of two storages have made the same run twice, one with values counts, and
+    the earlier one.
     """
 
-    def __init__(self, client: Any, experiment: str) -> None:
-        self._client, self._experiment = client, experiment
-        self._known: dict[str, RunState | None] | None = None  # None: it is read where needed
+    def __init__(self, client: Any, experiment: str, storage: str = "") -> None:
+        self._client, self._experiment, self._storage = client, experiment, storage
+        self._known: dict[str, list[RunState] | None] | None = None  # None: read where needed
         self.saved = 0  # changes that the store has accepted
 
-    def load(self) -> dict[str, RunState]:
-        """Read all runs. From now on nobody else makes any."""
-        found = self._search(f"tags.`{KEY}` LIKE '%'")
-        self._known = {k: run if run.tags[KIND] == "cell" else None for k, run in found.items()}
+    def load(self) -> dict[str, list[RunState]]:
+        """Read all runs, and delete those that were made twice and have no values: the answer to
+        the first request was lost. From now on no other driver of the storage makes any.
+        """
+        found = {
+            key: list(self._without_twins(every))
+            for key, every in self._search(f"tags.`{KEY}` LIKE '%'").items()
+        }
+        self._known = {k: s if s[0].tags[KIND] == "cell" else None for k, s in found.items()}
         return found
 
-    def find(self, key: str) -> RunState | None:
-        """Return the run of a key; None where there is none."""
-        if self._known is not None and key not in self._known:
+    def _without_twins(self, runs: Sequence[RunState]) -> Iterator[RunState]:
+        for number, run in enumerate(runs):
+            if run.metrics or not any(first.fits(run.made) for first in runs[:number]):
+                yield run
+            else:
+                self._set_status(run, "KILLED" if run.status == "RUNNING" else run.status)
+                self._client.delete_run(run.id)
+
+    def of(self, key: str) -> list[RunState]:
+        """Return all runs of a key, whatever their values are computed from."""
+        known = [] if self._known is None else self._known.get(key, [])
+        return known or self._search(f"tags.`{KEY}` = '{key}'").get(key, [])
+
+    def find(self, wanted: Run) -> RunState | None:
+        """Return a run; None where there is none."""
+        if self._known is not None and wanted.key not in self._known:
             return None
-        known = (self._known or {}).get(key)
-        return known or self._search(f"tags.`{KEY}` = '{key}'").get(key)
+        return fitting(self.of(wanted.key), wanted)
 
     def make(self, wanted: Run, tags: Mapping[str, str] | None = None) -> RunState:
-        """Make the run of a key that was not found."""
+        """Make a run that was not found. Where no answer comes, the store may have it all the same,
+        and is asked before another one is made.
+        """
         user = os.environ.get("USER", "unknown")
         own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
-        own |= tags or {}
-        run = self._client.create_run(self._experiment, run_name=wanted.name, tags=own)
-        made = RunState.of(run)
+        own |= {STORAGE: self._storage, _MADE: _spelled(wanted.made), **(tags or {})}
+        before = [] if self._known is None else self._known.get(wanted.key, [])
         if self._known is not None:
-            self._known[made.key] = made
+            self._known[wanted.key] = None
+        try:
+            run = self._client.create_run(self._experiment, run_name=wanted.name, tags=own)
+        except Exception:
+            if (found := self.find(wanted)) is None:
+                raise
+            return found
+        made = RunState.of(run)
+        if self._known is not None and before is not None:
+            self._known[made.key] = [*before, made]
         return made
+
+    def is_own(self, run: RunState) -> bool:
+        """Return whether a driver of this storage has begun or ended a run last."""
+        return run.tags.get(STORAGE, self._storage) == self._storage
 
     def drop(self, key: str) -> None:
         """Forget what is in a run: it is read again where it is needed."""
@@ -101,7 +146,9 @@ class Registry:
         now = int(time.time() * 1000)
         metrics = {n: v for n, v in change.metrics.items() if run.metrics.get(n) != v}
         params = {n: v for n, v in change.params.items() if n not in run.params}
-        tags = {n: v for n, v in change.tags.items() if run.tags.get(n) != v}
+        own = {STORAGE: self._storage} if change.status else {}
+        wanted = {**change.tags, _MADE: _spelled(run.made), **own}
+        tags = {n: v for n, v in wanted.items() if run.tags.get(n, "") != v}
         values = [Metric(name, value, now, 0) for name, value in metrics.items()]
         values += [Metric(name, value, moment, step) for name, value, step, moment in change.points]
         while len(values) > BATCH:
@@ -132,12 +179,26 @@ class Registry:
             self._client.set_terminated(run.id, status)
         run.status = status
 
-    def _search(self, condition: str) -> dict[str, RunState]:
-        found: dict[str, RunState] = {}
+    def _search(self, condition: str) -> dict[str, list[RunState]]:
+        found: dict[str, list[RunState]] = {}
         runs = map(RunState.of, search(self._client, self._experiment, condition))
-        for run in sorted(runs, key=lambda run: (run.begun, run.id)):
-            found.setdefault(run.key, run)
+        for run in sorted(runs, key=lambda run: (not run.made, not run.metrics, run.begun, run.id)):
+            found.setdefault(run.key, []).append(run)
         return found
+
+
+def fitting(runs: Sequence[RunState], wanted: Run) -> RunState | None:
+    """Return the first run that is the wanted one; from its next change on it has the parts of it
+    that it lacked.
+    """
+    found = next((run for run in runs if run.fits(wanted.made)), None)
+    if found is not None:
+        found.made = {**wanted.made, **found.made}
+    return found
+
+
+def _spelled(made: Mapping[str, str]) -> str:
+    return " ".join(f"{part}:{value}" for part, value in list(made.items())[:_MOST_PARTS])
 
 
 def search(client: Any, experiment: str, condition: str) -> Iterator[Any]:
@@ -151,15 +212,15 @@ def search(client: Any, experiment: str, condition: str) -> Iterator[Any]:
             return
 
 
-def run_of(storage: Storage, experiment: str, key: str) -> Mapping[str, str] | None:
-    """Look up id, status and place of a run by its key and its experiment's name; None: no run."""
+def run_of(storage: Storage, experiment: str, wanted: Run) -> Mapping[str, str] | None:
+    """Look up id, status and place of a run in an experiment of a name; None: no run."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage)
-    database = uri.removeprefix(SQLITE)
-    if database != uri and not Path(database).exists():
+    database = database_of(uri)
+    if database is not None and (not database.exists() or former_place(database)):
         return None
     client = connect(uri)
     found = client.get_experiment_by_name(experiment)
-    run = Registry(client, found.experiment_id).find(key) if found is not None else None
+    run = Registry(client, found.experiment_id).find(wanted) if found is not None else None
     if found is None or run is None:
         return None
     return {

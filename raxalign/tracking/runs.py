@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from raxalign.analysis.cells import Cell, mean_name, tables_of
 from raxalign.config.axes import Axis
 from raxalign.plan.names import varying
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.results import metric_name, trial_rows
@@ -29,11 +30,13 @@ class Run:
     """A run to be made.
 
     Attributes:
-        key: What the run is found by.
+        key: What the run is found by, together with `made`.
         kind: ``grid``, ``trial`` or ``cell``.
         name: Its name.
         params: The axes of the grid, flat, with a method's λ and learning rate.
         tags: Its tags besides those that every run has.
+        made: What its values are computed from, part by part (digest -> digest): a run with
+            another digest of the same part is another one; parts may be added.
     """
 
     key: str
@@ -41,11 +44,16 @@ class Run:
     name: str
     params: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    made: Mapping[str, str] = field(default_factory=dict)
 
 
-def grid_run(plan: Plan) -> Run:
-    """Describe the run that drivers sign on at, with the files of the grid as artifacts."""
-    return Run("grid:" + plan.name, "grid", f"{plan.name} (files, report)", tags=_SOURCE)
+def grid_run(plan: Plan, storage: str, origins: Mapping[str, Mapping[str, str]]) -> Run:
+    """Describe the run that drivers sign on at, with the files of the grid as artifacts: that of a
+    `storage` (its identity) and of all cells, which have `origins`.
+    """
+    of_cells = {(c, part): v for c, parts in origins.items() for part, v in parts.items()}
+    made = _parts({("storage",): storage, **of_cells})
+    return Run("grid:" + plan.name, "grid", f"{plan.name} (files, report)", tags=_SOURCE, made=made)
 
 
 def trial_run(plan: Plan, trial: Trial) -> Run:
@@ -75,7 +83,8 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
         tags["raxalign.study"] = trial.searched.study
         tags["raxalign.study_trial"] = str(trial.searched.number)
         tags["raxalign.searched"] = "confirmed" if trial.searched.confirmed else "suggested"
-    return Run(trial_key(trial), "trial", name, _always(trial.params) | params, tags)
+    made = _parts({(task,): key for task, key in trial.evaluations.items()} | _added(plan))
+    return Run(trial_key(trial), "trial", name, _always(trial.params) | params, tags, made)
 
 
 def trial_key(trial: Trial) -> str:
@@ -83,21 +92,61 @@ def trial_key(trial: Trial) -> str:
     return "trial:" + trial.key
 
 
-def cell_run(plan: Plan, of: Cell | Trial) -> Run:
+def cell_run(plan: Plan, of: Cell | Trial, origins: Mapping[str, Mapping[str, str]]) -> Run:
     """Describe the run of a cell, or of the cell that a trial belongs to: all seeds (and, in an
-    `each` grid, all languages) of one point.
+    `each` grid, all languages) of one point. `origins` are those of the plan's cells.
     """
+    made = origins.get(of.cell if isinstance(of, Trial) else of.key, {})
     params = _axes(plan, of.method, of.params, of.encoder)
     name = _name(params)
     if of.sentences is not None:
         params[Axis.SENTENCES] = str(of.sentences)
         name = _name(params) if len(plan.sizes) > 1 else name
-    return Run(cell_key(of), "cell", name, _always(of.params) | params, _SOURCE)
+    return Run(cell_key(of), "cell", name, _always(of.params) | params, _SOURCE, made)
 
 
 def cell_key(of: Cell | Trial) -> str:
     """Return the key of the run of a cell, or of the cell that a trial belongs to."""
     return "cell:" + digest([of.method, of.params, of.encoder, of.sentences])
+
+
+def cell_origins(plan: Plan) -> dict[str, Mapping[str, str]]:
+    """Return what the values of each cell (`Trial.cell`) are computed from, as `Run.made` has it:
+    all but the seeds, so that a cell with more of them is the same one.
+    """
+    unseeded, found = _unseeded(plan), dict[str, dict[tuple[str, ...], str]]()
+    for trial in plan.trials:
+        own = found.setdefault(trial.cell, _added(plan))
+        for task, key in trial.evaluations.items():
+            own[task, *trial.languages] = unseeded(plan.stages[key])
+    return {cell: _parts(own) for cell, own in found.items()}
+
+
+def _unseeded(plan: Plan) -> Callable[[Stage], str]:
+    """Return what gives the keys of a plan's stages as they would be without seeds."""
+    known: dict[str, str] = {}
+
+    def bare(stage: Stage) -> Stage:
+        params = {name: value for name, value in stage.params.items() if name != "seed"}
+        inputs = {name: of(plan.stages[key]) for name, key in stage.inputs.items()}
+        task = stage.task and bare(stage.task)
+        return replace(stage, params=params, inputs=inputs, task=task)
+
+    def of(stage: Stage) -> str:
+        if stage.key not in known:
+            known[stage.key] = bare(stage).key
+        return known[stage.key]
+
+    return of
+
+
+def _added(plan: Plan) -> dict[tuple[str, ...], str]:
+    """The metrics that a grid adds, by task and name."""
+    return {("", entry.task, entry.name): digest(asdict(entry)) for entry in plan.metrics}
+
+
+def _parts(made: Mapping[tuple[str, ...], str]) -> dict[str, str]:
+    return {digest(part)[:8]: digest(value)[:8] for part, value in made.items()}
 
 
 def has_cell(trial: Trial) -> bool:

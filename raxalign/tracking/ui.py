@@ -9,15 +9,20 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 
 from raxalign.errors import RaxalignError
 from raxalign.store.lease import locks
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import SQLITE, connect, default_uri, writer_lock
+from raxalign.tracking.client import (
+    connect,
+    database_of,
+    default_uri,
+    identity_of,
+    writer_lock,
+)
 from raxalign.tracking.page import LIST, VIEW, address
-from raxalign.tracking.registry import KIND, search
+from raxalign.tracking.registry import KIND, STORAGE, search
 
 _MOST = 10  # experiments whose addresses are printed
 _LOOPBACK = ("127.0.0.1", "localhost")
@@ -28,15 +33,15 @@ leaves the metrics no room on a screen of 1366 pixels; at another name it does n
 
 
 def end_dead_runs(uri: str, storage: Storage) -> int:
-    """End the runs of drivers that died, in all experiments of a tracking store; returns how many
-    there were. Living drivers hold the locks of their grids in the storage.
+    """End the runs of the storage's drivers that died, in all experiments of a tracking store;
+    returns how many there were. Living drivers hold the locks of their grids in the storage.
     """
-    client, written, ended = connect(uri), locks(storage), 0
+    client, written, ended, own = connect(uri), locks(storage), 0, identity_of(storage)
     for experiment in client.search_experiments():
         if written.get(writer_lock(uri, experiment.name)):
             continue
         for run in search(client, experiment.experiment_id, "attributes.status = 'RUNNING'"):
-            if KIND in run.data.tags:
+            if KIND in run.data.tags and run.data.tags.get(STORAGE, own) == own:
                 client.set_terminated(run.info.run_id, "KILLED")
                 ended += 1
     return ended
@@ -57,7 +62,7 @@ def _tell_addresses(uri: str, server: str, other: str) -> None:
     """
     same = f"; {other} is the same, for browsers that do not know the name" if other else ""
     sys.stderr.write(f"MLflow UI: {server} (Ctrl-C ends it{same})\n")
-    if not uri.startswith(SQLITE):
+    if database_of(uri) is None:
         return
     found = sorted(connect(uri).search_experiments(), key=lambda entry: -entry.last_update_time)
     grids = [entry for entry in found if VIEW in entry.tags]
@@ -109,12 +114,12 @@ def _store(storage: Storage, uri: str | None) -> str:
             " in a browser (MLFLOW_TRACKING_URI names it)"
         )
     uri = default_uri(storage) if uri is None else uri
-    if uri.startswith(SQLITE):
-        if not Path(uri.removeprefix(SQLITE)).exists():
+    if (database := database_of(uri)) is not None:
+        if not database.exists():
             raise RaxalignError(
-                f"{uri.removeprefix(SQLITE)}: no runs are there yet: run a grid first, or name its"
-                " storage with --storage; `raxalign sync FILE` copies the runs of a grid that"
-                " another machine has run"
+                f"{database}: no runs are there yet: run a grid first, or name its storage with"
+                " --storage; `raxalign sync FILE` copies the runs of a grid that another machine"
+                " has run"
             )
         end_dead_runs(uri, storage)
     return uri

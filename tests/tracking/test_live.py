@@ -28,7 +28,7 @@ def site(tmp_path, plan):
 
 
 def runs(recorder: Recorder) -> dict[str, object]:
-    return recorder._runs.load()
+    return {key: run for key, (run,) in recorder._runs.load().items()}
 
 
 def run_of(recorder: Recorder, trial):
@@ -86,6 +86,9 @@ def test_a_run_of_an_older_layout_is_folded_below_its_cell_when_its_trial_ends_a
     assert found[f"trial:{plan.trials[0].key}"].tags["mlflow.parentRunId"] == cell.id
 
 
+ONE = Run("trial:1", "trial", "one")
+
+
 @pytest.fixture
 def registry(tmp_path, no_runs) -> Registry:
     """The runs of an experiment by their keys."""
@@ -98,12 +101,26 @@ def test_the_earlier_of_two_runs_of_a_key_counts(registry):
     tags = {"raxalign.key": "trial:1", "raxalign.kind": "trial"}
     for start in (2000, 1000):
         run = registry._client.create_run(registry._experiment, start_time=start, tags=tags)
-    assert registry.find("trial:1").id == registry.load()["trial:1"].id == run.info.run_id
+    (kept,) = registry.load()["trial:1"]
+    assert registry.find(ONE).id == kept.id == run.info.run_id
+
+
+def test_a_second_run_of_a_key_without_values_is_ended_and_deleted(registry):
+    tags = {"raxalign.key": "trial:1", "raxalign.kind": "trial"}
+    first, second = (
+        registry._client.create_run(registry._experiment, start_time=start, tags=tags).info.run_id
+        for start in (1000, 2000)
+    )
+    registry._client.log_metric(second, "loss", 1.0)
+    registry.load()
+    assert registry.find(ONE).id == second
+    left = registry._client.get_run(first).info
+    assert (left.status, left.lifecycle_stage) == ("KILLED", "deleted")
 
 
 def test_more_values_than_one_request_takes_are_brought_in_several(registry):
-    entry = registry.make(Run("trial:1", "trial", "one"))
+    entry = registry.make(ONE)
     points = [("train/loss", float(step), step, 1) for step in range(1900)]
     registry.save(entry, Change(points=points, tags={"mark": "all"}))
     assert len(registry._client.get_metric_history(entry.id, "train/loss")) == 1900
-    assert registry.find("trial:1").tags["mark"] == "all"
+    assert registry.find(ONE).tags["mark"] == "all"
