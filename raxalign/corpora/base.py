@@ -4,9 +4,11 @@ identity is; and what corpora of local text files share.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -29,6 +31,8 @@ CODES = (
     " the grid; or `flores` or `ntrex` for those of FLORES-200 or NTREX-128."
 )
 """What the option `codes` of several corpora is."""
+_NUMBER = re.compile(r"(\d{1,18})(?:[ \t]|$)")
+_FEW, _ENOUGH = 2, 1000  # lines: few show nothing, and more than enough are not looked at
 WHOLE = ""  # the name of the only part of a corpus that has one
 
 
@@ -171,8 +175,9 @@ class FileCorpus(Corpus):
         """Yield the sentence pairs of all parts in order, streamed; ids run on between parts."""
         first = 0
         for part in self.parts():
-            number = -1
-            for number, pair in enumerate(self.read_part(part, lang, pivot, inputs)):
+            number, pairs = -1, self.read_part(part, lang, pivot, inputs)
+            places = [str(p) for name, p in inputs.locations.items() if name.startswith(part)]
+            for number, pair in enumerate(_unnumbered(pairs, places)):
                 numbered = pair if first == 0 else replace(pair, id=first + number)
                 yield numbered.divided() if self.params.pretokenized else numbered
             first += number + 1
@@ -189,6 +194,21 @@ class FileCorpus(Corpus):
             if part != "train"
         }
         return sizes["test"], sizes.get("dev", 0)
+
+
+def _unnumbered(pairs: Iterator[SentencePair], places: Sequence[str]) -> Iterator[SentencePair]:
+    """Yield sentence pairs from one file or two. Raises `DataError` where each line of a side
+    begins with its own number, as in the files of SimAlign.
+    """
+    first = list(islice(pairs, _ENOUGH))
+    for place, side in ((places[0], "source"), (places[-1], "target")):
+        found = [_NUMBER.match(getattr(pair, side)) for pair in first]
+        apart = {m and int(m[1]) - n for n, m in enumerate(found)}
+        if len(apart) == 1 and None not in apart and len(found) > _FEW:
+            told = "each line begins with its own number, which would be read as a word"
+            remedy = "Write the file without it (`cut -f 2-` where a tab follows)"
+            raise DataError(place, told, line=1, remedy=remedy)
+    yield from chain(first, pairs)
 
 
 def source_name(part: str, name: str) -> str:

@@ -12,6 +12,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora.base import CODES, PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import ListName, hub_code, own_code
+from raxalign.corpora.readers.columns import read_records
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import COMMIT, first_line
@@ -26,7 +27,7 @@ class Hub(Corpus):
     code are not run.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     licence: ClassVar[str] = "that of the dataset, see its card"
 
     class Params(Corpus.Params):
@@ -175,7 +176,7 @@ def _text(row: Mapping[str, Any], field: str, place: str, number: int) -> str:
 
 
 def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
-    """Rows of local files, streamed by the datasets library without its cache."""
+    """Rows of local files, streamed; parquet and JSON by the datasets library without its cache."""
     from datasets import load_dataset
 
     for file in files:
@@ -184,10 +185,12 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
             raise DataError(file, f"has an unknown file type (known: {', '.join(_BUILDERS)})")
         if not Path(file).is_file():
             raise DataError(file, "there is no such file")
-        options = {"sep": "\t"} if suffix == ".tsv" else {}
+        if _BUILDERS[suffix] == "csv":
+            yield from (row for _, row in read_records(Path(file)))
+            continue
         try:
             yield from load_dataset(
-                _BUILDERS[suffix], data_files=[file], split="train", streaming=True, **options
+                _BUILDERS[suffix], data_files=[file], split="train", streaming=True
             )
         except Exception as error:
             raise DataError(file, f"cannot be read ({first_line(error)})") from error

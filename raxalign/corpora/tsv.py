@@ -11,16 +11,19 @@ from pydantic import Field, model_validator
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
-from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_lines
+from raxalign.corpora.readers.columns import read_columns
+from raxalign.corpora.readers.lines import count_lines, plain_or_packed
 from raxalign.errors import DataError
 
 _COLUMN = "Column of the {}'s sentence: its number from 0, or with `header` its name."
 
 
 class Tsv(FileCorpus):
-    """One sentence pair per row. There is no quoting: a quotation mark is part of the text."""
+    """One sentence pair per row. A quotation mark is part of the text, unless commas divide the
+    columns, or a program for CSV has quoted the whole file.
+    """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     licence: ClassVar[str] = "that of the file"
 
     class Params(FileCorpus.Params):
@@ -77,23 +80,22 @@ class Tsv(FileCorpus):
         """
         path = Path(inputs.locations[source_name(part, "file")])
         header = int(self.params.header)
-        with opened(path) as file:
-            rows = (self._columns(line) for line in read_lines(file, path))
-            first = next(rows, None)
-            if first is None:
-                raise DataError(path, "the corpus is empty")
-            source = self._position(self.params.source_column, first, path, lang, pivot)
-            target = self._position(self.params.target_column, first, path, lang, pivot)
-            line = 1
-            for line, row in enumerate(rows if header else chain([first], rows), 1 + header):
-                if len(row) != len(first):
-                    columns = f"{len(row)} column{'s'[: len(row) != 1]}"
-                    fault = f"{columns}, the first line has {len(first)}"
-                    remedy = f"Columns are divided by {self.params.delimiter!r} (`delimiter`)"
-                    raise DataError(path, fault, line=line, remedy=remedy)
-                yield SentencePair(line - 1 - header, row[source], row[target])
-            if line == header:
-                raise DataError(path, "the corpus is empty: there is only a header")
+        rows = self._rows(path)
+        first = next(rows, None)
+        if first is None:
+            raise DataError(path, "the corpus is empty")
+        source = self._position(self.params.source_column, first[1], path, lang, pivot)
+        target = self._position(self.params.target_column, first[1], path, lang, pivot)
+        number = -1
+        for number, (line, row) in enumerate(rows if header else chain([first], rows)):
+            if len(row) != len(first[1]):
+                columns = f"{len(row)} column{'s'[: len(row) != 1]}"
+                fault = f"{columns}, the first line has {len(first[1])}"
+                remedy = f"Columns are divided by {self.params.delimiter!r} (`delimiter`)"
+                raise DataError(path, fault, line=line, remedy=remedy)
+            yield SentencePair(number, row[source], row[target])
+        if number < 0:
+            raise DataError(path, "the corpus is empty: there is only a header")
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
         """Count the rows up to `enough`, of the training part where there are parts."""
@@ -102,10 +104,10 @@ class Tsv(FileCorpus):
         n_lines = count_lines(path, enough + header)
         return None if n_lines is None else max(n_lines - header, 0)
 
-    def _columns(self, line: str) -> list[str]:
+    def _rows(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         delimiter = self.params.delimiter
-        columns = line.split(delimiter)
-        return columns if len(delimiter) == 1 else [column.strip(" \t") for column in columns]
+        for line, row in read_columns(path, delimiter):
+            yield line, row if len(delimiter) == 1 else [column.strip(" \t") for column in row]
 
     def _position(
         self, column: int | str, first: list[str], path: Path, lang: str, pivot: str

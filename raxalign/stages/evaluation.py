@@ -13,6 +13,7 @@ from typing import Any
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import PluginFault, name_of, outside, returned
 from raxalign.caveats import collecting, thin_support
+from raxalign.corpora.text.words import ESCAPES
 from raxalign.languages import labels_with
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import TASK, Stage
@@ -234,12 +235,18 @@ def _joined(of_trainings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 
 
 def _left_out(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """Return how many held-out lines of the text that an evaluation reads were left out, and of how
-    many: `left_out` (language -> part -> the two numbers), where there are any.
+    """Return how many held-out lines of the text that an evaluation reads were left out, and how
+    many lines of any part have escaped marks, each with the number of lines: `left_out` and
+    `escaped` (language -> part -> the two numbers), where there are any.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
     for entry, notes in _behind(workshop, stage, {"bitext"}):
-        for part, counts in notes["counts"].items() if entry.params["part"] == "heldout" else ():
-            if lost := counts["lines"] - counts["kept"]:
-                found.setdefault(str(entry.params["lang"]), {})[part] = [lost, counts["lines"]]
-    return {"left_out": found} if found else {}
+        parts = {part: n for part, n in notes["counts"].items() if isinstance(n, Mapping)}
+        for part, counts in parts.items():
+            lines, escaped = counts.get("lines", counts["kept"]), counts.get("escaped", 0)
+            some = {"left_out": lines - counts["kept"]}
+            some["escaped"] = escaped if escaped > ESCAPES * lines else 0
+            for kind in filter(some.get, some):
+                of_lang = found.setdefault(kind, {}).setdefault(str(entry.params["lang"]), {})
+                of_lang[part] = [some[kind], lines]
+    return found

@@ -38,7 +38,7 @@ class Belebele(ClassificationTask):
     Reference: Bandarkar et al. (2024) for the data; Lai et al. (2017) for RACE.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("bandarkar2024belebele", "data=hub lai2017race")
     licence: ClassVar[str] = "CC BY-SA 4.0; RACE is for research alone"
     accepts = frozenset({"transformer"})

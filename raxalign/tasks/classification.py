@@ -100,7 +100,7 @@ class Classification(ClassificationTask):
     al. (2023) for `massive_intents`, Schwenk and Li (2018) for `mldoc`.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = (
         *("hu2020", "preset=sib200 adelani2024", "preset=massive_intents fitzgerald2023"),
         "preset=mldoc schwenk2018",

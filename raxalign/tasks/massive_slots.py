@@ -29,7 +29,7 @@ class MassiveSlots(TaggingTask):
     Reference: FitzGerald et al. (2023) for the data.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("fitzgerald2023",)
     licence: ClassVar[str] = "CC BY 4.0"
     columns = TagColumns(annotated="annot_utt")

@@ -33,7 +33,7 @@ class Mlqa(SpanTask):
     Reference: Lewis et al. (2020) for the data; Hu et al. (2020); Pan et al. (2021).
     """
 
-    VERSION = 3
+    VERSION = 4
     papers = ("lewis2020", "rajpurkar2016", "data=xquad artetxe2020")
 
     class Params(SpanParams):

@@ -39,7 +39,7 @@ class Ner(TaggingTask):
     the conditioned CRF.
     """
 
-    VERSION = 3
+    VERSION = 4
     papers = ("hu2020", "data=hub pan2017")
 
     class Params(TaggingParams):

@@ -19,17 +19,18 @@ class Pawsx(ClassificationTask):
     Reference: Yang et al. (2019) for the data, Hu et al. (2020) for its use.
     """
 
-    VERSION = 2
+    VERSION = 3
     papers = ("yang2019pawsx", "hu2020")
     labels = ("different", "paraphrase")  # 0 and 1 in the data
-    columns = Columns(first="sentence1", second="sentence2")
+    columns = Columns(first="sentence1", second="sentence2", no_text="NS")
 
     class Params(ClassificationParams):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}.
 
         Files are those of PAWS-X as they are published (id, sentence1, sentence2, label), or
         XTREME's without a header. Rows of one first sentence are resampled together. Ids begin
-        again in each split, so they are not compared between splits.
+        again in each split, so they are not compared between splits. Rows of which a sentence is
+        blank, or ``NS``, have no translation: they are left out and counted.
         """
 
         dataset: str = "google-research-datasets/paws-x"

@@ -35,7 +35,7 @@ class Pos(TaggingTask):
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
 
-    VERSION = 3
+    VERSION = 4
     papers = ("nivre2020", "hu2020")
     entities = False
     labels = UPOS

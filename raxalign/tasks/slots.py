@@ -28,7 +28,7 @@ class Slots(TaggingTask):
     Reference: Kulshreshtha et al. (2020, §4).
     """
 
-    VERSION = 3
+    VERSION = 4
     papers = ("kulshreshtha2020", "data=hub xu2020")
     columns = TagColumns(tags=("slots", "tags", "ner_tags"))
 

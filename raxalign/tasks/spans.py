@@ -36,7 +36,7 @@ class SpanAnswers(SpanTask):
     (2020) for `mlqa`.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("hu2020", "rajpurkar2016", "preset=xquad artetxe2020", "preset=mlqa lewis2020")
 
     class Params(SpanParams):

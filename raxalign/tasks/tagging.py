@@ -54,7 +54,7 @@ class Tagging(TaggingTask):
     (2017) for `panx`.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("hu2020", "preset=masakhaner adelani2022", "preset=panx pan2017")
     row_options = (*TaggingTask.row_options, "scheme", "labels", "words", "tags")
 

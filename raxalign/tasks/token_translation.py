@@ -52,7 +52,7 @@ class TokenTranslation(Task):
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
 
-    VERSION = 4
+    VERSION = 5
     papers = ("liu2020", "papineni2002")
     accepts = frozenset({"transformer"})
     metrics = MEASURED

@@ -41,7 +41,7 @@ class Tydiqa(SpanTask):
     Reference: Clark et al. (2020) for the data; Hu et al. (2020) for its use.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("clark2020tydiqa", "hu2020")
     licence: ClassVar[str] = "Apache-2.0"
     listed = TYDIQA

@@ -39,7 +39,7 @@ class Xnli(ClassificationTask):
     Reference: Conneau et al. (2018) for the data; Cao et al. (2020, A.1); Pan et al. (2021).
     """
 
-    VERSION = 2
+    VERSION = 3
     papers = ("conneau2018xnli", "hu2020")
     labels = LABELS
     aliases = ALIASES

@@ -207,3 +207,15 @@ def test_lines_are_counted_up_to_what_is_enough(moses, tmp_path):
     assert corpus.n_pairs("de", "en", 100) == 2
     (tmp_path / "corpus.en").unlink()
     assert corpus.n_pairs("de", "en", 100) is None
+
+
+@pytest.mark.parametrize("between", ["\t", " "])
+def test_lines_that_begin_with_their_own_numbers_are_refused(tmp_path, between):
+    words = ["Der Hund", "3 Katzen", "Ein Haus"]
+    files(tmp_path, text_en=["The dog", "3 cats", "A house"])
+    files(tmp_path, text_de=[f"{i}{between}{text}" for i, text in enumerate(words, 4)])
+    corpus, inputs = opened(path=str(tmp_path / "text"))
+    with pytest.raises(DataError, match=r"text\.de:1: each line begins with its own number, "):
+        list(corpus.read("de", "en", inputs))
+    files(tmp_path, text_de=[f"{i} {text}" for i, text in zip((4, 5, 7), words, strict=True)])
+    assert len(list(corpus.read("de", "en", inputs))) == 3

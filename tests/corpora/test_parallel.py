@@ -115,3 +115,11 @@ def test_the_sides_of_a_dictionary_are_told_by_the_words_of_other_text(real_data
     assert crossed(entries, (lang, "en"), known) is None
     assert crossed(exchanged, (lang, "en"), known) is not None
     assert crossed(exchanged[:20], (lang, "en"), known) is None  # too few to show anything
+
+
+def test_marks_that_moses_has_escaped_are_recognised():
+    text = sentences(100, "word")
+    for mark in ("&apos;s", "&#91;", "well @-@ known", "&amp;quot;"):
+        (doubt,) = doubts([f"{text[0]} {mark}", text[1], *text[2:]][:50], text[50:])[:1]
+        assert doubt.startswith("1 of 50 sentence pairs (2.0%) have marks that Moses")
+    assert doubts([f"{text[0]} R&D @-@5 & co;", *text[1:50]], text[50:]) == []

@@ -13,8 +13,7 @@ from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.scheme import UNIVERSAL, entities_of, iob2
-from raxalign.tasks.taggers.sentences import left_out
+from raxalign.tasks.taggers.scheme import UNIVERSAL, TagScheme, entities_of, iob2
 
 read_conllu = partial(read_tagged, scheme=UNIVERSAL)
 
@@ -221,8 +220,8 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
     found = data.rows("dev", "de")
     assert (len(found), found.left_out, found.first(1).left_out) == (2, 2, 2)
     said = "2 rows are left out: the numbers of words and of tags differ"
-    assert left_out(found.left_out, "de/dev") == {"de/dev": {"left_out": 2, "warning": said}}
-    assert left_out(0, "de/dev") == {}
+    assert found.note == {"warning": said}
+    assert data.rows("train", "en").note == {}
     read = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
     assert not any(entry.faults for entry in read.values())
     assert [*map(str, read["dev_de.tsv"].remarks)] == [f"{tmp_path}/dev_de.tsv: {said}"]
@@ -283,3 +282,39 @@ def test_faults_of_conllu_have_their_line(tmp_path, text, message):
         read_conllu(write(tmp_path, text))
     with pytest.raises(DataError, match="no such file"):
         read_conllu(tmp_path / "none")
+
+
+def test_the_code_of_a_language_before_each_word_is_no_part_of_it(tmp_path):
+    text = "de:Rom\tB-LOC\nde::\tO\nde:\tO\n\nzh-classical:x\tO\n"
+    found = read_tagged(write(tmp_path, text))
+    assert [(row.words, row.tags) for row in found.rows] == [
+        (("Rom", ":"), ("B-LOC", "O")),
+        (("x",), ("O",)),
+    ]
+    assert found.remarks == (
+        "1 row is left out: a tag has no word",
+        "the code of a language before each word (de:) is not read",
+    )
+    assert conll(tmp_path, "de:Rom O\nso O\n")[0][0] == ("de:Rom", "so")
+    assert conll(tmp_path, "http:Rom O\n")[0][0] == ("http:Rom",)
+
+
+def test_a_treebank_without_its_text_is_refused(tmp_path):
+    rows = "".join(f"{i}\t_\t_\tX\t_\t_\t0\troot\t_\t_\n" for i in (1, 2, 3))
+    with pytest.raises(DataError, match=r"dev\.conll: 3 of 3 words are `_`: .*Put it back"):
+        read_conllu(write(tmp_path, rows))
+    words = rows.replace("\t_\t_\tX", "\ta\t_\tX") + "\n"
+    mixed = "\n".join([words] * 9) + "\n" + rows.replace("2\t_", "2\ta").replace("3\t_", "3\ta")
+    assert read_conllu(write(tmp_path, mixed)).rows[-1].words == ("_", "a", "a")
+
+
+@pytest.mark.parametrize(
+    "text", ["a O\n O\nb B-PER\n", "a\tO\n\tO\nb\tB-PER\n", " O\na O\nb B-PER\n"]
+)
+def test_a_tag_without_a_word_is_an_error_or_left_out_and_counted(tmp_path, text):
+    path = write(tmp_path, text)
+    with pytest.raises(DataError, match=r"the word is empty\. `mismatched: drop` leaves such rows"):
+        read_tagged(path)
+    found = read_tagged(path, scheme=TagScheme(mismatched="drop"))
+    assert [(row.words, row.tags) for row in found.rows] == [(("a", "b"), ("O", "B-PER"))]
+    assert found.remarks == ("1 row is left out: a tag has no word",)

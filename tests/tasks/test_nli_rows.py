@@ -9,6 +9,7 @@ import pytest
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.reading import ExampleFile, read_hub
+from raxalign.tasks.pawsx import Pawsx
 from raxalign.tasks.transfer.head import HeldOut
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.xnli import Xnli
@@ -216,3 +217,27 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     (repository / "README.md").unlink()
     with pytest.raises(DataError, match="has no column hypothesis; its columns are premise, label"):
         of_hub("es", "test")
+
+
+def test_rows_without_a_translation_are_left_out_and_counted(tmp_path):
+    """PAWS-X has the placeholder NS, and blank sentences."""
+    text = "id\tsentence1\tsentence2\tlabel\n1\tA\tB\t1\n2\tNS\tB\t0\n3\tA\t \t1\n4\tA\tB NS\t0\n"
+    files = {"train": f"{tmp_path}/en.tsv", "dev": f"{tmp_path}/{{lang}}.tsv"}
+    write(tmp_path, text.replace("NS", "C").replace(" \t1", "C\t1"), "en.tsv")
+    write(tmp_path, text.replace("\tB", "\tD"), "de.tsv")
+    task = Pawsx(Pawsx.Params(data=files))
+    rows = task.head(TaskInputs("en")).rows("dev", "de")
+    assert [row.line for row in rows.rows] == [2, 5]
+    said = "2 rows are left out: a text is lacking"
+    assert rows.note == {"warning": said}
+    files = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
+    assert [str(remark) for remark in files["de.tsv"].remarks] == [f"{tmp_path}/de.tsv: {said}"]
+    write_parquet(
+        tmp_path / "hub" / "de" / "test" / "0000.parquet",
+        sentence1=["A", "NS", None],
+        sentence2=["B", "B", "B"],
+        label=[0, 1, 1],
+    )
+    found = read_hub(HubSet(f"{tmp_path}/hub", "de", "main"), "test", task.scheme(), tmp_path)
+    assert (len(found), found.left_out, found.remarks) == (1, 0, (said,))
+    assert len(read(write(tmp_path, "NS\tA\tneutral\n"))) == 1  # elsewhere it is text

@@ -1,6 +1,7 @@
 """Training rows that were divided into pieces before: the same rows, counts, notes and weights."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,6 +111,14 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
     assert (counted.pieces, counted.unknown) == (read.pieces, read.unknown)
     with pytest.raises(IndexError):
         found[len(first)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prepared_rows_keep_the_remarks_on_their_source(encoder, tmp_path, kind):
+    write, read, rows = KINDS[kind]
+    write(replace(rows, remarks=("so",)), "en", encoder.tokenizer, 1, tmp_path)
+    left = ["1 of 5 answers do not stand at their `answer_start` and are left out"]
+    assert read(tmp_path, "en", None).remarks == ("so", *(left if kind == "questions" else []))
 
 
 def test_examples_are_read_back_without_their_texts(encoder, tmp_path):

@@ -6,7 +6,15 @@ import pytest
 
 from raxalign.errors import DataError
 from raxalign.tasks.answers.metrics import best, exact_match, f1, normalized
-from raxalign.tasks.answers.rows import Answer, Question, crossed, read_hub, read_squad, scored
+from raxalign.tasks.answers.rows import (
+    Answer,
+    Question,
+    answered,
+    crossed,
+    read_hub,
+    read_squad,
+    scored,
+)
 from raxalign.tasks.transfer.params import HubSet
 from tests.tasks.outcomes import write_parquet
 from tests.tasks.word_qa import questions as of
@@ -219,3 +227,18 @@ def test_of_several_gold_answers_each_metric_takes_its_best():
     assert best(exact_match, "red barn door", golds, "en") == 0
     assert best(f1, "2000年", ["2000 年", "2000年，"], "zh", "squad") == 0
     assert best(exact_match, "«дом»", ["дом", "«дом»"], "ru", "squad") == 1
+
+
+def test_answers_that_stand_at_bytes_are_read_so_and_others_are_counted(tmp_path):
+    """*Brot* is at character 5, byte 6; after an emoji at character 2, byte 5, 16-bit unit 3."""
+    path = write(
+        tmp_path / "q.json",
+        ("über Brot.", ("a", "?", ("Brot", 5)), ("b", "?", ("Brot", 6)), ("c", "?", ("Brot", 1))),
+        ("\U0001f600 Brot", ("d", "?", ("Brot", 5)), ("e", "?", ("Brot", 3)), ("f", "?", ("", -1))),
+    )
+    found = read_squad(path)
+    assert [row.answers[0].start for row in found.rows] == [5, 5, 1, 2, 2, -1]
+    said = "the answers to 3 questions stand at bytes, not characters, and are read so"
+    assert found.remarks == (said,)
+    left = "2 of 6 answers do not stand at their `answer_start` and are left out"
+    assert answered(found).remarks == (said, left)

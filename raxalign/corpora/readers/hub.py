@@ -4,12 +4,14 @@ mean.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raxalign.corpora.readers.columns import read_records
 from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _DATA_SETS = HubUse(
     "data set", "Check `dataset`.", "read files of your own (`source: moses` or `tsv`)"
 )
+_CSV = "csv"
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
 
 
@@ -93,14 +96,42 @@ def prepared(
             builder = _builder(name, config, repository.commit, place)
         else:
             builder = _builder(str(outline), config, None, place)
-            if not Path(builder.cache_dir).is_dir():  # its files are those of the repository
+            if not _rows_of(builder).is_dir():  # its files are those of the repository
                 found = repository.files(_paths(builder, outline))
                 builder.config.data_files = {
                     split: [str(found[path]) for path in _within(files, outline)]
                     for split, files in builder.config.data_files.items()
                 }
+    if builder.name == _CSV:
+        builder = _as_text(builder, place)
     builder.download_and_prepare()
     return builder
+
+
+def _rows_of(builder: DatasetBuilder) -> Path:
+    """The folder of the rows that are made of a configuration's files."""
+    return Path(f"{builder.cache_dir}{'.text' if builder.name == _CSV else ''}")
+
+
+def _as_text(builder: DatasetBuilder, cache: str | None) -> DatasetBuilder:
+    """Return the builder of the rows of files in columns, which are read here, once: the datasets
+    library loses lines after a quotation mark, and words such as NA.
+    """
+    from datasets import Dataset, DownloadManager, load_dataset_builder
+
+    folder, config, manager = _rows_of(builder), builder.config, DownloadManager()
+    parts = {str(split): str(folder / f"{split}.parquet") for split in config.data_files}
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as work:
+            made, named = Path(work) / "rows", {"cut": config.sep, "names": config.names or ()}
+            for split, given in config.data_files.items():
+                files = manager.iter_files(manager.download_and_extract(list(given)))
+                rows = [row for file in files for _, row in read_records(Path(file), **named)]
+                Dataset.from_list(rows, builder.info.features).to_parquet(made / f"{split}.parquet")
+            with suppress(OSError):  # another process has made them
+                made.rename(folder)
+    return load_dataset_builder("parquet", data_files=parts, cache_dir=cache)
 
 
 def configuration_sizes(

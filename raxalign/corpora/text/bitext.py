@@ -26,6 +26,7 @@ from raxalign.corpora.text.words import (
     describe,
     divide_at_blanks,
     given_words,
+    is_escaped,
     tokenize,
     within_text,
 )
@@ -189,6 +190,8 @@ class Cleaner:
                 counts[refused] += 1
             else:
                 counts["kept"] += 1
+                if is_escaped(pair.source) or is_escaped(pair.target):
+                    counts["escaped"] += 1
                 for own, words in zip(given, (src, tgt), strict=True):
                     if own is None and not isinstance(words, Sentence):
                         counts["without_text"] += 1  # the tokeniser changed its words

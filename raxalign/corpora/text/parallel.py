@@ -15,6 +15,7 @@ from functools import cache
 
 from raxalign.corpora.base import SentencePair
 from raxalign.corpora.phrases.rows import LANGS, sentences
+from raxalign.corpora.text.words import ESCAPED, ESCAPES, is_escaped
 from raxalign.languages import language, spelled
 
 GLANCE = 1000
@@ -51,6 +52,7 @@ class Parallel:
     pivot: str
     _n: int = 0
     _equal: int = 0
+    _escaped: int = 0
     _different: set[int] = field(default_factory=set)
     _lengths: list[tuple[float, float]] = field(default_factory=list)
     _windows: list[int] = field(default_factory=list)
@@ -62,6 +64,7 @@ class Parallel:
             self._n += 1
             self._different.add(hash((pair.source, pair.target)))
             self._equal += pair.source == pair.target
+            self._escaped += is_escaped(pair.source) or is_escaped(pair.target)
             if pair.source and pair.target:
                 self._lengths.append((math.log(len(pair.source)), math.log(len(pair.target))))
             if len(self._lengths) == _WINDOW:
@@ -72,6 +75,11 @@ class Parallel:
         """Yield a sentence per reason to doubt what was seen."""
         if len(self._lengths) >= _FEW:
             self._compare(self._n)
+        if self._escaped > ESCAPES * self._n:
+            yield (
+                f"{self._escaped:,} of {self._n:,} sentence pairs ({self._escaped / self._n:.1%})"
+                f" have {ESCAPED}, which are read as they stand. Write the text without them"
+            )
         repeated = self._n - len(self._different)
         if self._n >= _FEW and self._equal > _HALF * self._n:
             yield (

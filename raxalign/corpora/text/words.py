@@ -98,6 +98,18 @@ class _Fast:
 Segmentation = Literal["characters", "words"]
 Tokenize = Callable[[str], list[str]]
 
+_ESCAPED = re.compile(r"&(?:amp|apos|quot|lt|gt|#91|#93|#124|#39);|(?<!\S)@-@(?!\S)")
+ESCAPED = "marks that Moses's tokeniser has escaped (&apos; &quot; &amp; &#91; @-@)"
+"""What `is_escaped` finds, in messages."""
+ESCAPES = 0.01
+"""A larger share of such lines is remarked on: crawled text has some marks of HTML."""
+
+
+def is_escaped(text: str) -> bool:
+    """Return whether a text has a mark that Moses's tokeniser, or HTML, writes otherwise."""
+    return ("&" in text or "@-@" in text) and _ESCAPED.search(text) is not None
+
+
 FORMAT_CHARACTERS = (
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"

@@ -41,19 +41,22 @@ def read_bitexts(plan: Plan) -> Iterator[FileRead]:
         yield found if found.faults else replace(found, remarks=tuple(seen.doubts()))
 
 
-def doubts(plan: Plan) -> Iterator[Remark]:
+def doubts(plan: Plan) -> Iterator[DataError]:
     """Look at the beginning of each corpus of text files on this machine, and yield a remark per
-    reason to doubt that its sides are what they should be. A corpus that cannot be read is passed
-    over, and so is one that is not read line by line.
+    reason to doubt that its sides are what they should be, or why it cannot be read. One that is
+    not read line by line is passed over.
     """
     from raxalign.corpora.text.parallel import GLANCE
 
     for stage in _local(plan):
         if _of_lines(stage):
             seen = _Seen(stage)
-            with suppress(DataError, OSError), _reading(stage) as pairs:  # `doctor` reports these
-                seen.see(islice(pairs, GLANCE))
+            try:
+                with _reading(stage) as pairs:
+                    seen.see(islice(pairs, GLANCE))
                 yield from seen.doubts()
+            except DataError as fault:
+                yield fault
 
 
 def swapped_translations(plan: Plan, found: Iterable[FileRead]) -> Iterator[Remark]:

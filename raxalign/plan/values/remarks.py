@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.corpora.text.words import ESCAPED
 from raxalign.languages import remark
 from raxalign.plan.names import ordered, trial_name
 from raxalign.plan.plan import Plan
@@ -23,7 +24,11 @@ HARDLY = "hardly trained"
 _SHOWN = 3  # trials that a remark names
 _TRAINING = ("loss_not_lowered", "loss_still_falling", "cut_batches")
 _SAID = ("not_as_trained", "thin_support")  # what speaks for itself
-_READ = ("unknown", "unknown_in_training", "left_out", *_TRAINING, *_SAID)
+_OF_LINES = {
+    "left_out": "a blank side and are left out",
+    "escaped": f"{ESCAPED}, which are read as they stand",
+}
+_READ = ("unknown", "unknown_in_training", *_OF_LINES, *_TRAINING, *_SAID)
 
 
 def remarked(record: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
@@ -155,9 +160,10 @@ def _said(notes: Mapping[str, Any]) -> Iterator[str]:
     """
     for kind in _SAID:
         yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
-    for lang, parts in notes.get("left_out", {}).items():
-        for part, (n, of) in parts.items():
-            yield f"{n:,} of {of:,} {part} lines of {lang} have a blank side and are left out"
+    for kind, told in _OF_LINES.items():
+        for lang, parts in notes.get(kind, {}).items():
+            for part, (n, of) in parts.items():
+                yield f"{n:,} of {of:,} {part} lines of {lang} have {told}"
 
 
 def _first(runs: Iterable[str]) -> str:

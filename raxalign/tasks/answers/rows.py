@@ -71,7 +71,13 @@ def answered(questions: Questions) -> Questions:
     if not rows:
         remedy = "Count characters, not bytes, from the context's first"
         raise DataError(questions.source, "no answer stands at its `answer_start`", remedy=remedy)
-    return replace(questions, rows=rows, misplaced=len(questions) - len(rows))
+    return replace(questions, rows=rows, **misplaced(len(questions), len(rows), questions.remarks))
+
+
+def misplaced(n: int, placed: int, remarks: Iterable[str]) -> dict[str, Any]:
+    """Return what a training set has of `n` questions, some of them `placed`, besides its rows."""
+    left = f"{n - placed:,} of {n:,} answers do not stand at their `answer_start` and are left out"
+    return {"misplaced": n - placed, "remarks": (*remarks, *([left] if n > placed else []))}
 
 
 def scored(rows: Questions) -> Questions:
@@ -148,6 +154,7 @@ def _collect(
     source: str, entries: Iterable[_Entry], report: Report = refuse, *, named: bool = True
 ) -> Questions:
     contexts, ids, unanswerable = dict[str, int](), set[str](), 0
+    n_bytes = 0
     rows: list[Question] = []
     for name, question, context, answers in entries:
         if named and name in ids:
@@ -156,14 +163,30 @@ def _collect(
         number = contexts.setdefault(context, len(contexts))
         if answers:
             ids.add(name)
-            rows.append(Question(name, question, context, number, tuple(answers)))
+            found = [_by_characters(answer, context) for answer in answers]
+            n_bytes += found != answers
+            rows.append(Question(name, question, context, number, tuple(found)))
         else:
             unanswerable += 1
     if not rows:
         raise DataError(source, "has no question with an answer")
     if len(ids) < len(rows):
         rows = [replace(row, id=None) for row in rows]
-    return Questions(source, rows, unanswerable)
+    told = f"the answers to {n_bytes:,} questions stand at bytes, not characters, and are read so"
+    return Questions(source, rows, unanswerable, remarks=(told,) if n_bytes else ())
+
+
+def _by_characters(answer: Answer, context: str) -> Answer:
+    """The answer by its place in characters, where it is not there but at that byte, or 16-bit
+    unit, of the context.
+    """
+    if answer.start < 0 or context.startswith(answer.text, answer.start):
+        return answer
+    for code, size in (("utf-8", 1), ("utf-16-le", 2)):
+        text, own = (part.encode(code, "surrogatepass") for part in (context, answer.text))
+        if text.startswith(own, start := answer.start * size):
+            return Answer(answer.text, len(text[:start].decode(code, "surrogatepass")))
+    return answer
 
 
 def read_hub(found: HubSet, split: str, cache: Path | None, *, named: bool = True) -> Questions:

@@ -22,7 +22,7 @@ from raxalign.encoders.models.pieces import (
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
-from raxalign.tasks.answers.rows import Question, Questions, answered
+from raxalign.tasks.answers.rows import Question, Questions, answered, misplaced
 from raxalign.tasks.transfer.lazy_lists import LazyList, no_pieces
 
 _RECORD = "questions.json"
@@ -232,6 +232,7 @@ def write_questions(
     np.save(folder / "fingerprints.npy", rows.fingerprints())
     counts = {"pieces": found.pieces[lang], "unknown": found.unknown[lang]}
     notes = {"source": rows.source, "lang": lang, "unanswerable": rows.left_out}
+    notes |= {"remarks": rows.remarks}
     record = {**notes, **counts, "total": len(rows)}
     (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
     return {"questions": len(placed), "contexts": len(asking), **counts}
@@ -259,7 +260,7 @@ def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuest
         (),
         record["unanswerable"],
         map_array(folder, "fingerprints"),
-        record["total"] - len(spans_Q2),
+        **misplaced(record["total"], len(spans_Q2), record.get("remarks", ())),
         pieces=AskedPieces(asked, contexts, spans_Q2, (lang, lang)),
         counts=(record["unknown"], record["pieces"]),
     )

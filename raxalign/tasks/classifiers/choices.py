@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.arrays import Ints
+from raxalign.corpora.readers.columns import read_objects, read_records
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
-from raxalign.corpora.readers.lines import read_lines
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
@@ -87,40 +86,23 @@ def question_of(where: str, line: int, row: Mapping[str, Any]) -> ChoiceQuestion
 
 
 def read_choices(path: Path, report: Report = refuse) -> ChoiceQuestions:
-    """Read a local file: one JSON object per line (.jsonl), or tab-separated with a header. Faults
-    of a line go to `report`.
+    """Read a local file: one JSON object per line (.jsonl), or columns with a header. Faults of a
+    line go to `report`.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
     refused = Refusals(report)
-    with path.open("rb") as file:
-        rows = list(_questions(path, enumerate(read_lines(file, path), 1), refused))
+    rows = list(_questions(path, refused))
     if not rows and not refused.count:
         raise DataError(path, "has no questions")
     return ChoiceQuestions(str(path), rows)
 
 
-def _questions(
-    path: Path, lines: Iterable[tuple[int, str]], refused: Refusals
-) -> Iterator[ChoiceQuestion]:
-    header = list[str]()
-    for line, text in lines:
-        if not text.strip():
-            continue
+def _questions(path: Path, refused: Refusals) -> Iterator[ChoiceQuestion]:
+    objects = path.suffix in (".jsonl", ".json", ".ndjson")
+    for line, row in read_objects(path, refused) if objects else read_records(path, refused):
         try:
-            if path.suffix in (".jsonl", ".json", ".ndjson"):
-                row = json.loads(text)
-            elif not header:
-                header = [name.strip() for name in text.split("\t")]
-                continue
-            else:
-                row = dict(zip(header, text.split("\t"), strict=True))
             yield question_of(str(path), line, row)
-        except json.JSONDecodeError as error:
-            refused(DataError(path, f"is not JSON ({error.msg})", line=line))
-        except ValueError:
-            told = f"{text.count(chr(9)) + 1} columns, the header has {len(header)}"
-            refused(DataError(path, told, line=line))
         except DataError as fault:
             refused(fault)
 

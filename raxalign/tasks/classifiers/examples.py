@@ -128,12 +128,22 @@ class Examples(TaskRows[Example]):
         return np.asarray(found, np.int64)
 
 
+def with_texts(rows: Iterable[Example], no_text: str, lost: list[int]) -> Iterator[Example]:
+    """Yield the examples of which no text is blank, or `no_text`; `lost` gets the others' lines."""
+    for row in rows:
+        texts = [row.first] if row.second is None else [row.first, row.second]
+        if {"", no_text} & {text.strip() for text in texts}:
+            lost.append(row.line)
+        else:
+            yield row
+
+
 def write_examples(
     rows: Examples, lang: str, tokenizer: Any, threads: int, folder: Path
 ) -> dict[str, Any]:
     """Write training examples (see `Head.write_prepared`) as pieces, and columns without texts."""
     np.save(folder / _FINGERPRINTS, rows.fingerprints())
-    notes = {"source": rows.source, "unlabelled": rows.left_out}
+    notes = {"source": rows.source, "unlabelled": rows.left_out, "remarks": rows.remarks}
     _write(rows.table.drop_columns(list(TEXTS)), folder / _COLUMNS, notes)
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
         _write(rows.table.select(rows.text_names), Path(work), {})
@@ -157,6 +167,7 @@ def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
         notes["unlabelled"],
         np.load(folder / _FINGERPRINTS, mmap_mode="r"),
         {name: PreparedTexts.mapped(folder / name, lang) for name in names},
+        remarks=tuple(notes.get("remarks", ())),
     )
 
 

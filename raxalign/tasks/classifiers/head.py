@@ -160,8 +160,9 @@ class LabelHead(Head):
         """Return the training examples as the classifier reads them, by units of one example or,
         where languages are mixed, two.
         """
-        # The phrasebook's examples that are evaluated too were left out: others in each language.
-        whole = self.params.data != "phrasebook"
+        # The phrasebook's examples that are evaluated too were left out, and those without a text:
+        # others in each language.
+        whole = self.params.data != "phrasebook" and not any(r.remarks for r in given.values())
         mixing = self.params.code_switching
         parts = training_parts(given, self.labels, self.pivot, mixing, whole=whole)
         pieces = [model.rows(part.texts, part.langs) for part in parts]

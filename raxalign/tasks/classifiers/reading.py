@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 from raxalign.corpora.readers.codes import own_code
+from raxalign.corpora.readers.columns import read_columns, read_objects
 from raxalign.corpora.readers.hub import check_columns
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
-from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.languages import same_language
-from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
+from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable, with_texts
 from raxalign.tasks.classifiers.scheme import ROLES, LabelScheme, Role
 from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.rows import left_out
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _HIDDEN = "Accuracies need labels; XTREME's test files have none, XNLI's own (xnli.test.tsv) have"
@@ -42,10 +42,10 @@ class ExampleFile:
         self.others: dict[str, None] = {}
 
     def read(self, report: Report = refuse) -> Examples:
-        """Read all examples; those without a label (``-``, ``-1`` or empty) are counted.
+        """Read all examples; those without a label (``-``, ``-1`` or empty) or a text are counted.
 
-        A file called .jsonl, .ndjson or .json holds one object per line, any other is tab-separated
-        without quoting: with a header that names the columns in any order, or without one. A column
+        A file called .jsonl, .ndjson or .json holds one object per line, any other has columns
+        (`read_columns`): with a header that names them in any order, or without one. A column
         for the language picks the rows of the language, a column for the split those of the split,
         and columns like ``sentence1_my`` the texts of a language. Faults of a row go to `report`,
         as a `DataError` with file and line; what leaves nothing to read is raised.
@@ -53,10 +53,9 @@ class ExampleFile:
         if not self.path.is_file():
             raise DataError(self.path, "there is no such file")
         self.refused = Refusals(report)
-        with self.path.open("rb") as file:
-            lines = enumerate(read_lines(file, self.path), 1)
-            records = self._objects if self.path.suffix in _JSON else self._cells
-            rows = ExampleTable.of(self._rows(records(lines)))
+        records = self._objects if self.path.suffix in _JSON else self._cells
+        lost = list[int]()
+        rows = ExampleTable.of(with_texts(self._rows(records()), self.names.no_text, lost))
         if not len(rows) and not self.refused.count:
             told = f"has no labelled rows for {self.lang}"
             if self.unlabelled:
@@ -64,7 +63,8 @@ class ExampleFile:
                 raise DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
             others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
             raise DataError(self.path, f"{told}{others}")
-        return Examples(str(self.path), rows, len(self.unlabelled))
+        remarks = left_out(len(lost), "a text is lacking")
+        return Examples(str(self.path), rows, len(self.unlabelled), remarks=remarks)
 
     def _rows(self, records: Iterator[Record]) -> Iterator[Example]:
         """Yield the labelled examples of the language and split."""
@@ -85,12 +85,13 @@ class ExampleFile:
                     remedy += f". If it is a header's: a{self._needed()[1:]}"
                 self._refuse(line, f"unknown label {record['label']!r}", remedy)
 
-    def _cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-        """Yield the records of a tab-separated file."""
+    def _cells(self) -> Iterator[Record]:
+        """Yield the records of a file in columns."""
+        lines = read_columns(self.path)
         first = next(lines, None)
         if first is None:
             raise DataError(self.path, "the file is empty")
-        names, expected = first[1].split("\t"), "as in the header"
+        names, expected = first[1], "as in the header"
         if not self._is_header(names):
             lines, given = chain([first], lines), names
             names = list(self.names.order or map(self.names.shown, self.names.needed))
@@ -102,8 +103,7 @@ class ExampleFile:
                 told = f"no labels: {told}" if hidden else told
                 raise DataError(self.path, told, line=1, remedy=remedy)
         columns = self._columns(names)
-        for line, text in lines:
-            cells = text.split("\t")
+        for line, cells in lines:
             if len(cells) == len(names):
                 yield line, {role: cells[column] for role, column in columns.items()}
             elif cells != [""]:
@@ -115,27 +115,17 @@ class ExampleFile:
         """Return whether a cell of the column `language` is the file's language."""
         return language.strip() == self.language or same_language(language.strip(), self.language)
 
-    def _objects(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    def _objects(self) -> Iterator[Record]:
         """Yield the records of a file with one JSON object per line."""
         columns: dict[Role, int] = {}
-        known, line = list[str](), 0
-        for line, text in lines:
-            if not text.strip():
-                continue
-            try:
-                entry = json.loads(text)
-            except json.JSONDecodeError as error:
-                self._refuse(line, f"is not JSON ({error.msg})", "One object per line is expected")
-                continue
-            if not isinstance(entry, dict):
-                self._refuse(line, "is not a JSON object")
-                continue
+        known = list[str]()
+        for line, entry in read_objects(self.path, self.refused):
             if list(entry) != known:  # mostly all objects have the same keys
                 known = list(entry)
                 columns = self._columns(known, line)
             values = ["" if value is None else str(value) for value in entry.values()]
             yield line, {role: values[column] for role, column in columns.items()}
-        if line == 0:
+        if not known and not self.refused.count:
             raise DataError(self.path, "the file is empty")
 
     def _refuse(self, line: int, problem: str, remedy: str = "") -> None:
@@ -225,16 +215,17 @@ def read_hub(found: HubSet, split: str, scheme: LabelScheme, cache: Path | None)
         for i, cell in enumerate(values["label"]):
             label = _label(where, i + 1, cell, scheme, names)
             if label is not None:
-                second, id_, group = (
-                    str(values[role][i]) if role in values else None
-                    for role in ("second", "id", "group")
-                )
-                yield Example(str(values["first"][i]), second, label, i + 1, id_, group)
+                texts = (values[role][i] for role in scheme.columns.texts)
+                first, second = [*("" if text is None else str(text) for text in texts), None][:2]
+                id_, group = (str(values[r][i]) if r in values else None for r in ("id", "group"))
+                yield Example(str(first), second, label, i + 1, id_, group)
 
-    kept = ExampleTable.of(rows())
+    lost = list[int]()
+    kept = ExampleTable.of(with_texts(rows(), scheme.columns.no_text, lost))
     if not len(kept):
         raise DataError(where, "has no labelled rows")
-    return Examples(where, kept, len(table) - len(kept))
+    n, remarks = len(table) - len(kept) - len(lost), left_out(len(lost), "a text is lacking")
+    return Examples(where, kept, n, remarks=remarks)
 
 
 def _label(

@@ -34,7 +34,8 @@ class Columns:
     `id` names an example in the whole data set: rows of one id are neither trained on and evaluated
     nor translations of different examples, so numbers that begin again in each split are not ids.
     Rows with the same value of `group`, or else the same first text, are resampled together.
-    `order` names the columns of files without a header (none: the texts, then the label).
+    `order` names the columns of files without a header (none: the texts, then the label). Rows are
+    left out of which a text is blank, or `no_text`.
     """
 
     first: Names
@@ -45,6 +46,7 @@ class Columns:
     group: Names = ()
     split: Names = ()
     order: tuple[str, ...] = ()
+    no_text: str = ""
 
     def names(self, role: Role) -> tuple[str, ...]:
         """The names of a column, the first one first; none where there is no such column."""

@@ -18,7 +18,6 @@ from raxalign.tasks.taggers.scheme import OUTSIDE, count, values
 from raxalign.tasks.taggers.sentences import (
     Tagged,
     TaggedSentences,
-    left_out,
     read_sentences,
     write_sentences,
 )
@@ -58,7 +57,6 @@ class TagHead(Head):
 
     read_prepared = staticmethod(read_sentences)
     write_prepared = staticmethod(write_sentences)
-    note_left_out = staticmethod(left_out)
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Tagger:  # noqa: ARG002
         """Make the tagger that the options ask for."""
@@ -88,10 +86,9 @@ class TagHead(Head):
     def notes_of_training(
         self, given: Mapping[str, TaggedSentences], counts: Sequence[Mapping[str, int]]
     ) -> dict[str, object]:
-        """Return the numbers of sentences and words, the labels, and what was left out."""
+        """Return the numbers of sentences and words, and the labels."""
         rows = given[self.pivot]
-        noted_out = left_out(rows.left_out, f"{self.pivot}/train")
-        return {"sentences": len(rows), "labels": list(self.labels), **noted_out, **counts[-1]}
+        return {"sentences": len(rows), "labels": list(self.labels), **counts[-1]}
 
     def inputs_of(self, model: Tagger, held: HeldOut) -> Placed:
         """Return held-out sentences as the tagger reads them."""
@@ -139,8 +136,7 @@ class TagHead(Head):
                 held_out, lambda held: sorted(held.rows.tags() - {*self.labels})
             ),
         }
-        for held in held_out:
-            notes |= left_out(held.rows.left_out, held.place)
+        notes |= noted(held_out, lambda held: held.rows.note)
         return notes | self.warning("weights were")
 
 

@@ -104,8 +104,8 @@ class TaggingParams(shared.TransferParams):
     the second and the third where the first has the number of each word).
     """
     mismatched: Annotated[Literal["refuse", "drop"], LATER] = "refuse"
-    """Whether a row with other numbers of words and of tags is an error (`refuse`), or is left out
-    and counted (`drop`).
+    """Whether a row with other numbers of words and of tags, or a tag without a word, is an error
+    (`refuse`), or is left out and counted (`drop`).
     """
     dataset: Annotated[str, shared.DATASET] = ""
     revision: Annotated[str, shared.REVISION] = "main"

@@ -21,13 +21,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from raxalign.corpora.readers.columns import read_columns
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
+from raxalign.languages import is_code
 from raxalign.running import Sentence
 from raxalign.tasks.taggers.scheme import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
 from raxalign.tasks.taggers.sentences import Tagged, TaggedSentences
 from raxalign.tasks.transfer.params import HubSet
+from raxalign.tasks.transfer.rows import left_out
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -42,6 +45,10 @@ _RANGE = "_"
 """The tag that a range of words (``2-3 zum``) has among its words (``2 zu``, ``3 dem``) where they
 are in one list.
 """
+_DROP = "`mismatched: drop` leaves such rows out"
+_HIDDEN = 0.1  # a larger share of words are `_` in treebanks whose text must not be passed on
+_WIKIPEDIAS = ("simple", "zh-classical")
+"""What WikiANN calls languages, other than by a code."""
 _LONGEST = 1_000  # words: beyond that what is read is not a sentence
 _LONGEST_ALONE = 200  # words of the only sentence of a file
 
@@ -74,10 +81,41 @@ def read_tagged(
         found += file.requests()
     else:
         found += file.divided(file.column_words())
-    rows = [row for row in found if row is not None]
-    if not rows and not file.refused.count:
+    rows = _sentences(str(path), found, file.wordless)
+    if not len(rows) and not file.refused.count:
         raise DataError(path, told, remedy=remedy)
-    return TaggedSentences(str(path), rows, len(found) - len(rows))
+    return rows
+
+
+def _sentences(where: str, found: Sequence[Tagged | None], wordless: int) -> TaggedSentences:
+    """The sentences of a source, without those that are None, and words that are empty (with the
+    `wordless` rows), which are counted. The code of a language before every word (WikiANN has
+    ``de:Berlin``) is not part of it. Raises `DataError` for a treebank without its text.
+    """
+    kept, n = list[Tagged](), 0
+    words = [word for row in found if row is not None for word in row.words]
+    if words.count("_") > _HIDDEN * len(words):
+        told = f"{words.count('_'):,} of {len(words):,} words are `_`: its text is not in the file"
+        remedy = "Put it back by the program that comes with the treebank, or take another one"
+        raise DataError(where, told, remedy=remedy)
+    codes = {word.partition(":")[0] if ":" in word else "" for word in words}
+    coded = bool(codes) and all(is_code(code) or code in _WIKIPEDIAS for code in codes)
+    for row in filter(None, found):
+        n += 1
+        forms = [word.partition(":")[2] for word in row.words] if coded else row.words
+        if coded or "" in forms:
+            pairs = [pair for pair in zip(forms, row.tags, strict=True) if pair[0]]
+            wordless += len(forms) - len(pairs)
+            if not pairs:
+                continue
+            words_, tags = zip(*pairs, strict=True)
+            row = replace(row, words=words_, tags=tags, running=None)
+        kept.append(row)
+    remarks = left_out(len(found) - n, "the numbers of words and of tags differ")
+    remarks += left_out(wordless, "a tag has no word")
+    if coded:
+        remarks += (f"the code of a language before each word ({min(codes)}:) is not read",)
+    return TaggedSentences(where, kept, len(found) - n, remarks=remarks)
 
 
 class _TaggedFile:
@@ -86,10 +124,17 @@ class _TaggedFile:
     def __init__(self, path: Path, encoding: str, scheme: TagScheme, refused: Refusals) -> None:
         self.path, self.encoding, self.scheme, self.refused = path, encoding, scheme, refused
         self.header = [name.lower() for name in scheme.columns.header]
+        self.width = self.wordless = 0
 
     def refuse(self, line: int, told: str, remedy: str = "") -> None:
         """Report a fault of one line."""
         self.refused(DataError(self.path, told, line=line, remedy=remedy))
+
+    def refuse_wordless(self, line: int) -> None:
+        """Count a row without a word, or report it, as the user asked."""
+        self.wordless += self.scheme.mismatched == "drop"
+        if self.scheme.mismatched == "refuse":
+            self.refuse(line, "the word is empty", _DROP)
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield (1-based line, its text). Raises `DataError` for a file that is missing, and with
@@ -140,14 +185,14 @@ class _TaggedFile:
 
     def column_words(self) -> Iterator[Word]:
         """Yield the words of a file in columns."""
-        width, columns = 0, self.scheme.columns
+        columns = self.scheme.columns
         usual = (columns.word, columns.tag) == (0, -1) and not columns.given
         numbered = (usual or columns.word != 0) and self._has_numbers()
         if numbered and usual:
             columns = replace(columns, word=1, tag=2 if self.scheme.entities else -1)
         needed = max(2, *(at + 1 if at >= 0 else -at for at in (columns.word, columns.tag)))
         for number, cells in self._numbered_words() if numbered else self._cells():
-            width = width or len(cells)
+            self.width = width = self.width or len(cells)
             if not cells:
                 yield Word(number, "", "")
             elif width < needed:
@@ -156,7 +201,7 @@ class _TaggedFile:
             elif len(cells) != width:
                 self.refuse(number, f"{_counted(cells)}, expected {width} as in the lines before")
             elif not (word := cells[columns.word].strip(_BLANKS)):
-                self.refuse(number, "the word is empty")
+                self.refuse_wordless(number)
             elif not self.scheme.knows(tag := cells[columns.tag].strip()):
                 at = columns.tag + 1 if columns.tag >= 0 else columns.tag
                 place = "the last column" if columns.tag == -1 else f"column {at}"
@@ -171,6 +216,8 @@ class _TaggedFile:
         """
         for number, line in self.lines():
             blanks = [cell for cell in line.split(" ") if cell]
+            if line.startswith(" ") and len(blanks) == max(self.width, 2) - 1:
+                blanks = ["", *blanks]  # the word is lacking
             cells = line.split("\t") if "\t" in line else blanks
             yield number, cells if line.strip() and cells[0] != "-DOCSTART-" else []
 
@@ -248,7 +295,8 @@ class _TaggedFile:
         elif kind is None:
             told, remedy = f"unknown number of a word {cells[0]!r}", "It is like 1, 1-2 or 1.1"
         elif kind[1] and not cells[1].strip(_BLANKS):
-            told = "the word is empty"
+            self.refuse_wordless(number)
+            return False
         elif kind[1] and not self.scheme.knows(tag := cells[self.scheme.columns.tag].strip()):
             told, remedy = _unknown(tag, self.scheme)
         if told:
@@ -259,15 +307,18 @@ class _TaggedFile:
         """Return what the first line names, as a header does: MultiATIS++ has the columns ``id``,
         ``utterance``, ``slot_labels`` and ``intent``.
         """
-        _, first = next(self.lines(), (0, ""))
-        return [name.strip().lower() for name in first.split("\t")]
+        _, first = next(self.rows(), (0, [""]))
+        return [name.strip().lower() for name in first]
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of a file with columns that a header names."""
+        return read_columns(self.path, "\t", lambda _: (line for _, line in self.lines()))
 
     def requests(self) -> Iterator[Tagged | None]:
         """Yield the requests of MultiATIS++, and None for one that is left out."""
         names = self.names()
-        for number, line in self.lines():
-            cells = line.split("\t")
-            if number == 1 or not line.strip():
+        for number, cells in self.rows():
+            if number == 1 or not "".join(cells).strip():
                 continue
             if len(cells) != len(names):
                 self.refuse(number, f"{len(cells)} columns, the header has {len(names)}")
@@ -333,8 +384,7 @@ def _tagged(
         if scheme.mismatched == "drop":
             yield None
         else:
-            remedy = "`mismatched: drop` leaves such rows out"
-            refused(DataError(where, told, line=number, remedy=remedy))
+            refused(DataError(where, told, line=number, remedy=_DROP))
     elif wrong is not None:
         told, remedy = _unknown(wrong, scheme)
         refused(DataError(where, told, line=number, remedy=remedy))
@@ -355,10 +405,10 @@ def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -
     for number, words, tags in _hub_rows(where, table, scheme):
         if words or tags:
             rows += _tagged(where, number, (words, tags), scheme, Refusals())
-    kept = [row for row in rows if row is not None]
-    if not kept:
+    kept = _sentences(where, rows, 0)
+    if not len(kept):
         raise DataError(where, "has no sentences")
-    return TaggedSentences(where, kept, len(rows) - len(kept))
+    return kept
 
 
 def _hub_rows(

@@ -120,6 +120,7 @@ def write_sentences(
     np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
     np.save(folder / "fingerprints.npy", rows.fingerprints())
     record = {"source": rows.source, "tags": names, "left_out": rows.left_out}
+    record |= {"remarks": rows.remarks}
     (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
         schema, words = pa.schema(sentence_columns(_COLUMN)), rows.words()
@@ -140,14 +141,8 @@ def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSente
         (),
         record.get("left_out", 0),
         hashes,
+        remarks=tuple(record.get("remarks", ())),
         pieces=pieces,
         names=record["tags"],
         tags_W=tags_W,
     )
-
-
-def left_out(n: int, place: str) -> dict[str, dict[str, object]]:
-    """Return the note on the rows of a place (``de/test``) that were left out, if any were."""
-    what = "the numbers of words and of tags differ"
-    said = f"{n:,} row{'s'[: n != 1]} {'is' if n == 1 else 'are'} left out: {what}"
-    return {place: {"left_out": n, "warning": said}} if n else {}

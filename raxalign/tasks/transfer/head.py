@@ -237,9 +237,9 @@ class Head(ABC):
             found = self.read_local("train", lang, report)
             used = found.first(self.params.max_train)
             known[lang] = used.fingerprints()
-            self.check_trained(used)
+            _report(self.check_trained(used), report)
             refuse_too_few(used, len(used), 0 if lang == self.pivot else self.params.shots[-1])
-            return self._reported(found, report)
+            return len(found)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
             found = self.check_evaluated(self.read_local(split, lang, report))
@@ -248,7 +248,8 @@ class Head(ABC):
             found.seen_in(np.concatenate([np.zeros(0, np.int64), *rows]), self.allowed)
             if self.crosses:
                 read[split, lang] = found
-            return self._reported(found, report)
+            _report(found, report)
+            return len(found)
 
         found = [
             read_through(self.path("train", lang), partial(training, lang=lang)) for lang in trained
@@ -260,15 +261,6 @@ class Head(ABC):
         for split, lang in places:
             yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
         yield from self.compare_evaluated(read)
-
-    def _reported(self, rows: Any, report: Report) -> int:
-        for note in self.note_left_out(rows.left_out, "").values():
-            report(Remark(rows.source, str(note["warning"])))
-        return len(rows)
-
-    def note_left_out(self, n: int, place: str) -> dict[str, dict[str, object]]:  # noqa: ARG002
-        """Return the note on rows of a place (``de/test``) that were left out, if it needs one."""
-        return {}
 
     def compare_trained(self, languages: Sequence[str]) -> Iterator[FileRead]:  # noqa: ARG002
         """Read what training files of several languages must have in common."""
@@ -343,6 +335,7 @@ class Head(ABC):
             "models": chosen,
             "rows": {held.place: len(held.rows) for held in held_out},
             **self.warning("epoch was"),
+            **noted(held_out, lambda held: held.rows.note),
         }
 
     def warning(self, what: str) -> dict[str, object]:
@@ -350,6 +343,11 @@ class Head(ABC):
         told = f"the {what} chosen on each language's own development set"
         told = f"{told}: this is not a zero-shot result"
         return {"warning": told} if self.options.selection == "target-dev" else {}
+
+
+def _report(rows: Any, report: Report) -> None:
+    for told in rows.remarks:
+        report(Remark(rows.source, told))
 
 
 def noted(held_out: Sequence[HeldOut], value_of: Callable[[HeldOut], Any]) -> dict[str, Any]:

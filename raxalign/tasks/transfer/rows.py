@@ -6,7 +6,7 @@ import hashlib
 import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
@@ -22,17 +22,24 @@ names it), and its 1-based `line` or row in the source (None: the source has non
 @dataclass(frozen=True)
 class TaskRows(Generic[RowT]):
     """Rows of one language and split, how many rows of their source are not among them, and their
-    fingerprints where these were made before: rows are then without their texts.
+    fingerprints where these were made before: rows are then without their texts. `remarks` say what
+    was left out of the source, or read otherwise than it is written, without the user's asking.
     """
 
     source: str
     rows: Sequence[RowT]
     left_out: int = 0
     hashes: Ints | None = None
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
     noun: ClassVar[str] = "rows"
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The note on the remarks in a record; empty where there are none."""
+        return {"warning": "; ".join(self.remarks)} if self.remarks else {}
 
     def first(self, n: int | None) -> Self:
         """Return the first n of them."""
@@ -86,6 +93,11 @@ class TaskRows(Generic[RowT]):
                 remedy="Take them out of the training file, or evaluate on another one",
             )
         return seen
+
+
+def left_out(n: int, why: str) -> tuple[str, ...]:
+    """Return the remark on rows that are left out, where there are any."""
+    return (f"{n:,} row{'s are' if n > 1 else ' is'} left out: {why}",) if n else ()
 
 
 def _normal(text: str) -> str:

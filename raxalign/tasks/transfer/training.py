@@ -63,7 +63,8 @@ def train(
         counts.append(made[-1][1])
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints, head.labels)
-    return {**head.notes_of_training(given, counts), "models": records}
+    notes = {**head.notes_of_training(given, counts), "models": records}
+    return notes | {f"{lang}/train": rows.note for lang, rows in given.items() if rows.note}
 
 
 def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:

@@ -84,10 +84,11 @@ def test_sides_that_are_swapped_are_remarked_on_once_per_language(plan, tmp_path
     assert list(doubts(plan("moses, path: '{lang}-{pivot}'"))) == []
 
 
-def test_a_corpus_that_cannot_be_read_has_no_remark(plan, tmp_path):
+def test_why_a_corpus_cannot_be_read_is_told_before_it_runs(plan, tmp_path):
     write_phrases(tmp_path, swap=("fr",))
     (tmp_path / "fr-en.fr").write_bytes(b"\xff\n")
-    assert list(doubts(plan("moses, path: '{lang}-{pivot}'"))) == []
+    (told,) = doubts(plan("moses, path: '{lang}-{pivot}'"))
+    assert str(told).startswith(f"{tmp_path}/fr-en.fr:1: invalid UTF-8")
 
 
 def test_held_out_lines_with_a_blank_side_are_counted(found, tmp_path):

@@ -72,6 +72,9 @@ def test_held_out_lines_that_were_left_out_are_counted_once(plan):
         "1 of 100 dev lines of th have a blank side and are left out",
     ]
     assert remarked({"notes": left_out}, None)["notes"] == left_out
+    escaped = {"escaped": {"de": {"training": [30, 100]}}}
+    (told,) = remarks(plan, noted(plan, escaped))
+    assert told.startswith("30 of 100 training lines of de have marks that Moses")
 
 
 def test_records_without_such_notes_and_trials_without_records_have_no_remarks(plan):
