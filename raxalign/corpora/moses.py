@@ -51,21 +51,16 @@ class Moses(FileCorpus):
         }
 
     def read_part(
-        self, part: str, lang: str, pivot: str, inputs: CorpusInputs
+        self,
+        part: str,
+        lang: str,  # noqa: ARG002
+        pivot: str,  # noqa: ARG002
+        inputs: CorpusInputs,
     ) -> Iterator[SentencePair]:
         """Yield the sentence pairs of one part, streamed."""
         source, target = (
             Path(inputs.locations[source_name(part, name)]) for name in ("source", "target")
         )
-        for path, code in ((source, lang), (target, pivot)):
-            if not path.is_file():
-                shared = self.place(part, lang, pivot)
-                what = "path" if _SIDE in str(shared) else "prefix"
-                remedy = (
-                    f"`path` is the {what} that both files share, here {shared} for {source.name}"
-                    f" and {target.name}"
-                )
-                raise DataError(path, f"there is no such file ({code} side)", remedy=remedy)
         with opened(source) as source_file, opened(target) as target_file:
             yield from read_parallel((source_file, source), (target_file, target))
 

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.static import Lookup, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, ngrams_of
 from raxalign.encoders.training.params import LANG, StaticParams
 from raxalign.encoders.training.static import train
 from raxalign.errors import RaxalignError
@@ -45,9 +45,12 @@ class Static(EncoderKind):
         self.needs_text = params.vectors is None
 
     def sources(self) -> Mapping[str, Source]:
-        """The files of vectors, by language, or the vocabulary."""
+        """The files of vectors and of n-grams next to them, by language, or the vocabulary."""
         if self.params.vectors is not None:
-            return {f"vectors/{lang}": LocalFile(path) for lang, path in self._files().items()}
+            files = {f"vectors/{lang}": path for lang, path in self._files().items()}
+            grams = {f"ngrams/{lang}": ngrams_of(path) for lang, path in self._files().items()}
+            files |= {name: path for name, path in grams.items() if path.is_file()}
+            return {name: LocalFile(path) for name, path in files.items()}
         given = self.params.vocabulary
         return {} if given is None else {"vocabulary": LocalFile(Path(given))}
 

@@ -21,6 +21,7 @@ from raxalign.encoders.models.folder import (
     is_hub_name,
     looks_like_path,
     read_config,
+    read_paths,
 )
 from raxalign.encoders.models.hub import (
     NAMES,
@@ -33,18 +34,11 @@ from raxalign.encoders.models.hub import (
 from raxalign.encoders.models.loading import Attention
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
-from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 
 _HUB = "encoder"
 _NO_HEAD = "none"
-_FILES = (
-    *("config.json", "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json"),
-    *("added_tokens.json", "spiece.model", "*.safetensors", "*.safetensors.index.json"),
-    *("tokenizer*.json", "sentencepiece*.model", "*.bpe.model"),
-)
-"""Patterns of the files that an encoder is made of."""
 
 
 @final
@@ -92,14 +86,14 @@ class Transformer(EncoderKind):
     params: Params
 
     def sources(self) -> Mapping[str, Source]:
-        """The folder's files that matter, or the hub name. Raises `DataError` for a bad folder."""
+        """The files of the folder that are read, or the name. Raises `DataError` for a bad one."""
         if not self._is_folder():
             return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
         folder = self._folder()
         check_folder(folder)
-        found = {path for pattern in (*_FILES, *SENTENCE_FILES) for path in folder.glob(pattern)}
-        files = sorted(path for path in found if path.is_file())
-        return {str(path.relative_to(folder)): LocalFile(path) for path in files}
+        files = [path for depth in ("*", "*/*") for path in folder.glob(depth) if path.is_file()]
+        paths = read_paths(path.relative_to(folder).as_posix() for path in files)
+        return {path: LocalFile(folder / path) for path in sorted(paths)}
 
     def fetch(self) -> Mapping[str, str]:
         """The commit that the hub name stands for now; nothing where that is given."""

@@ -75,9 +75,13 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     here = runtime(request.device, request.threads, request.precision, seed=request.seed)
     where = replace(here, checkpoints=checkpoints)
     found_at = EncoderInputs(locations=locations, revisions=encoder_digests)
-    encoder = start.load(found_at, where.device)
-    encoder.precision = where.precision
-    with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
+    with (
+        storage.digests.unchanged(identity.files),
+        tempfile.TemporaryDirectory(prefix="raxalign-") as work,
+        collecting() as found,
+    ):
+        encoder = start.load(found_at, where.device)
+        encoder.precision = where.precision
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
     refuse_unsound(method, request.method, aligned)

@@ -196,4 +196,5 @@ def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
             AlignedEncoder(workshop.encoder(aligned.inputs["encoder"])).save(folder)
         return {"from": encoder}
 
-    workshop.store.make("aligned", aligned.key, build)
+    with workshop.reading(aligned):
+        workshop.store.make("aligned", aligned.key, build)

@@ -89,10 +89,11 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     stage = workshop.plan.stages[key]
     trained = _ensure_inputs(workshop, stage)
     start = time.monotonic()
-    aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
     plugin, runtime = stage.plugin(), workshop.runtime_for(stage)
-    with collecting() as found:
-        result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
+    with workshop.reading(stage):
+        aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
+        with collecting() as found:
+            result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
     outcome = returned(plugin, "evaluate", result, Outcome)
     _refuse_impossible(stage, outcome)
     record = {

@@ -14,9 +14,10 @@ from typing import Any
 
 from raxalign.caveats import collecting
 from raxalign.config.run import BasePrecision, Precision
+from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.errors import LeaseLost, RaxalignError, StorageError
+from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
@@ -71,6 +72,7 @@ class Workshop:
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
     _held: dict[str, Lease] = field(default_factory=dict)
     _checkpoints: dict[str, Checkpoints] = field(default_factory=dict)
+    _read: list[set[str]] = field(default_factory=lambda: [set()])  # artifacts, by open block
 
     @property
     def downloads(self) -> Path:
@@ -95,12 +97,42 @@ class Workshop:
         stage = self.plan.stages[key]
         while True:
             try:
-                return self._ensure(stage)
+                folder = self._ensure(stage)
+                self._read[-1].add(key)
+                return folder
             except LeaseLost as lost:
                 # in a group the other workers wait for this one, so that all of them start again
                 if self.runtime.world_size > 1:
                     raise
                 self.tell(f"{stage.kind} {key[:12]}: {lost}")
+
+    @contextmanager
+    def reading(self, *stages: Stage | None) -> Iterator[None]:
+        """Let the block read what some stages read, in the process that reads it. Raises
+        `DataError`, before the block or after it, for a local file that is not the one of the plan,
+        and `TransientError` after it for an artifact that was lost meanwhile: what is missing of it
+        may look like data that there never was.
+        """
+        planned = {path: own for s in stages if s for path, own in _planned(s).items()}
+        read = set[str]()
+        self._read.append(read)
+        try:
+            with self.storage.digests.unchanged(planned):
+                yield
+        except Exception:
+            self._still_there(read)  # what was lost may be all of the error
+            raise
+        finally:
+            self._read.pop()
+        self._still_there(read)
+
+    def _still_there(self, keys: set[str]) -> None:
+        for key in keys:
+            stage = self.plan.stages[key]
+            try:
+                self.store.open(stage.kind, key)
+            except StorageError as error:
+                raise TransientError(f"{error} It was being read; it is made again") from error
 
     def inputs(self, stage: Stage, name: str) -> dict[str, Path]:
         """Return the artifacts of the inputs called ``name/lang``, by language."""
@@ -133,9 +165,13 @@ class Workshop:
         """Return what the training of a task reads, which is made by a stage: its own, or that of a
         method. One that is watched reads the development sets of its evaluation too.
         """
-        watched = self.watched if self.watched and self.watched.training == stage.key else None
         rows = {name.removeprefix("rows/"): self.ensure(key) for name, key in task.prepared.items()}
-        return replace(self.task_inputs(watched.evaluation if watched else task), rows=rows)
+        return replace(self.task_inputs(self._watching(stage.key) or task), rows=rows)
+
+    def _watching(self, training: str) -> Stage | None:
+        """Return the evaluation that a training which is watched reads ahead."""
+        watched = self.watched
+        return watched.evaluation if watched and watched.training == training else None
 
     def checkpoints(self, key: str) -> Checkpoints:
         """Return the checkpoints of a stage's training."""
@@ -192,7 +228,8 @@ class Workshop:
         inputs = EncoderInputs(
             locations=stage.locations, folder=folder, revisions=stage.digests, base_precision=base
         )
-        encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
+        with self.reading(stage if stage.inline else None):
+            encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
         if encoder.base_precision != base:
             raise RaxalignError(
                 f"run.base_precision: {base}: encoders of the kind {stage.maker} do not read"
@@ -218,10 +255,11 @@ class Workshop:
     def _ensure(self, stage: Stage) -> Path:
         """Do what `ensure` does, or raise `LeaseLost`."""
         key, start, made = stage.key, time.monotonic(), list[Stage]()
+        device, read = self.runtime.device, [stage, stage.task, self._watching(key)]
 
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
-            with collecting() as found, peak_memory(self.runtime.device) as peak:
+            with self.reading(*read), collecting() as found, peak_memory(device) as peak:
                 notes = MAKERS[stage.kind](self, stage, folder)
             took = {GPU_BYTES: peak.bytes} if stage.kind in FITTED and peak.bytes else {}
             return {**notes, **found.notes(), **took}
@@ -292,6 +330,32 @@ def files_of(stage: Stage) -> dict[str, dict[str, Path]]:
         if Path(place).is_absolute():
             files.setdefault(name, {})[lang] = Path(place)
     return files
+
+
+def _planned(stage: Stage) -> dict[Path, str]:
+    """Return the local files that a stage reads, each with its SHA-256 in the plan. Raises
+    `DataError` for one that has come since into a folder which is opened as a whole.
+    """
+    named = {name: Path(place) for name, place in stage.locations.items()}
+    places = {name: path for name, path in named.items() if path.is_absolute() or path.is_file()}
+    with suppress(DataError):  # where a folder has gone, its files have too
+        places |= {n: s.path for n, s in _sources(stage) if isinstance(s, LocalFile)}
+    for name in sorted(places.keys() - stage.digests.keys()):
+        remedy = "Remove it, or run the command again to plan with it, under other keys"
+        raise DataError(places[name], "was not there when this was planned", remedy=remedy)
+    return {path: stage.digests[name] for name, path in places.items()}
+
+
+def _sources(stage: Stage) -> Iterator[tuple[str, Source]]:
+    """Yield the outside data that an encoder, a method or a task has now on this machine, by name:
+    a library may open all of a folder. A corpus reads the files that the plan names, and no others.
+    """
+    if stage.kind == "encoder":
+        yield from stage.plugin().sources().items()
+    elif stage.kind in {*TRAINED, "evaluation"} and stage.catalogue is not None:
+        plugin, pivot = stage.plugin(), stage.params["pivot"]
+        for lang in stage.languages:
+            yield from ((f"{n}/{lang}", s) for n, s in plugin.sources(lang, pivot).items())
 
 
 def _keeps(held: Lease | None) -> bool:

@@ -215,6 +215,13 @@ def test_vectors_from_files_are_read_a_language_each(tmp_path: Path) -> None:
     assert looked_up(encoder, "Hund", lang="de")[0].tolist() == [[5, 6]]
     with pytest.raises(RaxalignError, match="no vectors for fr; it has de, en"):
         looked_up(encoder, "chien", lang="fr")
+    (tmp_path / "wiki.de.ngrams.safetensors").touch()
+    assert set(kind.sources()) == {"vectors/de", "vectors/en", "ngrams/de"}, "both are read"
+    (tmp_path / "wiki.de.ngrams.safetensors").unlink()
+    later = kind.load(EncoderInputs(), "cpu")
+    write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[6, 5]], np.float32))
+    with pytest.raises(DataError, match=r"wiki\.de\.vec: was changed since"):
+        looked_up(later, "Hund", lang="de")
     few = Static(Static.Params(vectors=files, max_vectors=1)).load(EncoderInputs(), "cpu")
     assert looked_up(few, "dog", "cat")[1] == [True, False]
     assert Static(Static.Params(vectors=str(tmp_path / "no.{lang}.vec"))).check()

@@ -29,13 +29,48 @@ def kind(name, revision=None):
     return Transformer(Transformer.Params(name=str(name), revision=revision))
 
 
-def test_a_folder_is_known_by_the_files_that_matter(tiny_folder, tmp_path):
+USUAL = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+UNREAD = ("README.md", ".gitattributes", "pytorch_model.bin", "optimizer.pt", "tf_model.h5")
+UNREAD += ("model.onnx", "training_args.bin", "modeling.py", "checkpoint-5/config.json")
+UNREAD += ("generation_config.json", "sentence_bert_config.json", "onnx/tokenizer.json")
+READ = ("adapter_config.json", "adapter_model.safetensors", "spm.model", "tokenizer.model")
+READ += ("bpe.codes", "dict.txt", "target_vocab.json", "qwen.tiktoken", "1_Pooling/config.json")
+
+
+def test_a_folder_is_known_by_every_file_but_those_that_nothing_reads(tiny_folder, tmp_path):
+    """One more file that the library opens makes another encoder. Usual folders keep their keys."""
     folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
-    (folder / "README.md").write_text("nothing that matters")
-    sources = kind(folder).sources()
-    tokenizer = ["tokenizer.json", "tokenizer_config.json"]
-    assert sorted(sources) == ["config.json", "model.safetensors", *tokenizer]
-    assert sources["config.json"] == LocalFile(folder / "config.json")
+    for names, expected in ((UNREAD, USUAL), (READ, [*USUAL, *READ])):
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("{}")
+        sources = kind(folder).sources()
+        assert sources == {name: LocalFile(folder / name) for name in sorted(expected)}
+
+
+def test_the_adapter_in_a_folder_is_part_of_its_weights_and_is_saved_with_them(
+    tiny_folder, tmp_path
+):
+    """transformers alone keeps it apart: what was saved of such an encoder could not be opened."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForMaskedLM
+
+    folder, pieces = shutil.copytree(tiny_folder, tmp_path / "encoder"), torch.arange(8)[None]
+    config = LoraConfig(target_modules=["query"], r=2, init_lora_weights=False)
+    adapted = get_peft_model(AutoModelForMaskedLM.from_pretrained(folder), config).eval()
+    adapted.save_pretrained(folder)
+    encoder = kind(folder).load(EncoderInputs(), "cpu")
+    encoder.save(tmp_path / "saved")
+    again = kind(tmp_path / "saved").load(EncoderInputs(), "cpu")
+    with torch.no_grad():
+        expected = adapted(pieces).logits
+        assert all(
+            torch.allclose(found.model(pieces).logits, expected, atol=1e-4)
+            for found in (encoder, again)
+        )
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    with pytest.raises(DataError, match=r"adapter_config\.json\) without adapter_model\.safet"):
+        kind(folder).sources()
 
 
 def test_a_hub_name_is_known_by_its_revision():

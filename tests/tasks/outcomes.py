@@ -29,6 +29,13 @@ def write_dataset(folder: Path, **columns: Sequence[Any]) -> Path:
     return folder
 
 
+def write_heldout(folder: Path, dev: int = 0, **columns: Sequence[Any]) -> Path:
+    """Write rows as the test side of held-out sentences, and the first `dev` as the other one."""
+    write_dataset(folder / "data", **columns)
+    write_dataset(folder / "dev", **{name: rows[:dev] for name, rows in columns.items()})
+    return folder
+
+
 def write_parquet(path: Path, **columns: Sequence[Any]) -> None:
     """Write a file of a data set, and the folders that it is in."""
     datasets.Dataset.from_dict(columns).to_parquet(path)

@@ -44,7 +44,8 @@ def inputs(tmp_path_factory):
     for part in ("dev", "data"):
         write_pairs(folder / "pairs" / part, rows)
     types = pa.Table.from_pylist([{"src": "x", "tgt": "y"}], types_schema())
-    write_types(types, folder / "types.arrow")
+    for name in ("types", "dictionary"):
+        write_types(types, folder / f"{name}.arrow")
     sides = {"de": rows["src"], "fr": rows["src"], "en": rows["tgt"]}
     text = {lang: write_dataset(folder / lang, words=words) for lang, words in sides.items()}
     both = zip(rows["src"], rows["tgt"], strict=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.aligned import Affine, Transform
 from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
-from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
+from tests.tasks.outcomes import evaluated, made, static, values, write_heldout
 
 LANGUAGES = ("de", "fr")
 COUNT, SIZE = 30, 6
@@ -21,7 +21,7 @@ def run(folder, spaces, transforms=(), **params):
     words = {lang: {f"{lang}{i}": x for i, x in enumerate(table)} for lang, table in spaces.items()}
     for lang in LANGUAGES:
         src, tgt = ([[word] for word in words[code]] for code in (lang, "en"))
-        write_dataset(folder / lang / "data", id=list(range(len(src))), src=src, tgt=tgt)
+        write_heldout(folder / lang, id=list(range(len(src))), src=src, tgt=tgt)
     task = made("sentence_retrieval", **{**MIXED, **params})
     bitext = {lang: folder / lang for lang in LANGUAGES}
     return evaluated(task, static(words, transforms), LANGUAGES, bitext=bitext)
@@ -115,7 +115,7 @@ def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(
 def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations(tmp_path):
     words = dict(zip("abc", np.eye(3, SIZE), strict=True))
     spaces = dict.fromkeys((*LANGUAGES, "en"), words)
-    write_dataset(tmp_path / "de" / "data", id=[5, 6], src=[["a"], ["a"]], tgt=[["b"], ["a"]])
+    write_heldout(tmp_path / "de", id=[5, 6], src=[["a"], ["a"]], tgt=[["b"], ["a"]])
     task = made("sentence_retrieval", queries="other", **MIXED)
     outcome = evaluated(task, static(spaces), ("de",), bitext={"de": tmp_path / "de"})
     assert outcome.notes["de-en"]["test"] == {"sentences": 2, "pool": {"de": 1, "en": 2}}

@@ -12,7 +12,7 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
+from tests.tasks.outcomes import evaluated, made, static, values, write_heldout
 
 SPACES = {
     "de": {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [-1.0, -1.0]},
@@ -24,9 +24,8 @@ task = partial(made, "sentence_retrieval")
 
 
 def run(tmp_path, *, rows=ROWS, dev=0, transforms=(), languages=("de",), **params):
-    for name, part in (("data", rows), *([("dev", rows[:dev])] if dev else [])):
-        ids, src, tgt = ([row[i] for row in part] for i in range(3))
-        write_dataset(tmp_path / name, id=ids, src=src, tgt=tgt)
+    ids, src, tgt = ([row[i] for row in rows] for i in range(3))
+    write_heldout(tmp_path, dev, id=ids, src=src, tgt=tgt)
     bitext = dict.fromkeys(languages, tmp_path)
     return evaluated(task(**params), static(SPACES, transforms), languages, bitext=bitext)
 

@@ -244,7 +244,8 @@ def test_words_for_sacrebleu_are_put_together_from_pieces(encoder):
 
 
 def test_without_dev_several_points_have_no_best_and_one_point_is_it(root, encoder, tmp_path):
-    write_pairs(tmp_path / "de" / "data", toy_rows(3))
+    for name, rows in (("data", 3), ("dev", 0)):
+        write_pairs(tmp_path / "de" / name, toy_rows(rows))
     given = {"bitext": {"de": tmp_path / "de"}, "text": inputs(root).text}
     for alpha, there in (((1.0, 2.0), False), ((2.0,), True)):
         outcome = evaluated(task(alpha=alpha), AlignedEncoder(encoder), **given)

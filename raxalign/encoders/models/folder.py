@@ -8,12 +8,14 @@ import json
 import math
 import re
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from raxalign.encoders.models.sentence_config import POOLING
 from raxalign.errors import DataError
 
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
@@ -26,6 +28,19 @@ _WEIGHTS = re.compile(
     r"|pred_layer\.proj|predictions\.dense|generator_predictions\.|head\.linear1\."
 )
 _UNREAD = re.compile(r"(model\.)?decoder\.|lm_head\.|final_logits_bias")  # of a translation model
+_NEVER_READ = (
+    *(".*", "*~", "README*", "LICEN[CS]E*", "NOTICE*", "*POLICY*", "*.md", "*.pdf", "*.png"),
+    *("*.jpg", "*.jpeg", "*.svg", "*.gif", "*.py", "*.sh", "*.ipynb", "*.yaml", "*.yml", "*.xml"),
+    *("*.csv", "*.tsv", "*.log", "*.jsonl", "*.parquet", "*.zip", "*.gz", "*.tar", "*.tfevents.*"),
+    *("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.npz", "*.h5", "*.msgpack", "*.ot"),
+    *("*.onnx*", "*.gguf", "*.tflite", "*.mlmodel", "*.bin.index.json", "*.h5.index.json"),
+    *("generation_config.json", "chat_template.*", "trainer_state.json", "*results.json"),
+    *("sentence_bert_config.json", "sentences.json", "transforms.json"),
+)
+"""Patterns of the files in an encoder's folder that nothing opens: descriptions, weights in formats
+that are not safetensors, code, and what trainers and sentence-transformers keep for themselves.
+"""
+ADAPTER = "adapter_config.json"
 # ModernBERT's classifiers have `head.dense` too, but not the decoder.
 _MODERN = frozenset({"head.dense.weight", "decoder.bias"})
 
@@ -42,6 +57,15 @@ def looks_like_path(name: str) -> bool:
     """
     path = Path(name)
     return name.startswith(("/", "./", "../", "~", "\\")) or path.is_absolute() or path.is_dir()
+
+
+def read_paths(paths: Iterable[str]) -> set[str]:
+    """Return those of the relative paths of an encoder's files from which it is opened: all but
+    those known to be never read, and of its folders those of a sentence's vector.
+    """
+    paths = list(paths)
+    own = {p for p in paths if "/" not in p and not any(fnmatch(p, name) for name in _NEVER_READ)}
+    return own | {p for p in paths if p.count("/") == 1 and fnmatch(p, POOLING)}
 
 
 def check_folder(folder: Path) -> None:
@@ -65,6 +89,9 @@ def check_folder(folder: Path) -> None:
         # unknown.
         fault = f"has no tokenizer (none of {', '.join(_TOKENIZERS)})"
         remedy = SAVE_TOKENIZER
+    elif (folder / ADAPTER).is_file() and not (folder / "adapter_model.safetensors").is_file():
+        fault = f"has an adapter ({ADAPTER}) without adapter_model.safetensors"
+        remedy = "Save the adapter in safetensors, or remove its configuration"
     if fault:
         raise DataError(folder, fault, remedy=remedy)
 

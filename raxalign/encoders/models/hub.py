@@ -20,8 +20,7 @@ from raxalign.corpora.readers.repository import (
     is_gated,
     patiently,
 )
-from raxalign.encoders.models.folder import looks_like_path, read_config
-from raxalign.encoders.models.sentence_config import FILES
+from raxalign.encoders.models.folder import looks_like_path, read_config, read_paths
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
@@ -33,8 +32,6 @@ _ENCODERS = HubUse(
 )
 _CONFIG = "config.json"
 _LOOK, _LOAD = "look up its files", "load it"
-_SUFFIXES = (".json", ".txt", ".model")
-"""Of configs and tokenizers, in the repository's own folder."""
 
 
 @contextmanager
@@ -103,9 +100,9 @@ def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
 
 
 def encoder_sizes(name: str, commit: str, purpose: str = _LOOK) -> Mapping[str, int]:
-    """Return the bytes of the files of a hub name that an encoder is read from, by path: its
-    config, its tokenizer and weights in safetensors, of which one file goes before several. Raises
-    as `hub_call`, and `DataError` where there are no such weights.
+    """Return the bytes of the files of a hub name that an encoder is read from, by path (see
+    `read_paths`): of its own weights in safetensors one file goes before several. Raises as
+    `hub_call`, and `DataError` where there are no such weights.
     """
     with hub_call(name, purpose, commit):
         sizes = Repository(name, commit, "model").sizes()
@@ -114,9 +111,9 @@ def encoder_sizes(name: str, commit: str, purpose: str = _LOOK) -> Mapping[str, 
     if not weights:
         remedy = "Name one with safetensors weights, or a folder as ./name"
         raise DataError(name, "has no *.safetensors on the hub", remedy=remedy)
-    read = {p for p in sizes if any(PurePath(p).match(pattern) for pattern in FILES)}
-    kept = {p for p in sizes if "/" not in p and PurePath(p).suffix in _SUFFIXES}
-    return {path: sizes[path] for path in sizes if path in read | kept | weights}
+    weights |= {"adapter_model.safetensors"} & sizes.keys()
+    read = {p for p in read_paths(sizes) if not p.endswith(".safetensors")}
+    return {path: sizes[path] for path in sizes if path in read | weights}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Literal
 from raxalign.config.run import BasePrecision
 from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.folder import (
+    ADAPTER,
     SAVE_TOKENIZER,
     check_folder,
     has_head,
@@ -24,6 +26,7 @@ from raxalign.encoders.models.model_inputs import is_decoder
 from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.encoders.models.translators import KEYS, half_class, is_half
 from raxalign.errors import DataError, RaxalignError
+from raxalign.extras import require
 from raxalign.lazy import torch
 
 Attention = Literal["auto", "sdpa", "eager"]
@@ -49,6 +52,8 @@ def load_model(
     if looks_like_path(name):
         name = str(folder)
         check_folder(folder)
+    if (folder / ADAPTER).is_file():
+        require("peft", f"{name}/{ADAPTER}")  # without it the adapter would be passed over
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with _quiet(), _explained(name):
         config = AutoConfig.from_pretrained(folder, **options)
@@ -118,6 +123,9 @@ def _read(
     attention: Attention,
 ) -> tuple[Any, list[str]]:
     """The model as a class of transformers opens it, and the weights that the folder lacks."""
+    adapted = (folder / ADAPTER).is_file()
+    if adapted:  # transformers leaves it apart, where it can be neither trained nor saved
+        options = {**options, "adapter_kwargs": {"subfolder": "none"}}
     made = opener._model_mapping[type(config)] if hasattr(opener, "_model_mapping") else opener
     model, info = opener.from_pretrained(
         folder,
@@ -127,6 +135,12 @@ def _read(
         output_loading_info=True,
         **options,
     )
+    if adapted:
+        from peft import PeftModel
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Found missing adapter keys")
+            model = PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
     return model, sorted(info["missing_keys"])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,8 +36,8 @@ _MODULES, _PROMPTS, _CONFIG = "modules.json", "config_sentence_transformers.json
 _SETTINGS, _POOLING_FOLDER, _UNIT_FOLDER = "sentence_bert_config.json", "1_Pooling", "2_Normalize"
 _KIND = "sentence_transformers.models"  # all its versions open modules of these names
 _TRANSFORMER, _ALIGNED = "Transformer", "AlignedTransformer"
-FILES = (_MODULES, _PROMPTS, f"*_Pooling/{_CONFIG}")
-"""Patterns of the files in which the configuration is."""
+POOLING = f"*_Pooling/{_CONFIG}"
+"""The pattern of the file of the configuration that is in a folder of its own."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig |
     places = [part["path"] for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
     if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
+    if "/" in places[0] or not fnmatch(f"{places[0]}/{_CONFIG}", POOLING):
+        return SentenceConfig(unread=f"the pooling in the folder {places[0]}")
     settings = _json(file(f"{places[0]}/{_CONFIG}"))
     modes = settings.get("pooling_mode") or [_LEGACY[key] for key in _LEGACY if settings.get(key)]
     modes = [modes] if isinstance(modes, str) else list(modes) or ["mean"]

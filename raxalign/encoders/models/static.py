@@ -18,6 +18,7 @@ from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, Word
 from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
+from raxalign.store.digests import stamp_of
 
 Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]
@@ -42,6 +43,11 @@ def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
         row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
         for word, row in zip(words, vectors_VH, strict=True):
             file.write(f"{word} {row_format % tuple(row.tolist())}\n")
+
+
+def ngrams_of(path: Path) -> Path:
+    """Return the file of n-grams that belongs to one of vectors, whether it is there or not."""
+    return path.with_name(path.stem + _NGRAMS)
 
 
 def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Floats]:
@@ -223,7 +229,7 @@ class VectorSpace:
         from safetensors.numpy import load_file
 
         words, vectors = read_vectors(path, limit)
-        grams, subwords = path.with_name(path.stem + _NGRAMS), None
+        grams, subwords = ngrams_of(path), None
         if grams.is_file():
             try:
                 tensors = load_file(grams)
@@ -241,7 +247,7 @@ class VectorSpace:
         if (own := self.subwords) is not None:
             sizes = np.array([getattr(own, name) for name in _SIZES])
             tensors = {"numbers": own.numbers, "sizes": sizes, "vectors": own.vectors_GH}
-            save_file(tensors, path.with_name(path.stem + _NGRAMS))
+            save_file(tensors, ngrams_of(path))
 
 
 class StaticEncoder(Encoder):
@@ -268,6 +274,7 @@ class StaticEncoder(Encoder):
         self.hidden_size, self.device, self.reading = dimension, device, reading
         self.vocabulary = None if vocabulary is None else list(vocabulary)
         self._spaces = dict(spaces)
+        self._stamps = {name: _stamps(at) for name, at in spaces.items() if isinstance(at, Path)}
         shared = None if languages is None else dict.fromkeys(languages, JOINT)
         self._names = shared or {lang: lang for lang in spaces}
         self.limit: int | None = None
@@ -326,7 +333,10 @@ class StaticEncoder(Encoder):
     def _opened(self, name: str) -> VectorSpace:
         space = self._spaces[name]
         if isinstance(space, Path):
-            space = self._spaces[name] = VectorSpace.read(space, self.limit)
+            path, space = space, VectorSpace.read(space, self.limit)
+            if _stamps(path) != self._stamps[name]:
+                raise DataError(path, "was changed since this began", remedy="Run it again")
+            self._spaces[name] = space
         return space
 
     def iter_words(
@@ -393,6 +403,10 @@ class StaticEncoder(Encoder):
         }
         text = json.dumps(record, indent=1, sort_keys=True)
         (folder / RECORD).write_text(text + "\n", encoding="utf-8")
+
+
+def _stamps(path: Path) -> list[list[int]]:
+    return [stamp_of(file) for file in (path, ngrams_of(path)) if file.is_file()]
 
 
 def _unit(rows: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from raxalign.catalog import catalog
 from raxalign.config.params import Parts
 from raxalign.config.run import RunConfig
 from raxalign.config.specs import CorpusSpec, EncoderSpec, Grid
+from raxalign.encoders.models.folder import read_config
 from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
@@ -52,6 +53,16 @@ def corpus_faults(grid: Grid, stages: Iterable[Stage]) -> Iterator[Fault]:
             key = f"tasks.{naming[0].name}.languages" if naming else "languages"
             remedy = "take it out, or give it a corpus of its own in `corpus: {by_language: ...}`"
             yield Fault(line, key, why, remedy)
+
+
+def code_not_run(stages: Iterable[Stage]) -> Iterator[str]:
+    """Yield a remark on each encoder whose folder names code of its own."""
+    for stage in stages:
+        places = map(Path, stage.locations.values()) if stage.kind == "encoder" else ()
+        configs = (p for p in places if p.name in {"config.json", "tokenizer_config.json"})
+        for path in [path for path in configs if "auto_map" in read_config(path)][:1]:
+            told = "names code of the encoder's own, which is never run: transformers' own is"
+            yield f"{path}: `auto_map` {told}"
 
 
 def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:

@@ -23,7 +23,7 @@ from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.checks.joint import joint_faults
 from raxalign.plan.checks.whole_weights import sharding_faults
-from raxalign.plan.expansion.data import SharedStages, corpus_faults
+from raxalign.plan.expansion.data import SharedStages, code_not_run, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
@@ -334,7 +334,11 @@ class _Expansion:
             },
             merged=(*self.counts.told(grid, self.trials.values()), *self._without_head()),
             unresolved=tuple(identity.unresolved),
-            warnings=(*_single_seed(grid), *self.tasks.warnings),
+            warnings=(
+                *_single_seed(grid),
+                *self.tasks.warnings,
+                *code_not_run(stages.values()),
+            ),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
             metrics=tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics),

@@ -15,7 +15,8 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".lz4", ".tgz")
 
 
 class Identity:
-    """Looks up digests while a plan is made, and remembers what is missing or unresolved.
+    """Looks up digests while a plan is made, and remembers those of all local `files`, and what is
+    missing or unresolved.
 
     `file_digests` gives the SHA-256 of a local file, `locked` the digest or revision of a remote
     name (None: not resolved yet).
@@ -27,7 +28,7 @@ class Identity:
         locked: Callable[[str], str | None] = lambda name: None,  # noqa: ARG005
     ) -> None:
         self._file_digests, self.locked = file_digests, locked
-        self._files: dict[Path, str] = {}
+        self.files: dict[Path, str] = {}
         self.unresolved: dict[str, None] = {}
         self.missing: dict[Path, str] = {}
 
@@ -69,13 +70,13 @@ class Identity:
         return (digests, locations), {"sources": names} if names else {}
 
     def _file(self, path: Path) -> str:
-        if path not in self._files:
+        if path not in self.files:
             try:
-                self._files[path] = self._file_digests(path)
+                self.files[path] = self._file_digests(path)
             except OSError as error:
                 self.missing[path] = (error.strerror or str(error)) + near(path)
-                self._files[path] = f"missing:{path}"
-        return self._files[path]
+                self.files[path] = f"missing:{path}"
+        return self.files[path]
 
     def refuse_missing(self) -> None:
         """Raise `DataError` that names every file that could not be read."""

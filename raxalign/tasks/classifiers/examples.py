@@ -143,11 +143,17 @@ def write_examples(
 ) -> dict[str, Any]:
     """Write training examples (see `Head.write_prepared`) as pieces, and columns without texts."""
     np.save(folder / _FINGERPRINTS, rows.fingerprints())
-    notes = {"source": rows.source, "unlabelled": rows.left_out, "remarks": rows.remarks}
+    texts = list(rows.text_names)
+    notes = {
+        "source": rows.source,
+        "unlabelled": rows.left_out,
+        "remarks": rows.remarks,
+        "texts": texts,
+    }
     _write(rows.table.drop_columns(list(TEXTS)), folder / _COLUMNS, notes)
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
-        _write(rows.table.select(rows.text_names), Path(work), {})
-        columns = dict.fromkeys(rows.text_names, lang)
+        _write(rows.table.select(texts), Path(work), {})
+        columns = dict.fromkeys(texts, lang)
         return write_pieces(tokenizer, Path(work), columns, threads, folder, ARRAYS)
 
 
@@ -160,7 +166,8 @@ def _write(table: pa.Table, folder: Path, metadata: dict[str, Any]) -> None:
 def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
     """Return the examples that `write_examples` wrote, mapped (see `Head.read_prepared`)."""
     notes = read_metadata(folder / _COLUMNS)
-    names = [name for name in TEXTS if name == "first" or (folder / name).exists()]
+    # what an earlier version wrote does not name its texts
+    names = notes.get("texts") or [n for n in TEXTS if n == "first" or (folder / n).exists()]
     return Examples(
         source or notes["source"],
         ExampleTable(read_table(folder / _COLUMNS)),

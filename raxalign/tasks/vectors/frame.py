@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import parse_layers
@@ -251,7 +252,9 @@ class VectorTask(Task):
 
 
 def heldout_splits(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each split of a held-out artifact that is there, with its dataset folder."""
+    """Yield each split of a held-out artifact that has rows, with its dataset folder. One that has
+    none has a folder too.
+    """
     for split, name in _FOLDERS.items():
-        if (folder / name).is_dir():
+        if len(read_table(folder / name)):
             yield split, folder / name

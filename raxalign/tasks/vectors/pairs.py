@@ -158,8 +158,7 @@ class SeenTypes:
 
     def __init__(self, folder: Path) -> None:
         self._linked = _pairs(folder / "types.arrow")
-        dictionary = folder / "dictionary.arrow"
-        self._dictionary = _pairs(dictionary) if dictionary.exists() else set()
+        self._dictionary = _pairs(folder / "dictionary.arrow")
 
     def __contains__(self, pair: tuple[str, str]) -> bool:
         return pair in self._linked or (pair[0].lower(), pair[1].lower()) in self._dictionary
