@@ -21,7 +21,9 @@ class Caveats:
     loss did not fall its loss at the start and at the end, and for each encoder that reads text in
     other pieces than its tokenizer makes, in what they differ. `cut_batches` are the trainings with
     dropout in which memory ran out, so that batches were read in more parts. `still_falling` are
-    those that ended while their loss still fell, with what `losses.still_falling` says.
+    those that ended while their loss still fell, with what `losses.still_falling` says. `words` are
+    those looked up among static vectors by language, `with_vector` those that have one, `beyond`
+    those beyond an encoder's positions, and `partial` says of files what is left out.
     """
 
     pieces: Counter[str] = field(default_factory=Counter)
@@ -30,6 +32,10 @@ class Caveats:
     still_falling: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     not_as_trained: dict[str, str] = field(default_factory=dict)
     cut_batches: dict[str, None] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+    with_vector: Counter[str] = field(default_factory=Counter)
+    beyond: Counter[str] = field(default_factory=Counter)
+    partial: dict[str, str] = field(default_factory=dict)
 
     def read(self, lang: str, pieces: int, unknown: int) -> None:
         """Count pieces of a language, and the unknown ones among them."""
@@ -40,12 +46,19 @@ class Caveats:
         """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
         pieces), `loss_not_lowered` (training -> the two losses), `loss_still_falling` (training
         -> three), `not_as_trained` (encoder -> in what its pieces differ), `cut_batches`
-        (trainings).
+        (trainings), `partial` (what is read in part -> how much of it).
         """
         rates = {
             lang: round(self.unknown[lang] / count, 6)
             for lang, count in sorted(self.pieces.items())
             if count
+        }
+        shares = [f"{self.with_vector[k] / n:.1%} of {k}" for k, n in sorted(self.words.items())]
+        beyond = [f"{n:,} of {lang}" for lang, n in sorted(self.beyond.items()) if n]
+        partial = {
+            **dict(sorted(self.partial.items())),
+            "words with a vector": ", ".join(shares),
+            "words beyond the encoder's positions": ", ".join(beyond),
         }
         found: dict[str, object] = {
             "unknown": rates,
@@ -53,6 +66,7 @@ class Caveats:
             "loss_still_falling": _listed(self.still_falling),
             "not_as_trained": dict(sorted(self.not_as_trained.items())),
             "cut_batches": sorted(self.cut_batches),
+            "partial": {name: said for name, said in partial.items() if said},
         }
         return {name: note for name, note in found.items() if note}
 
@@ -64,22 +78,15 @@ def _listed(losses: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
 _LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)
 
 
-LITTLE = 0.25
-"""A dictionary of which a smaller share is in the text is remarked on."""
-
-LITTLE_TEXT = 0.05
-"""A dictionary whose words are a smaller share of the running words of a text is remarked on."""
-
-
 def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
-    """Return what a method was fitted on, or a task evaluated on, that is little, from its notes by
-    language: ``rotation de`` -> a sentence without its end.
+    """Return what of a dictionary a method was fitted on, or a task evaluated on, and what else was
+    little, from its notes by language: ``rotation de`` -> a sentence without its end.
     """
     found = {}
     for lang, facts in notes.items():
         if not isinstance(facts, Mapping):
             continue
-        said = list(_little_dictionary(facts))
+        said = list(_dictionary(facts))
         if "warning" in facts:
             said.append(str(facts["warning"]))
         if said:
@@ -87,17 +94,18 @@ def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
     return found
 
 
-def _little_dictionary(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence where little of a dictionary is in the text, or little of the text in it."""
-    entries, there = facts.get("entries"), facts.get("entries_in_text")
+def _dictionary(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence on how much of a dictionary is found."""
+    entries, where = facts.get("entries"), "in the text"
+    if (there := facts.get("entries_in_text")) is None:
+        there, where = facts.get("entries_covered"), "among the words that have a vector"
     shares: Mapping[str, float] = facts.get("running_words", {})
     if not entries or there is None:
         return
-    if there < LITTLE * entries or any(share < LITTLE_TEXT for share in shares.values()):
-        words = " and ".join(f"{share:.1%} of {lang}" for lang, share in shares.items())
-        yield f"{there:,} of {entries:,} entries of the dictionary are in the text" + (
-            f", whose running words they cover to {words}" if words else ""
-        )
+    words = " and ".join(f"{share:.1%} of {lang}" for lang, share in shares.items())
+    yield f"{there:,} of {entries:,} entries of the dictionary are {where}" + (
+        f", whose running words they cover to {words}" if words else ""
+    )
 
 
 @contextmanager

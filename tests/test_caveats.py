@@ -31,9 +31,11 @@ COVERED = (
     " of zh and 30.0% of en"
 )
 UNDETERMINED = "9 pairs do not determine a rotation of 32 dimensions"
+AMONG = "entries of the dictionary are among the words that have a vector"
+PART = "100 entries of the dictionary are in the text"
 QUARTER = {
     "de": {"pairs": 900, "entries": 100, "entries_in_text": 24},
-    "fr": {"entries": 100, "entries_in_text": 25},
+    "fr": {"entries": 100, "entries_in_text": 100},
     "es": {"pairs": 9},
 }
 
@@ -41,11 +43,12 @@ QUARTER = {
 @pytest.mark.parametrize(
     ("notes", "told"),
     [
-        (QUARTER, {"de": "24 of 100 entries of the dictionary are in the text"}),
-        ({"zh-en": FEW, "de-en": {**FEW, "running_words": {"de": 0.05}}}, {"zh-en": COVERED}),
+        (QUARTER, {lang: f"{n} of {PART}" for lang, n in (("de", 24), ("fr", 100))}),
+        ({"zh-en": FEW}, {"zh-en": COVERED}),
+        ({"de": {"entries": 7, "entries_covered": 6}}, {"de": f"6 of 7 {AMONG}"}),
         ({"zh": {**FEW, "warning": UNDETERMINED}}, {"zh": f"{COVERED}; {UNDETERMINED}"}),
         ({"tr": {"warning": UNDETERMINED}, "loss": 0.5}, {"tr": UNDETERMINED}),
     ],
 )
-def test_little_support_is_told_from_enough(notes, told):
+def test_the_share_of_a_dictionary_and_little_support_are_told(notes, told):
     assert thin_support("x", notes) == {f"x {lang}": text for lang, text in told.items()}

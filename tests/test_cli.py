@@ -481,13 +481,17 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
     links = "--aligner fast_align --no-one-to-one --symmetrization grow-diag"
     done = run("pairs --out pairs --export-links links.txt", data, links)
     assert (done.code, done.out) == (0, "pairs\n")
-    assert "40 sentence pairs" in done.err
+    assert "40 sentence pairs, 0 of them without a link, " in done.err
     # Sentences 20 to 59 of the corpus: the last 60 are held out.
     written = (tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()
     assert [bool(line) for line in written] == [False] * 20 + [True] * 40
     given = "--encoder encoder --device cpu --pairs de=pairs -o center=true --out out"
     done = run("align rotation", given)
     assert (done.code, done.out) == (0, "out\n")
+    (tmp_path / "d.txt").write_text("der the\ndas the\nxyz xyz\n", encoding="utf-8")
+    given = given.replace("--out out", "--out other -o supervision=dictionary -o dictionary=d.txt")
+    done = run("align rotation", given)
+    assert "note: rotation de: 2 of 3 entries of the dictionary are in the text, whose" in done.err
     parts = {"languages": "{each: [de]}", "sentences": "40", "methods": ("none: {}",)}
     grid = write_grid(tmp_path, size=120, **parts)  # type: ignore[arg-type]
     options = "--encoder out --device cpu --task retrieval --format json"

@@ -118,7 +118,7 @@ def retrieved_sentences(encoder, folder):
 def dictionary_contexts(encoder, folder):
     aligned = AlignedEncoder(encoder)
     read = partial(aligned.words, lang="de", layers="last", pooling="mean")
-    mean_vectors(aligned, folder / "de", ["rot", "hund"], read, max_contexts=None)
+    mean_vectors(aligned, folder / "de", ("de", ["rot", "hund"]), read, max_contexts=None)
 
 
 def mean_tokens(encoder, folder):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
+from raxalign.corpora.text.words import look_up_form
 from raxalign.lazy import np, pa
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -108,7 +109,7 @@ def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for words, tags in tagged:
         for word, tag in zip(words, tags, strict=True):
-            counts[word][tag] += 1
+            counts[look_up_form(word)][tag] += 1
     return {word: found.most_common(1)[0][0] for word, found in counts.items()}
 
 

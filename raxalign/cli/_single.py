@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from raxalign.caveats import thin_support
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import print_out, print_values
@@ -79,7 +80,12 @@ def pairs(
             threads=threads,
             tell=tell,
         )
-    tell(f"{notes['sentence_pairs']:,} sentence pairs, {notes['word_pairs']:,} word pairs")
+    tell(
+        f"{notes['sentence_pairs']:,} sentence pairs, {notes['without_links']:,} of them without a"
+        f" link, {notes['word_pairs']:,} word pairs"
+    )
+    for name, said in notes.get("partial", {}).items():
+        tell(f"note: {name}: {said}")
     print_out(str(out))
 
 
@@ -180,7 +186,9 @@ def align(
         precision,
     )
     with visible(open_file(path) for path in plugins or ()):
-        make_aligned(request, out, storage=storage_of(storage))
+        notes = make_aligned(request, out, storage=storage_of(storage))
+    for name, said in {**thin_support(method, notes), **notes.get("partial", {})}.items():
+        tell(f"note: {name}: {said}")
     print_out(str(out))
 
 

@@ -29,7 +29,7 @@ class Static(EncoderKind):
     `pip install 'raxalign[static]'`.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     papers = (
         "algorithm=fasttext bojanowski2017",
         "algorithm=word2vec mikolov2013vectors",

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
-from raxalign.corpora.text.dataset import vocabulary
+from raxalign.corpora.readers.dictionary import DictionaryFile, read_dictionary
+from raxalign.corpora.text.dataset import word_counts
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
@@ -37,7 +37,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
 
     Data: monolingual text of every language and the pivot, and a dictionary (two words per line,
     the pivot's last), read both ways: words of the pivot are changed for words of the other
-    languages, and theirs for the pivot's. Words are looked up lower-cased and put in as the
+    languages, and theirs for the pivot's. Words are looked up in lower case and put in as the
     dictionary writes them. With several languages one that knows the word is drawn first, then one
     of its translations, each as likely as another; what is drawn is drawn anew in each epoch. The
     notes count the words that have translations, and the entries that are in the texts.
@@ -46,7 +46,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
     training.
     """
 
-    VERSION = 1
+    VERSION = 2
     shards = True
     name = "code_switching"
     reads = "text"
@@ -84,7 +84,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         Raises `RaxalignError` where the dictionary has no word of a language's text, or where its
         two sides are clearly in the other order.
         """
-        entries = _entries_in_text(self._dictionaries(inputs), inputs, swap=self.params.swap)
+        entries = _coverage(inputs, swap=self.params.swap)
         text = replace(self._looked_up(encoder, inputs, folders), entries=entries)
         coverage = text.coverage()
         for lang in inputs.languages:
@@ -139,17 +139,11 @@ def _dev_text(inputs: MethodInputs, work: Path) -> dict[str, Path]:
     return {lang: work / lang / "data" for lang in (*inputs.languages, inputs.pivot)}
 
 
-def _entries_in_text(
-    dictionaries: Entries, inputs: MethodInputs, *, swap: bool
-) -> dict[str, dict[str, int]]:
-    """For each language its different entries, and how many have both words in the texts."""
-    pivot, counts = vocabulary(inputs.text[inputs.pivot], "words"), {}
-    for lang, entries in dictionaries.items():
-        path = inputs.files["dictionary"][lang]
-        words = vocabulary(inputs.text[lang], "words"), pivot
-        found = found_entries(path, entries, words, langs=(lang, inputs.pivot), swap=swap)
-        counts[lang] = {
-            "entries": len({(src.lower(), tgt.lower()) for src, tgt in entries}),
-            "entries_in_text": found,
-        }
-    return counts
+def _coverage(inputs: MethodInputs, *, swap: bool) -> dict[str, dict[str, Any]]:
+    """For each language what of its dictionary is in the texts."""
+    pivot, found = word_counts(inputs.text[inputs.pivot], "words", inputs.pivot), {}
+    for lang in inputs.languages:
+        path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
+        counts = word_counts(inputs.text[lang], "words", lang), pivot
+        found[lang] = DictionaryFile.read(path, langs, swap=swap).coverage(counts)
+    return found

@@ -41,7 +41,7 @@ class Linear(WordMapMethod):
     (2019).
     """
 
-    VERSION = 1
+    VERSION = 2
     reference = "Mikolov et al. 2013; Wang et al. 2019"
     papers = ("mikolov2013translation", "wang2019")
 

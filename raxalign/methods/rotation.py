@@ -64,7 +64,7 @@ class Rotation(WordMapMethod):
     Kulshreshtha et al. (2020).
     """
 
-    VERSION = 1
+    VERSION = 2
     reference = "Wang et al. 2019; Kulshreshtha et al. 2020"
     papers = ("wang2019", "kulshreshtha2020")
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from raxalign.caveats import listener
 from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.sentences import text_columns
@@ -30,6 +31,7 @@ from raxalign.pairing.words import Words
 from raxalign.store.key import Json
 
 _BATCH_ROWS = 8192
+_LONG = 100  # words: a shorter sentence may well have no link
 
 SIDES = ("src", "tgt")
 TEST, DEV, TRAIN = "data", "dev", "train"
@@ -169,6 +171,11 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: Aligner
         pivot=recipe.pivot,
     )
     links = symmetrize_links(*recipe.aligner.align(src, tgt, filled), recipe.symmetrization)
+    without = np.diff(links.offsets) == 0
+    longest = max(int(side.lengths[without].max(initial=0)) for side in (src, tgt))
+    if longest > _LONG and (heard := listener()) is not None:
+        told = f"{int(without.sum()):,} of {len(links):,} sentence pairs have none"
+        heard.partial[f"links of {recipe.lang}"] = f"{told}, the longest of {longest:,} words"
     return thin(links, recipe.one_to_one)
 
 

@@ -19,7 +19,8 @@ from raxalign.pairing.pharaoh import read_marked
 GoldFormat = Literal["pharaoh", "naacl"]
 _NAACL = re.compile(
     r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
-    r"(?:\s+(?:([SP])(?:\s+[\d.eE+-]+)?|[\d.eE+-]+(?:\s+([SP]))?))?"
+    r"(?:\s+(?:([SP])(?:\s+[\d.eE+-]+)?|[\d.eE+-]+(?:\s+([SP]))?))?",
+    re.IGNORECASE,
 )
 
 
@@ -82,7 +83,7 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
     try:
         links, marks = read_marked(path)
     except DataError as error:
-        begin = path.read_bytes()[:200].decode("utf-8", "replace") if path.is_file() else ""
+        begin = path.read_bytes()[:200].decode("utf-8-sig", "replace") if path.is_file() else ""
         if _NAACL.match(begin.lstrip()):
             fault = "has one line per link, as in NAACL format"
             raise DataError(path, fault, line=1, remedy="Read it as `naacl`") from error
@@ -117,7 +118,7 @@ def _read_naacl(path: Path) -> GoldLinks:
             certain = sure.setdefault(row, set())
             if src >= 0 and tgt >= 0:
                 links.add((src, tgt))
-                certain |= {(src, tgt)} if "P" not in (match[4], match[5]) else set()
+                certain |= {(src, tgt)} if "P" not in match[0].upper() else set()
     rows = sorted(possible)
     return GoldLinks(
         path,

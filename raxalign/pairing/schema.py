@@ -138,8 +138,8 @@ def build_seen(
     folder: Path,
 ) -> dict[str, Json]:
     """Write `<folder>/types.arrow`, the word types linked in runs of the word aligner or in
-    word-pair datasets, as they are written, and `<folder>/dictionary.arrow`, the entries of
-    dictionaries in lower case, since an entry of a dictionary counts for a word in any case.
+    word-pair datasets, as they are written, and `<folder>/dictionary.arrow`, the
+    entries of dictionaries, which count for a word in any case.
 
     `linked_types_files` are the `linked_types.arrow` of held-out runs, `pairs_folders` dataset
     folders, `dictionaries` entries (source, target). Rows are sorted by source, then target.
@@ -148,9 +148,7 @@ def build_seen(
     for table in map(read_pairs, pairs_folders):
         src, tgt = (Words(table.column(name)) for name in ("src", "tgt"))
         tables.append(linked_types(src, tgt, links_of(table)))
-    entries = [
-        {"src": src.lower(), "tgt": tgt.lower()} for found in dictionaries for src, tgt in found
-    ]
+    entries = [{"src": src, "tgt": tgt} for found in dictionaries for src, tgt in found]
     lowered = pa.Table.from_pylist(entries, types_schema())
     return {
         "types": write_types(_distinct(tables), folder / "types.arrow"),

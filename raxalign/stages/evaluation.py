@@ -196,12 +196,15 @@ def _training_caveats(
 ) -> dict[str, Any]:
     """Return the caveats of the trainings that a result depends on: `unknown_in_training` (maker ->
     language -> share), `loss_not_lowered`, `loss_still_falling`, `cut_batches`, `fitted_on` (maker
-    -> language -> what a map over pairs rests on), and `thin_support`, with what the evaluation
-    itself found thin.
+    -> language -> what a map over pairs rests on), `thin_support`, with what the evaluation
+    itself found thin, and `partial`, of word pairs too.
     """
     thin, cut = dict(evaluated_on), set[str]()
-    fitted, unknown, flat, falling = (dict[str, Any]() for _ in range(4))
-    for entry, notes in _behind(workshop, stage, FITTED):
+    fitted, unknown, flat, falling, partial = (dict[str, Any]() for _ in range(5))
+    for entry, notes in _behind(workshop, stage, FITTED | {"pairs"}):
+        partial |= {f"{entry.maker}: {k}": said for k, said in notes.get("partial", {}).items()}
+        if entry.kind == "pairs":
+            continue
         unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
         flat |= notes.get("loss_not_lowered", {})
         falling |= notes.get("loss_still_falling", {})
@@ -222,6 +225,7 @@ def _training_caveats(
         "cut_batches": sorted(cut),
         "fitted_on": fitted,
         "thin_support": thin,
+        "partial": partial,
     }
     return {name: value for name, value in found.items() if value}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from raxalign.catalog import returned
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.readers.dictionary import read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.bitext import (
     BitextOptions,
     PieceFilter,
@@ -145,8 +145,9 @@ def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Collect the word types that were linked in training; return the notes."""
     run = shop.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = list(shop.datasets(stage, "pairs").values())
+    langs = (str(stage.params["lang"]), str(stage.params["pivot"]))
     dictionaries = [
-        read_dictionary(Path(place), swap=name.startswith(f"{SEEN_SWAPPED}/"))
+        DictionaryFile.read(Path(place), langs, swap=name.startswith(f"{SEEN_SWAPPED}/")).entries
         for name, place in stage.locations.items()
     ]
     return build_seen([run], pairs, dictionaries, folder)

@@ -47,7 +47,8 @@ class MiningData(BaseParams):
 @final
 class BitextMining(VectorTask):
     """Mining of translations: of all pairs of sentences of a language and the pivot, those are
-    found whose margin is above a threshold. Most sentences have no translation.
+    found whose margin is above a threshold. Most sentences have no translation. Equal sentences of
+    a side are one, which has the translations of all of them (LASER's `unify`).
 
     Formula: margin(x, y) = cos(x, y) / ((r(x) + r(y)) / 2) with r the mean cosine of the `k`
     nearest sentences of the other side. Candidates are the best partners of all sentences of both
@@ -60,7 +61,7 @@ class BitextMining(VectorTask):
     Reference: Zweigenbaum et al. (2018) for the data; Artetxe and Schwenk (2019) for the margin.
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("zweigenbaum2018", "artetxe2019margin", "hu2020")
     metrics = (
         share("f1", "Harmonic mean of precision and recall over pairs of sentences."),

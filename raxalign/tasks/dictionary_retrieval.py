@@ -11,7 +11,7 @@ from pydantic import Field
 from raxalign.arrays import Bools
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.corpora.text.dataset import word_counts
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -44,15 +44,15 @@ class DictionaryRetrieval(VectorTask):
 
     Candidates are all words that the dictionary has in the other language; queries are words with
     at least one translation among them, and the best ranked translation counts. Ties take their
-    average rank. All metrics are on the split `test`. The notes record how many entries of the
-    dictionary remain, and the share of the text's running words that they cover; results show a
-    remark where it is little. A dictionary whose sides are clearly the other way round in the
-    grid's text is refused.
+    average rank. All metrics are on the split `test`. Words are looked up in lower case, composed
+    and without joiners. Results report how many entries of the dictionary remain, and the share of
+    the text's running words that they cover. A dictionary whose sides are clearly the other way
+    round in the grid's text is refused.
 
     Reference: Liu et al. (2020, §4).
     """
 
-    VERSION = 1
+    VERSION = 2
     papers = ("conneau2018csls", "measure=sinkhorn cuturi2013")
     metrics = MEASURED
     main_metric = "mrr"
@@ -157,16 +157,12 @@ class DictionaryRetrieval(VectorTask):
         """Read the dictionary of a language; return what of it is in the text too, for the notes.
         Raises `DataError` where its sides are clearly the other way round.
         """
-        path, swap = inputs.files[_DICTIONARY][lang], self.params.swap
-        entries = Entries.read(path, swap=swap)
+        langs = (lang, inputs.pivot)
+        found = DictionaryFile.read(inputs.files[_DICTIONARY][lang], langs, swap=self.params.swap)
         if self.params.contexts == "isolated":
-            return entries, {}
-        pairs, langs = read_dictionary(path, swap=swap), (lang, inputs.pivot)
-        src, tgt = (word_counts(inputs.text[code], "words") for code in langs)
-        found_entries(path, pairs, (src.keys(), tgt.keys()), langs=langs, swap=swap)
-        there, shares = dictionary_coverage(pairs, (src, tgt))
-        rounded = {code: round(share, 4) for code, share in zip(langs, shares, strict=True)}
-        return entries, {"entries_in_text": there, "running_words": rounded}
+            return Entries.of(found.entries), {}
+        src, tgt = (word_counts(inputs.text[code], "words", code) for code in langs)
+        return Entries.of(found.entries), found.coverage((src, tgt))
 
     def _vectors(
         self, aligned: AlignedEncoder, words: Sequence[str], lang: str, inputs: TaskInputs
@@ -178,7 +174,9 @@ class DictionaryRetrieval(VectorTask):
         )
         if params.contexts == "isolated":
             return lone_vectors(words, read)
-        vectors, counts = mean_vectors(aligned, inputs.text[lang], words, read, params.max_contexts)
+        vectors, counts = mean_vectors(
+            aligned, inputs.text[lang], (lang, words), read, params.max_contexts
+        )
         known = counts > 0
         if params.contexts == "corpus-or-isolated" and not known.all():
             unmet = np.flatnonzero(~known)

@@ -8,6 +8,7 @@ from typing import Literal, final
 from pydantic import Field, model_validator
 
 from raxalign.arrays import Bools
+from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
@@ -53,7 +54,7 @@ class Retrieval(frame.VectorTask):
     Reference: Cao et al. (2020, §2.2).
     """
 
-    VERSION = 2
+    VERSION = 3
     papers = ("cao2020", "measure=csls conneau2018csls", "measure=sinkhorn cuturi2013")
     predicts = frozenset(
         {"correct", "correct_first", "direction", "id", "identical", "src", "tgt", "unit", "unseen"}
@@ -118,7 +119,7 @@ class Retrieval(frame.VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side."""
-        seen = SeenTypes(inputs.seen[lang])
+        seen = SeenTypes(inputs.seen[lang], (lang, inputs.pivot))
         for split, folder in frame.heldout_splits(inputs.heldout[lang]):
             pairs = read_linked_words(folder)
             answers, notes = self._answer(aligned, pairs, lang, inputs.pivot, seen)
@@ -142,7 +143,7 @@ class Retrieval(frame.VectorTask):
             pairs = pairs.with_specials()
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
         kept, types = pairs.keep(read), pairs.keep(read).types()
-        identical = np.array([a == b for a, b in types], dtype=np.bool_)
+        identical = np.array([look_up_form(a) == look_up_form(b) for a, b in types], np.bool_)
         identical[int(read[:words].sum()) :] = False  # special pieces have the same name
         unseen = np.array([pair not in seen for pair in types], dtype=np.bool_)
         contextual, sizes = self._search(kept, (src, tgt), (src_read, tgt_read))

@@ -13,7 +13,7 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
-from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
@@ -94,16 +94,13 @@ class GoldPairs:
 
 def _sides(path: Path) -> Iterator[list[tuple[str, ...]]]:
     """Yield the words of both sides of every line, divided as their links count them."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(read_lines(file, path), 1):
-                sides = [divide_at_blanks(side) for side in line.split("|||")]
-                if len(sides) != 2 or not all(sides):
-                    problem = "a line must be words, ||| and words, both divided by blanks"
-                    raise DataError(path, problem, line=number)
-                yield sides
-    except OSError as error:
-        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with opened(path) as file:
+        for number, line in enumerate(read_lines(file, path), 1):
+            sides = [divide_at_blanks(side) for side in line.split("|||")]
+            if len(sides) != 2 or not all(sides):
+                problem = "a line must be words, ||| and words, both divided by blanks"
+                raise DataError(path, problem, line=number)
+            yield sides
 
 
 @final
@@ -159,8 +156,8 @@ class WordAlignment(VectorTask):
         """Texts and links of `dev`, `test` or both."""
         format: GoldFormat = "pharaoh"
         """How links are written: `pharaoh` has one line per sentence pair, with sure links as
-        ``i-j`` and possible ones as ``ipj``; `naacl` has one line per link, ``sentence i j [S|P]``,
-        counted from 1.
+        ``i-j`` and possible ones as ``ipj``, where its number and a tab may come first; `naacl` has
+        one line per link, ``sentence i j [S|P]``, counted from 1.
         """
         first: Literal[0, 1] = 0
         """Number of the first word in `pharaoh` links."""

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile, read_dictionary
 from raxalign.errors import DataError
 
 
@@ -30,13 +30,21 @@ def test_a_line_without_two_words_and_a_file_without_entries_are_named(tmp_path)
             read_dictionary(path)
 
 
-def found(entries, *, swap=False):
-    known = [{"radio", *(f"{first}{i}" for i in range(40))} for first in "de"]
-    return found_entries("d.txt", entries, tuple(known), langs=("de", "en"), swap=swap)
+def dictionary(folder, entries, *, swap=False, langs=("de", "en")):
+    path = folder / "d.txt"
+    path.write_text("\n".join(map(" ".join, entries)), encoding="utf-8")
+    return DictionaryFile.read(path, langs, swap=swap)
 
 
-def test_different_entries_are_counted_in_any_case():
-    assert found([("D1", "e1"), ("d1", "E1"), ("d2", "x"), ("d3", "e4"), ("radio", "radio")]) == 3
+def found(folder, entries, *, swap=False):
+    src, tgt = (Counter(["radio", *(f"{first}{i}" for i in range(40))]) for first in "de")
+    entries = [entry[::-1] if swap else entry for entry in entries]
+    return dictionary(folder, entries, swap=swap).coverage((src, tgt))["entries_in_text"]
+
+
+def test_different_entries_are_counted_in_any_case(tmp_path):
+    entries = [("D1", "e1"), ("d1", "E1"), ("d2", "x"), ("d3", "e4"), ("radio", "radio")]
+    assert found(tmp_path, entries) == 3
 
 
 @pytest.mark.parametrize(
@@ -44,7 +52,7 @@ def test_different_entries_are_counted_in_any_case():
     [(0, 5, True), (0, 4, False), (2, 10, True), (2, 9, False), (20, 20, False), (0, 0, False)],
 )
 def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(
-    right, turned, refused
+    right, turned, refused, tmp_path
 ):
     entries = [
         *((f"d{i}", f"e{i}") for i in range(right)),
@@ -52,7 +60,7 @@ def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(
         ("x", "y"),
     ]
     if not refused:
-        assert found(entries) == right
+        assert found(tmp_path, entries) == right
         return
     message = (
         rf"d\.txt: {right} of {right + turned + 1} entries have both words in the texts as a word"
@@ -60,14 +68,25 @@ def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(
     )
     swapped = rf"{message} have\. The pivot's word comes first: set `swap: true`"
     with pytest.raises(DataError, match=swapped):
-        found(entries)
+        found(tmp_path, entries)
     with pytest.raises(DataError, match=r"as a word of en and one of de;.*leave out `swap`"):
-        found(entries, swap=True)
+        found(tmp_path, entries, swap=True)
 
 
-def test_coverage_counts_entries_and_the_running_words_of_those_in_the_text():
+def test_coverage_counts_entries_and_the_running_words_of_those_in_the_text(tmp_path):
     entries = [("Haus", "house"), ("haus", "house"), ("haus", "home"), ("ja", "yes")]
+    read = dictionary(tmp_path, entries)
     counts = (Counter(haus=3, ja=2, der=5), Counter(house=2, the=6))
     # haus-house alone is there: 3 of 10 German words, 2 of 8 English ones.
-    assert dictionary_coverage(entries, counts) == (1, (0.3, 0.25))
-    assert dictionary_coverage(entries, (Counter(), Counter())) == (0, (0.0, 0.0))
+    shares = {"de": 0.3, "en": 0.25}
+    notes = {"entries": 3, "entries_in_text": 1, "running_words": shares}
+    assert read.coverage(counts) == notes
+    notes |= {"entries_in_text": 0, "running_words": dict.fromkeys(shares, 0.0)}
+    assert read.coverage((Counter(), Counter())) == notes
+
+
+def test_entries_in_other_letters_are_the_same(tmp_path):
+    entries = [("\ufeffe\u0301te\u0301", "sum\u00admer"), ("Été", "Summer")]
+    read = dictionary(tmp_path, entries, langs=("fr", "en"))
+    assert read.entries == [("été", "summer")]
+    assert read.coverage((Counter(été=1), Counter(summer=1)))["entries_in_text"] == 1

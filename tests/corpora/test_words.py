@@ -6,11 +6,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.corpora.text.words import (
     clean,
     describe,
     divide_at_blanks,
     given_words,
+    look_up_form,
     tokenize,
     within_text,
 )
@@ -172,3 +174,32 @@ def test_published_forms_and_joiners_stay_in_the_text():
     assert sentence == ["میروم", "،", "été", "."]
     published = [sentence.text[a:b] for a, b in sentence.spans()]
     assert published == ["می\u200cروم", "،", "e\u0301te\u0301", "."]
+
+
+@pytest.mark.parametrize(
+    ("lang", "spellings"),
+    [
+        ("fr", ["été", "E\u0301te\u0301", "\ufeffét\u00adé", "ét\u200dé", "ét\u200cé\ufe0e"]),
+        ("tr", ["izmir", "\u0130zmir", "I\u0307zmir", "i\u0307zmir", "\u0130ZM\u0130R"]),
+        ("az", ["ısı", "ISI", "Isı"]),
+        ("en", ["istanbul", "\u0130stanbul", "ISTANBUL"]),
+        ("el", ["οδός", "ΟΔΌΣ", "οδόσ"]),
+        ("lt", ["ìj\u00edį", "i\u0307\u0300j\u00edį\u0307", "Ìj\u00cdĮ"]),
+        ("de", ["straße", "STRAẞE"]),
+        ("hi", ["क्ष", "क्\u200dष"]),
+    ],
+)
+def test_all_spellings_of_a_word_have_one_form_in_which_it_is_looked_up(lang, spellings):
+    assert {look_up_form(word, lang) for word in spellings} == {spellings[0]}
+    assert look_up_form(spellings[0], lang) == spellings[0]
+    assert look_up_form("Stra\u00adße", None) == "Straße", "as it is written"
+    assert look_up_form("\u200d", lang) == "\u200d", "what has nothing else keeps it"
+
+
+@pytest.mark.parametrize("lang", ["de", "es", "fr", "zh", "tr"])
+def test_words_of_real_dictionaries_keep_their_form(real_data, lang):
+    """Composed and without joiners, they are the lower-cased ones; except for the I of Turkish."""
+    entries = read_dictionary(real_data / "dictionaries" / f"{lang}-en.train.txt")
+    words = {word for word, _ in entries if lang != "tr" or not {*"Iİ\u0307"} & {*word}}
+    assert len(words) > 700
+    assert [word for word in words if look_up_form(word, lang) != word.lower()] == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import random
 import subprocess
@@ -14,6 +17,7 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
+from raxalign.caveats import collecting
 from raxalign.config.grid import load
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
@@ -246,12 +250,62 @@ def test_float32_survives_the_text_format_and_binary_files_are_those_of_gensim(t
     assert np.array_equal(found, vectors[:2])
 
 
+GLOVE = b"dog 1 2\n. . . 3 4\nat a@b.c 5 6\ncat 7 8\n"
+SHIPPED = b"\xef\xbb\xbf9 2\n" + GLOVE + b"dog 9 9\ncaf\xe9 1 1\n 2 2\n\xc2\xa0 3 3\n"
+
+
+@pytest.mark.parametrize("pack", [None, gzip, bz2, lzma])
+def test_vectors_are_read_as_they_are_shipped(pack, tmp_path):
+    """Without a first line or with a wrong one; with blanks in words, twice the same word, bytes
+    that are not text and a line without a word; packed.
+    """
+    suffix = {None: "", gzip: ".gz", bz2: ".bz2", lzma: ".xz"}[pack]
+    path = tmp_path / f"cc.en.2.vec{suffix}"
+    words = ["dog", ". . .", "at a@b.c", "cat"]
+    left = "3 of 8 words are left out: 1 not UTF-8, 1 without letters, 1 there before"
+    for content, more, said in (
+        (GLOVE, [], {}),
+        (SHIPPED, ["\u00a0"], {path.name: f"{left}; its first line says 9 words, it has 8"}),
+    ):
+        path.write_bytes(content if pack is None else pack.compress(content))
+        with collecting() as found:
+            read, vectors = read_vectors(path)
+        assert read == words + more
+        assert vectors.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [3, 3]][: len(read)]
+        assert found.notes().get("partial", {}) == said
+        assert read_vectors(path, 1)[0] == ["dog"]
+    assert StaticEncoder.from_files({"en": path}, Lookup()).hidden_size == 2
+    (tmp_path / "a.vec").write_bytes(b"1 2\n. . . 1 2\n")
+    assert read_vectors(tmp_path / "a.vec")[0] == [". . ."]
+
+
+def test_words_find_their_vectors_in_whatever_letters_either_is_written(tmp_path):
+    """And exactly these letters first; the share that has a vector is always told."""
+    text = "5 1\ne\u0301te\u0301 1\nCoöp 2\nCo\u00adöp 3\nıs\u200dı 4\ni\u0307z 5\n"
+    (tmp_path / "a.tr.vec").write_text(text, encoding="utf-8")
+    words = ["été", "Coöp", "Coo\u0308p", "Co\u00adöp", "ISI", "\u0130Z", "yok"]
+    for casing, expected in (
+        ("keep", [1, 2, 2, 3, 0, 0, 0]),
+        ("fallback", [1, 2, 2, 3, 4, 5, 0]),
+        ("lower", [1, 0, 0, 0, 4, 5, 0]),
+    ):
+        how = Lookup(casing, "none")
+        encoder = StaticEncoder.from_files({"tr": tmp_path / "a.tr.vec"}, how)
+        with collecting() as found:
+            vectors, _ = looked_up(encoder, *words, lang="tr")
+        assert vectors.flatten().tolist() == expected
+        share = f"{sum(map(bool, expected)) / 7:.1%} of tr"
+        assert found.notes()["partial"] == {"words with a vector": share}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"dog 1 2\n", ":1: begins without the number of words"),
+        (b"the dog\n", ":1: begins with neither the number of words.* nor a vector"),
+        (b"", ":1: begins with neither"),
         (b"2 2\ndog 1 2\ncat 1\n", ":3: 1 numbers, but the first line says 2"),
-        (b"2 2\ndog 1 2\n", ":3: ends after 1 of 2 words"),
+        (b"2 3\ndog 1 2 3\n7 1\n", ":3: 1 numbers, but the first line says 3"),
+        (b"2 2\ndog 1 2 3\n", ":2: 3 numbers, but the first line says 2"),
         (b"1 2\ndog 1 x\n", ":2: could not convert"),
         (b"1 2\ndog 1 nan\n", "NaN"),
         ((793712314).to_bytes(4, "little") + b"\x0c\n", "fastText's own binary format"),

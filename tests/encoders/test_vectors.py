@@ -176,3 +176,13 @@ def test_pairs_follow_the_tokenizer_template_where_there_are_no_segments():
     begin = wanted[0].index(tokenizer.sep_token_id) + 1
     assert batch.langs_BT.tolist() == [[0] * begin + [1] * (len(wanted[0]) - begin)]
     assert not batch.segments_BT.any()
+
+
+def test_words_beyond_the_positions_of_an_encoder_are_counted(encoder):
+    long = ["the"] * (encoder.max_positions + 20)
+    with collecting() as found:
+        present = encoder.words([["the"], long], "de", layers=(1,), pooling="mean").present_N
+        encoder.words([["the"]], "en", layers=(1,), pooling="mean")
+    assert found.beyond["de"] == int((~present).sum()) > 20
+    said = f"{found.beyond['de']} of de"
+    assert found.notes()["partial"] == {"words beyond the encoder's positions": said}

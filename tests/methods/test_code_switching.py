@@ -46,6 +46,12 @@ def languages(text, rows, r):
     return [text.sentences.languages[langs[words == w][0]] for w in range(words.max() + 1)]
 
 
+def test_entries_in_other_letters_have_the_same_words(folders, encoder, text):
+    other = {lang: [(f"\ufeff{a}", f"{b}\u00ad") for a, b in ENTRIES[lang]] for lang in ENTRIES}
+    found = read_switchable(encoder, folders, other, "en", 16)
+    assert (found.type_W >= 0).tolist() == (text.type_W >= 0).tolist()
+
+
 def test_words_are_changed_for_translations_whose_language_their_pieces_then_have(encoder, text):
     rows = mixed(text, [1, 2])
     assert surface(encoder, rows, 0) == "[CLS] redhouse [SEP]"

@@ -139,7 +139,7 @@ def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path):
     sentences = [["haus", "rot"], ["alt"], ["rot", "Rot", "hund"]]
     chunks = [sentences[:2], sentences[2:]]
     read, shape = partial(encoder.words, lang="de", **how), (2, encoder.hidden_size)
-    means, counts = word_means(read, chunks, ["rot", "fehlt"], shape, encoder.device)
+    means, counts = word_means(read, chunks, ("de", ["rot", "fehlt"]), shape, encoder.device)
     vectors = encoder.words(sentences, "de", **how).vectors_NLH
     assert torch.allclose(means[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
     assert counts.tolist() == [3, 0]

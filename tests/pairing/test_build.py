@@ -164,7 +164,7 @@ def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionar
     own = write_bitext(tmp_path / "own", sentences, gold=[[(0, 0), (1, 1)]])
     build_training(own, recipe(), workplace, tmp_path / "pairs")
     runs, pairs = [tmp_path / "run" / "linked_types.arrow"], [tmp_path / "pairs" / "data"]
-    dictionaries = [[("Katze", "cat"), ("Buch", "book")]]
+    dictionaries = [[("katze", "cat"), ("buch", "book")]]
     notes = build_seen(runs, pairs, dictionaries, tmp_path / "seen")
     types = [("Buch", "book"), ("Das", "the"), ("Ein", "a"), ("Haus", "house")]
     assert types_of(tmp_path / "seen" / "types.arrow") == types

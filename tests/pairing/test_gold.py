@@ -33,7 +33,7 @@ def test_positions_from_one_and_swapped_sides(tmp_path):
 def test_naacl_annotates_the_sentences_that_it_names(tmp_path):
     """The null word's link is passed over, and a link that is sure and possible is sure."""
     text = "0001 1 1 S\n0001 2 3 P\n0001 2 2\n0001 1 1 P\n"
-    text += "0003 1 2 P 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
+    text += "0003 1 2 p 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
     gold = read_gold(written(tmp_path, text), "naacl")
     assert gold.rows.tolist() == [0, 2]
     assert [gold.sure.pair(i) for i in range(2)] == [{(0, 0), (1, 1)}, {(3, 3)}]

@@ -24,6 +24,23 @@ def test_numbers_of_any_length_blank_lines_and_carriage_returns(tmp_path):
         read_links(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_links_are_read_after_a_byte_order_mark_and_after_the_numbers_of_their_lines(
+    first, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pharaoh, "_BLOCK", 8)
+    lines = [b"0-0 1S1 2p2", b"", b"3P4", b"5s6"]
+    numbered = b"".join(b"%d\t%b\r\n" % entry for entry in enumerate(lines, first))
+    for content in (b"\xef\xbb\xbf" + b"\n".join(lines), numbered, numbered.replace(b"\t\r", b"")):
+        links, possible = read_marked(write(tmp_path, content))
+        pairs = [{(0, 0), (1, 1), (2, 2)}, set(), {(3, 4)}, {(5, 6)}]
+        assert [links.pair(i) for i in range(len(links))] == pairs
+        assert possible.tolist() == [False, False, True, True, False]
+    monkeypatch.undo()
+    with pytest.raises(DataError, match=r"links:2: begins with 7, not with 1,.*Cut the first"):
+        read_links(write(tmp_path, b"0\t0-0\n7\t1-1\n"))
+
+
 @pytest.mark.parametrize(
     ("content", "line", "shown"),
     [

@@ -117,7 +117,9 @@ def test_the_program_for_translation_memories_writes_what_is_read(tmp_path, monk
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     side = '<tuv xml:lang="{}"><seg>{{}}</seg></tuv>'
     unit = f"<tu>{side.format('EN-US')}{side.format('de')}</tu>"
-    first = unit.format("It <ph>x</ph>is\n so.", "So ist &lt;es&gt;.")
+    codes = "<bpt i='1'>&lt;b&gt;</bpt>{}<ept i='1'>&lt;/b&gt;</ept><ph>x<sub>y</sub></ph>"
+    first = unit.format(f"<hi>It</hi> {codes.format('is')}\n so.", "So ist &lt;es&gt;.")
+    first += unit.format("", "leer")
     alone = '<tu><tuv lang="de"><seg>allein</seg></tuv></tu>'
     units = "".join([first, alone, unit.format("No.", "Nein.")])
     text = f'<?xml version="1.0"?><tmx><body>{units}</body></tmx>'
@@ -129,7 +131,7 @@ def test_the_program_for_translation_memories_writes_what_is_read(tmp_path, monk
     places = {"source": f"{path}.de", "target": f"{path}.en"}
     pairs = corpus(corpus.Params(path=path)).read("de", "en", CorpusInputs(places, tmp_path))
     read = [(pair.source, pair.target) for pair in pairs]
-    assert read == [("So ist <es>.", "It xis so."), ("Nein.", "No.")]
+    assert read == [("So ist <es>.", "It is so."), ("Nein.", "No.")]
 
 
 def test_every_key_of_a_grid_file_has_its_line() -> None:

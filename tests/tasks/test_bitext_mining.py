@@ -126,3 +126,19 @@ def test_files_that_do_not_go_together_are_told_with_their_line(tmp_path, file, 
     with pytest.raises(DataError, match=says):
         ComparableText.read(paths, "de", "en")
     assert [len(read.faults) for read in task.read_files(("de",), "en")] == [0, 1]
+
+
+def test_equal_sentences_of_a_side_are_one(tmp_path):
+    """Whichever of them gold names, once or twice."""
+    tables = [write(tmp_path, split, 30, seed) for seed, split in ((1, "dev"), (2, "test"))]
+    spaces, task = {lang: tables[0][lang] | tables[1][lang] for lang in tables[0]}, mining(tmp_path)
+    files = {name: {"de": entry.path} for name, entry in task.sources("de", "en").items()}
+    plain = values(evaluated(task, static(spaces), files=files))
+    for split in ("dev", "test"):
+        text, gold = tmp_path / f"{split}.en", tmp_path / f"{split}.gold"
+        lines = text.read_text("utf-8")
+        text.write_text(lines + lines.replace("en-", "en-again"), encoding="utf-8")
+        named = gold.read_text("utf-8").splitlines(keepends=True)
+        again = [line.replace("en-", "en-again") for line in named]
+        gold.write_text("".join(again + named[:3]), encoding="utf-8")
+    assert values(evaluated(task, static(spaces), files=files)) == plain

@@ -42,6 +42,34 @@ def test_iob1_becomes_iob2_by_hand(iob1, expected):
     assert " ".join(iob2(iob1.split())) == expected
 
 
+ENTITIES = {("PER", 0, 1), ("PER", 2, 2), ("LOC", 4, 6), ("ORG", 7, 7)}
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "B-PER I-PER B-PER O B-LOC I-LOC I-LOC B-ORG",
+        "I-PER I-PER B-PER O I-LOC I-LOC I-LOC I-ORG",
+        "B-PER E-PER S-PER O B-LOC I-LOC E-LOC S-ORG",
+        "B-PER E-PER S-PER O B-LOC M-LOC E-LOC S-ORG",
+        "B-PER L-PER U-PER O B-LOC I-LOC L-LOC U-ORG",
+        "B-PER E-PER I-PER O I-LOC I-LOC I-LOC W-ORG",  # what follows an end begins
+    ],
+)
+def test_entities_are_the_same_in_every_scheme(tags, tmp_path):
+    text = "".join(f"w {tag}\n" for tag in tags.split())
+    (found,) = read_tagged(write(tmp_path, text)).rows
+    assert " ".join(found.tags) == "B-PER I-PER B-PER O B-LOC I-LOC I-LOC B-ORG"
+    assert entities_of(tags.split()) == ENTITIES
+
+
+def test_types_without_a_mark_are_entities_of_io(tmp_path):
+    (found,) = read_tagged(write(tmp_path, "a PER\nb PER\nc O\nd PER\ne LOC\n")).rows
+    assert found.tags == ("B-PER", "I-PER", "O", "B-PER", "B-LOC")
+    with pytest.raises(DataError, match="unknown tag 'PER'"):
+        read_tagged(write(tmp_path, "a B-PER\nb PER\nc O\n"))
+
+
 @given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), min_size=1, max_size=12))
 def test_conversion_keeps_every_entity_and_is_done_once(tags):
     converted = iob2(tags)
@@ -111,7 +139,7 @@ def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_
 
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     faults = []
-    assert len(read_tagged(write(tmp_path, "a O\nb\n\nc S-x\nd O\n"), report=faults.append)) == 2
+    assert len(read_tagged(write(tmp_path, "a O\nb\n\nc X-x\nd O\n"), report=faults.append)) == 2
     text = line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")
     read_conllu(write(tmp_path, text), report=faults.append)
     assert [fault.line for fault in faults] == [2, 4, 1, 2, 3]
@@ -242,7 +270,7 @@ ONE_WORD = r"dev\.conll: each sentence is one word, .*`columns: {word: 0, tag: -
         ("a O\nb X O\n", r"dev\.conll:2: 3 columns, expected 2"),
         ("a O\nb\n", r"dev\.conll:2: 1 column, expected 2"),
         ("a\nb\n", r"dev\.conll:1: 1 column, expected a word and its tag"),
-        ("a O\nb S-PER\n", r"dev\.conll:2: unknown tag 'S-PER'.*IOB1 or IOB2"),
+        ("a O\nb X-PER\nc B-PER\n", r"dev\.conll:2: unknown tag 'X-PER'.*IOB2.*IOBES"),
         ("a B-\n", r"dev\.conll:1: unknown tag 'B-'"),
         ("a\tO\n\tO\n", r"dev\.conll:2: the word is empty"),
         ("1 a O\n2 b O\n4 c O\n", rf"dev\.conll:3: '4' {NOT_NEXT}\. If first"),

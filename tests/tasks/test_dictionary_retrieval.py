@@ -123,7 +123,7 @@ def means(folder, sentences, words, most):
     """Means and counts of words in a text, and the sentences that were read."""
     aligned = AlignedEncoder(Contextual())
     read = partial(aligned.words, lang="de", layers="last", pooling="mean")
-    found = mean_vectors(aligned, write_dataset(folder, words=sentences), words, read, most)
+    found = mean_vectors(aligned, write_dataset(folder, words=sentences), ("de", words), read, most)
     return *(part.tolist() for part in found), aligned.encoder.read
 
 
@@ -221,3 +221,10 @@ def test_blocks_change_nothing_and_ranks_are_those_of_sorting(measure, monkeypat
         if right:
             assert whole.rank[q] == 1 + min(order.index(c) for c in right)
         assert whole.found[q] == order[0]
+
+
+def test_a_dictionary_in_decomposed_letters_finds_what_a_composed_one_finds(tmp_path):
+    entries = [entry.replace("ö", "o\u0308").replace("hund", "hu\u00adnd") for entry in ENTRIES]
+    plain, decomposed = (run(tmp_path, entries=given) for given in (ENTRIES, entries))
+    assert values(decomposed) == values(plain)
+    assert decomposed.notes["de-en"] == plain.notes["de-en"]

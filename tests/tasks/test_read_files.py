@@ -99,11 +99,11 @@ def test_translations_that_are_not_parallel_are_found_where_languages_are_mixed(
 
 
 def test_tags_and_copies_of_the_training_set_are_found(write):
-    dev = {"dev_en": "a O\n", "dev_de": "c X\n\nd O\ne\n"}
+    dev = {"dev_en": "a O\n", "dev_de": "c X-y\n\nd O\ne\n"}
     data = write(train_en="a O\n\nb B-x\n", **dev, test_en="f O\n", test_de="g O\n")
     assert faults(Ner, data) == [
         "dev.en:1: 1 of 1 sentences are training sentences too (the same text)",
-        "dev.de:1: unknown tag 'X'",
+        "dev.de:1: unknown tag 'X-y'",
         "dev.de:4: 1 column, expected 2 as in the lines before",
     ]
     assert [rows for _, rows, found in told(Ner(Ner.Params(data=data))) if not found] == [2, 1, 1]

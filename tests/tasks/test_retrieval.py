@@ -369,7 +369,8 @@ def test_each_sentence_gets_the_vectors_of_its_own_first_and_last_piece(
 
 def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):
     linked = seen(tmp_path / "linked", [("Hund", "dog")]) / "types.arrow"
-    build_seen([linked], [], [[("haus", "house")]], tmp_path / "seen")
+    build_seen([linked], [], [[("haus", "house"), ("köter", "dog")]], tmp_path / "seen")
     asked = [("Hund", "dog"), ("hund", "dog"), ("Haus", "House"), ("haus", "home")]
-    found = SeenTypes(tmp_path / "seen")
-    assert [pair in found for pair in asked] == [True, False, True, False]
+    asked += [("Ko\u0308ter", "dog")]
+    found = SeenTypes(tmp_path / "seen", ("de", "en"))
+    assert [pair in found for pair in asked] == [True, False, True, False, True]

@@ -278,5 +278,5 @@ def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
         (first, second) = model.text_vectors(rows)[0]
     assert first[:2].tolist() == pytest.approx([(WIDTH / 2) ** 0.5] * 2)
     assert not second.any()
-    assert found.notes() == {"unknown": {"en": 0.5}}
+    assert found.notes() == {"partial": {"words with a vector": "50.0% of en"}}
     assert torch.isfinite(model(rows)).all()

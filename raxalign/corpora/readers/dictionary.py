@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unicodedata import normalize
 
 from raxalign.corpora.readers.lines import opened, read_lines
-from raxalign.corpora.text.words import divide_at_blanks
+from raxalign.corpora.text.words import divide_at_blanks, look_up_form
 from raxalign.errors import DataError
 
 _TELLING = 5
@@ -19,14 +20,14 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     """Return the entries (word of the other language, word of the pivot) in file order, repeated
     ones included; blank lines are skipped.
 
-    Blanks and tabs divide words; other white space is part of them. `swap` is for a file with the
-    pivot's word first. Raises `DataError` with the line where there are not two, and for a file
-    without an entry.
+    Words are composed (NFC). Blanks and tabs divide them; other white space is part of them. `swap`
+    is for a file with the pivot's word first. Raises `DataError` with the line where there are not
+    two, and for a file without an entry.
     """
     entries = []
     with opened(Path(path)) as file:
         for number, line in enumerate(read_lines(file, path), 1):
-            words = divide_at_blanks(line)
+            words = divide_at_blanks(normalize("NFC", line))
             if not words:
                 continue
             if len(words) != 2:
@@ -39,50 +40,51 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     return entries
 
 
-def dictionary_coverage(
-    entries: Sequence[tuple[str, str]], counts: tuple[Counter[str], Counter[str]]
-) -> tuple[int, tuple[float, float]]:
-    """Return how many different entries have both words in the texts of their languages, and the
-    share of the running words of each text that are words of those entries.
-
-    `counts` are those of the lower-cased words of the other language's text and of the pivot's.
+@dataclass(frozen=True)
+class DictionaryFile:
+    """The different entries of a file, in the form in which words are looked up; `langs` are the
+    other language and the pivot.
     """
-    different = {(src.lower(), tgt.lower()) for src, tgt in entries}
-    there = [entry for entry in different if entry[0] in counts[0] and entry[1] in counts[1]]
-    src, tgt = (
-        sum(found[word] for word in {entry[side] for entry in there}) / max(1, found.total())
-        for side, found in enumerate(counts)
-    )
-    return len(there), (src, tgt)
 
+    path: Path
+    langs: tuple[str, str]
+    swap: bool
+    entries: list[tuple[str, str]]
 
-def found_entries(
-    path: Path,
-    entries: Sequence[tuple[str, str]],
-    words: tuple[AbstractSet[str], AbstractSet[str]],
-    *,
-    langs: tuple[str, str],
-    swap: bool,
-) -> int:
-    """Return how many different entries have both words in their languages' texts.
-
-    `words` are the lower-cased words of the other language's text and of the pivot's, `langs` the
-    codes of both. Raises `DataError` where the sides exchanged are clearly the right ones: five
-    times as many entries would be found, and at least five.
-    """
-    different = {(src.lower(), tgt.lower()) for src, tgt in entries}
-    found, exchanged = (
-        sum(a in words[0] and b in words[1] for a, b in side)
-        for side in (different, {(b, a) for a, b in different})
-    )
-    if exchanged >= max(_TELLING, _CLEARLY * found):
-        lang, pivot = langs
-        first, second = (pivot, lang) if swap else (lang, pivot)
-        fault = (
-            f"{found:,} of {len(different):,} entries have both words in the texts as a word of"
-            f" {first} and one of {second}; the other way round {exchanged:,} have"
+    @classmethod
+    def read(cls, path: Path, langs: tuple[str, str], *, swap: bool) -> DictionaryFile:
+        """Read a file as `read_dictionary` does."""
+        forms = (
+            (look_up_form(src, langs[0]), look_up_form(tgt, langs[1]))
+            for src, tgt in read_dictionary(path, swap=swap)
         )
-        remedy = "The pivot's word comes first: set `swap: true`"
-        remedy = "The other language's word comes first: leave out `swap`" if swap else remedy
-        raise DataError(path, fault, remedy=remedy)
-    return found
+        return cls(path, langs, swap, list(dict.fromkeys(forms)))
+
+    def coverage(self, counts: tuple[Counter[str], Counter[str]]) -> dict[str, Any]:
+        """Return for the notes the number of entries, that of those with both words in the texts of
+        their languages, and the share of the running words of each text that are words of these.
+
+        `counts` are those of the words of both texts in the same form. Raises `DataError` where the
+        sides exchanged are clearly the right ones: five times as many entries would be found, and
+        at least five.
+        """
+        found, exchanged = (
+            [(a, b) for a, b in entries if a in counts[0] and b in counts[1]]
+            for entries in (self.entries, [(b, a) for a, b in self.entries])
+        )
+        if len(exchanged) >= max(_TELLING, _CLEARLY * len(found)):
+            first, second = self.langs[::-1] if self.swap else self.langs
+            fault = (
+                f"{len(found):,} of {len(self.entries):,} entries have both words in the texts as a"
+                f" word of {first} and one of {second}; the other way round {len(exchanged):,} have"
+            )
+            remedy = "The pivot's word comes first: set `swap: true`"
+            if self.swap:
+                remedy = "The other language's word comes first: leave out `swap`"
+            raise DataError(self.path, fault, remedy=remedy)
+        shares = {}
+        for side, (lang, of) in enumerate(zip(self.langs, counts, strict=True)):
+            covered = sum(of[word] for word in {entry[side] for entry in found})
+            shares[lang] = round(covered / max(1, of.total()), 4)
+        notes = {"entries": len(self.entries), "entries_in_text": len(found)}
+        return {**notes, "running_words": shares}

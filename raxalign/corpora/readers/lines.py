@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any
 
 from raxalign.corpora.base import SentencePair
 from raxalign.errors import DataError
@@ -53,7 +54,8 @@ def plain_or_packed(path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
+    """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``,
+    after its byte order mark, if it has one.
 
     Raises `DataError` for a file that is not there or cannot be opened, and for a packed one that
     is damaged, at whichever byte, or that grows as no text does.
@@ -62,14 +64,17 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(path, "there is no such file")
     unpack = _UNPACKED_BY.get(path.suffix)
     try:
-        stream = cast("IO[bytes]", unpack(path) if unpack else path.open("rb"))
+        stream: Any = unpack(path) if unpack else path.open("rb")
     except OSError as error:
         raise DataError(path, f"cannot be read ({error.strerror})") from error
     with stream:
-        yield cast("IO[bytes]", _Unpacked(stream, path)) if unpack else stream
+        file = io.BufferedReader(_Unpacked(stream, path)) if unpack else stream
+        if file.peek(len(_BOM)).startswith(_BOM):
+            file.read(len(_BOM))
+        yield file
 
 
-class _Unpacked:
+class _Unpacked(io.RawIOBase):
     """What is unpacked from a file, as long as it can be text (`refuse_growth`). It raises its
     damage itself, so that of two files that are read at once the damaged one is named.
     """
@@ -77,9 +82,12 @@ class _Unpacked:
     def __init__(self, stream: IO[bytes], path: Path) -> None:
         self._stream, self._path, self._read = stream, path, 0
 
-    def read(self, size: int = -1) -> bytes:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
         try:
-            block = self._stream.read(size)
+            block = self._stream.read(len(into))
         except (*_DAMAGE, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # bz2's own have no number
                 raise
@@ -87,7 +95,8 @@ class _Unpacked:
             raise DataError(self._path, problem, remedy="Fetch or pack it again") from error
         self._read += len(block)
         refuse_growth(self._path, self._path.stat().st_size, self._read)
-        return block
+        into[: len(block)] = block
+        return len(block)
 
 
 def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from raxalign.corpora.text.words import look_up_form
 from raxalign.errors import DataError
 from raxalign.lazy import pa, pc
 from raxalign.store.key import Json, file_digest
@@ -146,19 +147,16 @@ def check_whole(folder: Path) -> None:
         raise _damaged(folder, error) from error
 
 
-def vocabulary(folder: Path, column: str) -> set[str]:
-    """Return the different words of a column of lists of words, lower-cased."""
-    return set(word_counts(folder, column))
-
-
-def word_counts(folder: Path, column: str) -> Counter[str]:
-    """Return how often each word occurs in a column of lists of words, lower-cased."""
+def word_counts(folder: Path, column: str, lang: str) -> Counter[str]:
+    """Return how often each word of a language occurs in a column of lists of words, in the form in
+    which words are looked up.
+    """
     found: Counter[str] = Counter()
     for chunk in read_table(folder).column(column).chunks:
         counted = pc.value_counts(pc.list_flatten(chunk))
         words, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
         for word, count in zip(words, counts, strict=True):
-            found[word.lower()] += count
+            found[look_up_form(word, lang)] += count
     return found
 
 

@@ -15,7 +15,7 @@ from functools import cache
 
 from raxalign.corpora.base import SentencePair
 from raxalign.corpora.phrases.rows import LANGS, sentences
-from raxalign.corpora.text.words import ESCAPED, ESCAPES, is_escaped
+from raxalign.corpora.text.words import ESCAPED, ESCAPES, clean, is_escaped
 from raxalign.languages import language, spelled
 
 GLANCE = 1000
@@ -209,7 +209,7 @@ def _share_of(words: Sequence[str], known: Container[str]) -> float:
 
 
 def _words(side: Iterable[str]) -> list[str]:
-    return _WORD.findall("\n".join(side).lower())
+    return _WORD.findall(clean("\n".join(side)).lower())
 
 
 def _letters(side: Sequence[str]) -> Counter[str]:

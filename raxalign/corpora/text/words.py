@@ -119,6 +119,11 @@ _FORMAT = re.compile(FORMAT_CHARACTERS)
 _BETWEEN_BLANKS = re.compile("[^ \t\r\n]+")
 _STACKERS = "\u1039\u17d2\u1a60\u1b44\ua9c0"  # the next consonant is written below these
 _TSHEG = re.compile(r"[\u0f0b\u0f0c]")
+_UNSEEN = re.compile(
+    f"{FORMAT_CHARACTERS}|[\u034f\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    "|(?<=[ij\u012f])\u0307"  # the dot that these letters have
+)
+_WITH_DOTLESS, _DOTLESS = ("az", "crh", "gag", "tr"), str.maketrans("I\u0130", "\u0131i")
 
 
 def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
@@ -239,6 +244,26 @@ def clean(text: str) -> str:
     if not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
     return _FORMAT.sub("", text.replace("\u200b", " ")) if _FORMAT.search(text) else text
+
+
+@lru_cache(_REMEMBERED)
+def look_up_form(word: str, lang: str | None = None) -> str:
+    r"""Return the one form by which words of texts, dictionaries and files of vectors are compared:
+    NFC, without format characters and variation selectors; in the lower case of a language, or as
+    it is written.
+
+    >>> look_up_form("E\u0301te\u0301"), look_up_form("co\u00adop", "en")
+    ('Été', 'coop')
+    >>> look_up_form("I\u015fIK", "tr"), look_up_form("\u0130z", "tr"), look_up_form("ΟΔΟΣ", "el")
+    ('ışık', 'iz', 'οδος')
+    """
+    form = unicodedata.normalize("NFC", word)
+    if lang is not None:
+        form = form.translate(_DOTLESS) if language(lang).base in _WITH_DOTLESS else form
+        form = form.lower()
+        if form.endswith("σ") and form[-2:-1].isalpha():
+            form = f"{form[:-1]}ς"
+    return unicodedata.normalize("NFC", _UNSEEN.sub("", form)) or word
 
 
 def split_characters(text: str) -> list[str]:

@@ -5,13 +5,20 @@ a word in every sentence. Their files are word2vec's, with the vectors of n-gram
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
+from typing import IO, Any, ClassVar, Literal, TypeAlias
 
 from raxalign.arrays import Ints, offsets_of
+from raxalign.caveats import collecting, listener
+from raxalign.corpora.readers.lines import opened
+from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import bulk_pieces
 from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
@@ -31,6 +38,7 @@ CHUNK = 4096
 """Sentences whose words are looked up together."""
 _FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
 _SIZES = ("min_n", "max_n", "buckets")
+_BINARY = (".bin", ".bin.gz", ".bin.bz2", ".bin.xz")
 _FACEBOOK = (793_712_314).to_bytes(4, "little")
 _NGRAMS = ".ngrams.safetensors"  # the end of the name of a file of n-grams next to vectors
 _PRIME, _START = 16_777_619, 2_166_136_261
@@ -51,55 +59,88 @@ def ngrams_of(path: Path) -> Path:
 
 
 def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Floats]:
-    """Return (words, vectors (V, H)) of a file in word2vec's text format, or its binary one
-    (``.bin``); at most the first `limit`.
+    """Return (words, vectors (V, H)) of a file in word2vec's text format, with its first line or
+    without it (GloVe), or in its binary one (``.bin``), packed or not; at most the first `limit`.
 
-    A word that is given twice has its first vector. Raises `DataError` with the line where the file
-    is neither.
+    The last H fields of a line are the vector: words may have blanks. A word that is given twice
+    has its first vector. What is left out, and a wrong number of words in the first line, are
+    caveats. Raises `DataError` with the line where the file is neither.
     """
+    left = Counter[str]()
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             first = file.readline()
-            if first.startswith(_FACEBOOK):
-                fault = "is fastText's own binary format, which is not read"
-                raise DataError(path, fault, remedy="Name the .vec file that is next to it")
-            try:
-                count, dimension = (int(part) for part in first.split())
-            except ValueError:
-                fault = "begins without the number of words and their dimension"
-                raise DataError(path, fault, line=1, remedy="It has to be word2vec's") from None
-            count = count if limit is None else min(count, limit)
-            read = _read_binary if path.suffix == ".bin" else _read_text
-            words, vectors = read(path, file, count, dimension)
+            count, dimension = _sizes(path, first)
+            told = count if count is None or limit is None else min(count, limit)
+            if told is not None and path.name.endswith(_BINARY):
+                words, vectors = _read_binary(path, file, told, dimension)
+            else:
+                lines = enumerate(
+                    chain([first] if count is None else [], file), 2 - (count is None)
+                )
+                words, vectors = _read_text(path, islice(lines, limit), dimension, left)
     except OSError as error:
         raise DataError(path, f"the vectors cannot be read ({error.strerror})") from error
     if not np.isfinite(vectors).all():
         raise DataError(path, "has values that are NaN or infinite")
-    if len(set(words)) == len(words):
-        return words, vectors
+    there = len(words) + left.total()
     kept = sorted({word: i for i, word in reversed(list(enumerate(words)))}.values())
+    left["there before"] = len(words) - len(kept)
+    why = ", ".join(f"{n:,} {reason}" for reason, n in left.items() if n)
+    said = [f"{left.total():,} of {there:,} words are left out: {why}"] if why else []
+    if told not in (None, there):
+        said.append(f"its first line says {count:,} words, it has {there:,}")
+    if said and (heard := listener()) is not None:
+        heard.partial[path.name] = "; ".join(said)
     return [words[i] for i in kept], vectors[kept]
 
 
-def _read_text(path: Path, file: BinaryIO, count: int, dimension: int) -> tuple[list[str], Floats]:
-    words, vectors = [], np.zeros((count, dimension), np.float32)
-    for i in range(count):
-        line = file.readline()
-        word, _, rest = line.rstrip().partition(b" ")
-        values = rest.split()
+def _sizes(path: Path, first: bytes) -> tuple[int | None, int]:
+    """The number of words, where the first line says it, and the dimension."""
+    if first.startswith(_FACEBOOK):
+        fault = "is fastText's own binary format, which is not read"
+        raise DataError(path, fault, remedy="Name the .vec file that is next to it")
+    parts = first.split()
+    if len(parts) == 2 and all(part.isdigit() for part in parts):
+        return int(parts[0]), int(parts[1])
+    if len(parts) < 2 or not _is_number(parts[-1]):
+        fault = "begins with neither the number of words and their dimension nor a vector"
+        raise DataError(path, fault, line=1, remedy="It has to be word2vec's or GloVe's")
+    return None, len(parts) - 1
+
+
+def _is_number(text: bytes) -> bool:
+    return re.fullmatch(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", text, re.IGNORECASE) is not None
+
+
+def _read_text(
+    path: Path, lines: Iterable[tuple[int, bytes]], dimension: int, left: Counter[str]
+) -> tuple[list[str], Floats]:
+    """The words and vectors of numbered lines; `left` counts those that are left out."""
+    words, vectors = list[str](), array("f")
+    for number, line in lines:
+        word, *values = line.rsplit(None, dimension) or [b""]
+        longer = not words and _is_number(b"".join(word.split()[1:][-1:]))
         try:
-            if len(values) != dimension:
-                raise ValueError(f"{len(values)} numbers, but the first line says {dimension}")
-            vectors[i] = [float(value) for value in values]
-            words.append(word.decode("utf-8"))
+            if word and (longer or len(values) < dimension - _is_number(word)):
+                found = len(line.split()) - 1
+                raise ValueError(f"{found} numbers, but the first line says {dimension}")
+            row = [float(value) for value in values]
         except ValueError as error:
-            fault = str(error) if line else f"ends after {i} of {count} words"
-            raise DataError(path, fault, line=i + 2) from None
-    return words, vectors
+            raise DataError(path, str(error), line=number) from None
+        try:
+            if len(row) == dimension:
+                words.append(word.decode("utf-8"))
+                vectors.extend(row)
+            elif word:
+                left["without letters"] += 1
+        except UnicodeDecodeError:
+            left["not UTF-8"] += 1
+    return words, np.asarray(vectors, np.float32).reshape(-1, dimension)
 
 
 def _read_binary(
-    path: Path, file: BinaryIO, count: int, dimension: int
+    path: Path, file: IO[bytes], count: int, dimension: int
 ) -> tuple[list[str], Floats]:
     words, vectors = [], np.zeros((count, dimension), np.float32)
     for i in range(count):
@@ -182,19 +223,25 @@ class VectorSpace:
     words: list[str]
     vectors_VH: Floats
     subwords: Subwords | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+    """The caveats of its file."""
     rows: dict[str, int] = field(init=False)
     _more: list[Floats] = field(default_factory=list)
     _table: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
-        self.rows = {word: i for i, word in enumerate(self.words)}
+        rows = {look_up_form(word): i for i, word in reversed(list(enumerate(self.words)))}
+        self.rows = rows | {word: i for i, word in enumerate(self.words)}
 
-    def row(self, word: str, casing: Casing) -> int:
-        """Return the row of a word, -1 where it has none. What subwords make is kept."""
-        form = word.lower() if casing == "lower" else word
-        found = self.rows.get(form)
+    def row(self, word: str, casing: Casing, lang: str) -> int:
+        """Return the row of a word of a language: that of its letters as they are in the file, or
+        else in the form in which words are looked up; -1 where it has none. What subwords make is
+        kept.
+        """
+        form = look_up_form(word, lang if casing == "lower" else None)
+        found = self.rows.get(form if casing == "lower" else word, self.rows.get(form))
         if found is None and casing == "fallback":
-            found = self.rows.get(word.lower())
+            found = self.rows.get(look_up_form(word, lang))
         if found is None:
             vector = None if self.subwords is None else self.subwords.vector(form)
             found = -1 if vector is None else len(self.words) + len(self._more)
@@ -228,7 +275,8 @@ class VectorSpace:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        words, vectors = read_vectors(path, limit)
+        with collecting() as found:
+            words, vectors = read_vectors(path, limit)
         grams, subwords = ngrams_of(path), None
         if grams.is_file():
             try:
@@ -237,7 +285,7 @@ class VectorSpace:
                 subwords = Subwords(tensors["numbers"], tensors["vectors"], *sizes)
             except (OSError, SafetensorError, KeyError, TypeError) as error:
                 raise DataError(grams, f"the n-grams cannot be read ({error})") from error
-        return cls(words, vectors, subwords)
+        return cls(words, vectors, subwords, found.partial)
 
     def write(self, path: Path) -> None:
         """Write the vectors in word2vec's text format, not normalised, and n-grams next to them."""
@@ -360,11 +408,18 @@ class StaticEncoder(Encoder):
         units = [word for sentence in sentences for word in sentence]
         owners = np.arange(offsets[-1])
         if self.reading.pieces:
-            made = list(self.pieces(sentences))
+            lower = lang if self.reading.casing == "lower" else None
+            forms = [[look_up_form(word, lower) for word in words] for words in sentences]
+            made = list(self.pieces(forms))
             units = [name for names, _ in made for name in names]
             counted = [words + start for (_, words), start in zip(made, offsets, strict=False)]
             owners = np.concatenate([np.zeros(0, np.int64), *counted])
-        rows = np.array([space.row(unit, self.reading.casing) for unit in units], dtype=np.int64)
+        casing = self.reading.casing
+        rows = np.array([space.row(unit, casing, lang) for unit in units], dtype=np.int64)
+        if (heard := listener()) is not None:
+            heard.partial.update(space.said)
+            heard.words.update({lang: len(units)} if units else {})
+            heard.with_vector[lang] += int((rows >= 0).sum())
         known, owners = rows[rows >= 0], owners[rows >= 0]
         index = WordIndex.of(np.arange(len(known)), owners, offsets[-1], self.device)
         table_VH = space.table(self.reading.normalization, self.device)

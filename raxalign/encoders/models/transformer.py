@@ -261,6 +261,9 @@ class TransformerEncoder(Encoder):
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors batch by batch, longest sentences first, without gradient and dropout."""
         rows = self.pieces(sentences, lang)
+        if (found := listener()) is not None:
+            full = [row for row in rows if len(row) == self.max_positions]
+            found.beyond[lang] += sum(row.n_words - 1 - int(row.lasts.max()) for row in full)
         for chosen in token_batches([len(row) for row in rows], self.batch_tokens):
             part = [rows[i] for i in chosen]
             yield chosen.tolist(), self._pooled(part, layers, pooling, edits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raxalign.arrays import Ints
+from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.lazy import np, torch
 
@@ -15,7 +16,7 @@ ReadWords = Callable[[Sequence[Sequence[str]]], WordVectors]
 def word_means(
     read: ReadWords,
     chunks: Iterable[Sequence[Sequence[str]]],
-    words: Sequence[str],
+    asked: tuple[str, Sequence[str]],
     shape: tuple[int, int],
     device: str,
     most: int | None = None,
@@ -24,15 +25,18 @@ def word_means(
     text (lists of sentences), zero for a word that does not occur; and the occurrences that were
     counted (V,). `shape` is (L, H).
 
-    The words are lower-cased and all different, and met in any casing. Sentences are read in their
-    order; one is encoded where it holds a word that was met less than `most` times before it (None:
-    any word), and then all its words count.
+    `asked` are a language and words of it, all different, in the form in which they are looked up.
+    Sentences are read in their order; one is encoded where it holds a word that was met less than
+    `most` times before it (None: any word), and then all its words count.
     """
+    lang, words = asked
     numbers, met = {word: i for i, word in enumerate(words)}, np.zeros(len(words), np.int64)
     sums_VLH = torch.zeros((len(words), *shape), dtype=torch.float64, device=device)
     counts_V = torch.zeros(len(words), dtype=torch.int64, device=device)
     for chunk in chunks:
-        places = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
+        places = [
+            [numbers.get(look_up_form(word, lang), -1) for word in sentence] for sentence in chunk
+        ]
         chosen = list(_wanted(places, met, most))
         if not chosen:
             continue

@@ -83,8 +83,8 @@ class StaticParams(EncoderKind.Params):
     algorithm: Literal["fasttext", "word2vec", "glove"] = "fasttext"
     """How vectors are trained."""
     vectors: DataPath | None = None
-    """Files of vectors to read in place of training, in word2vec's format; the file name must hold
-    `{lang}`.
+    """Files of vectors to read in place of training, in word2vec's or GloVe's format, packed or not
+    (`.gz`, `.bz2`, `.xz`); the file name must hold `{lang}`.
     """
     max_vectors: int = Field(200_000, ge=1)
     """Number of vectors that are read, from a file's beginning."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.static import (
     JOINT,
     Floats,
@@ -25,7 +26,6 @@ from raxalign.encoders.training.text import read_vocabulary, read_words, train_w
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import np
-from raxalign.running import Sentence
 
 Sentences = Sequence[Sequence[str]]
 
@@ -47,7 +47,10 @@ def train(
             "static vectors are trained on text, but there is none: give the grid a corpus"
         )
     if params.casing == "lower":
-        sentences = {lang: [*map(_lowered, part)] for lang, part in sentences.items()}
+        sentences = {
+            lang: [[look_up_form(word, lang) for word in words] for words in part]
+            for lang, part in sentences.items()
+        }
     reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
@@ -86,14 +89,6 @@ def _train_joint(
     order = np.random.default_rng(params.seed).permutation(len(every)).tolist()
     space, notes = _train_space("all languages", [every[i] for i in order], params)
     return space, {**notes, "sentences": {lang: len(part) for lang, part in sentences.items()}}
-
-
-def _lowered(words: Sequence[str]) -> list[str]:
-    """The words in lower case, in their text where they are still found there."""
-    lowered = [word.lower() for word in words]
-    if not isinstance(words, Sentence):
-        return lowered
-    return Sentence.within(lowered, words.text.lower()) or lowered
 
 
 def _train_space(

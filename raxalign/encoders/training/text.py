@@ -92,7 +92,7 @@ def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
 def read_vocabulary(path: Path, needs: Sequence[str] = (UNK, "[CLS]", "[SEP]")) -> list[str]:
     """Read the pieces of a ``vocab.txt``. Raises `DataError` where it lacks what it `needs`."""
     try:
-        pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        pieces = path.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
     except (OSError, ValueError) as error:
         raise DataError(path, f"the vocabulary cannot be read ({error})") from error
     if missing := [special for special in needs if special not in pieces]:

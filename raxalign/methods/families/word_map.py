@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
-from raxalign.corpora.text.dataset import read_table, vocabulary, word_counts
+from raxalign.corpora.readers.dictionary import DictionaryFile
+from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
@@ -186,16 +186,15 @@ def supervised_pairs(
         rows = short_rows(read_pairs(inputs.pairs[lang]), encoder, langs, params.max_pieces)
         yield from linked_vectors(encoder, rows, *langs, layers, params.pooling)
         return
-    entries, path = dictionary_entries(params, inputs, lang), inputs.files["dictionary"][lang]
-    words = vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt")
-    found_entries(path, entries, words, langs=langs, swap=params.swap)  # in this order of sides
+    entries, _ = dictionary_entries(params, inputs, lang)
     rows = short_rows(read_table(inputs.bitext[lang]), encoder, langs, params.max_pieces)
     sides = []
     for i, (side, code) in enumerate(zip(("src", "tgt"), langs, strict=True)):
         numbers = {word: n for n, word in enumerate(dict.fromkeys(entry[i] for entry in entries))}
         read = partial(encoder.words, lang=code, layers=layers, pooling=params.pooling)
         shape, text = (len(layers), encoder.hidden_size), sentence_chunks(rows, side, CHUNK)
-        means_VLH, counts_V = word_means(read, text, list(numbers), shape, encoder.device)
+        asked = (code, list(numbers))
+        means_VLH, counts_V = word_means(read, text, asked, shape, encoder.device)
         places_E = torch.tensor([numbers[entry[i]] for entry in entries], device=encoder.device)
         sides.append((means_VLH[places_E], counts_V[places_E] >= params.min_count))
     (src_ELH, src_E), (tgt_ELH, tgt_E) = sides
@@ -204,30 +203,23 @@ def supervised_pairs(
 
 def dictionary_entries(
     params: WordPairParams, inputs: MethodInputs, lang: str
-) -> list[tuple[str, str]]:
-    """Return the different entries of the dictionary of one language, lower-cased."""
-    entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
-    return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
+) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return the different entries of the dictionary of one language, and what of them is in the
+    bitext, for the notes.
+    """
+    bitext, langs = inputs.bitext[lang], (lang, inputs.pivot)
+    found = DictionaryFile.read(inputs.files["dictionary"][lang], langs, swap=params.swap)
+    src, tgt = (word_counts(bitext, *side) for side in zip(("src", "tgt"), langs, strict=True))
+    return found.entries, found.coverage((src, tgt))
 
 
 def coverage(
     params: WordPairParams, inputs: MethodInputs, lang: str, used: int
 ) -> dict[str, object]:
-    """Return the number of pairs that were `used`, for the notes. With a dictionary also its
-    entries, those with both words in the bitext, and the share of the running words of each
-    language that these entries cover.
-    """
+    """Return the number of pairs that were `used`, and the coverage of a dictionary."""
     if params.supervision == "parallel":
         return {"pairs": used}
-    entries = dictionary_entries(params, inputs, lang)
-    counts = (word_counts(inputs.bitext[lang], "src"), word_counts(inputs.bitext[lang], "tgt"))
-    there, (src, tgt) = dictionary_coverage(entries, counts)
-    return {
-        "pairs": used,
-        "entries": len(entries),
-        "entries_in_text": there,
-        "running_words": {lang: round(src, 4), inputs.pivot: round(tgt, 4)},
-    }
+    return {"pairs": used, **dictionary_entries(params, inputs, lang)[1]}
 
 
 def moving_readout(

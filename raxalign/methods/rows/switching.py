@@ -9,6 +9,7 @@ from typing import Any
 
 from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
 from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.pieces import inner_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
@@ -56,7 +57,7 @@ def _pick(offsets: np.ndarray, which: np.ndarray, rng: np.random.Generator) -> n
 def make_lexicon(
     encoder: TransformerEncoder, dictionaries: Entries, pivot: str, languages: tuple[str, ...]
 ) -> Lexicon:
-    """Return the translations of `dictionaries`, both ways, by the lower-cased word; `languages`
+    """Return the translations of `dictionaries`, both ways, by the word's form; `languages`
     numbers the languages.
 
     An entry that is repeated counts once; one whose translation has no piece is left out.
@@ -92,12 +93,13 @@ def make_lexicon(
 def _translations(
     dictionaries: Entries, pivot: str
 ) -> dict[tuple[str, str], dict[str, dict[str, None]]]:
-    """(language, lower-cased word) -> language -> translations, in the dictionaries' order."""
+    """(language, form of a word) -> language -> translations, in the dictionaries' order."""
     found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for lang, entries in dictionaries.items():
         for word, translation in entries:
-            found.setdefault((lang, word.lower()), {}).setdefault(pivot, {})[translation] = None
-            found.setdefault((pivot, translation.lower()), {}).setdefault(lang, {})[word] = None
+            forms = (lang, look_up_form(word, lang)), (pivot, look_up_form(translation, pivot))
+            found.setdefault(forms[0], {}).setdefault(pivot, {})[translation] = None
+            found.setdefault(forms[1], {}).setdefault(lang, {})[word] = None
     return found
 
 
@@ -111,8 +113,7 @@ class SwitchableText:
     blank) for the word that follows, or for the last one.
 
     `numbers_R` are the sentences to train on. The pieces of the translations lie in
-    ``sentences.ids``, too, from `lexicon_start` on. `entries` counts the dictionary's entries of
-    each language, and those in the texts.
+    ``sentences.ids``, too, from `lexicon_start` on. `entries` is the coverage of each dictionary.
     """
 
     sentences: Sentences
@@ -123,12 +124,12 @@ class SwitchableText:
     type_W: np.ndarray
     lexicon: Lexicon
     lexicon_start: int
-    entries: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers_R)
 
-    def coverage(self) -> dict[str, dict[str, int]]:
+    def coverage(self) -> dict[str, dict[str, Any]]:
         """Return for each language the sentences that are trained on, their words, how many of
         these have a translation, and its entries.
         """
@@ -157,7 +158,7 @@ def read_switchable(
     max_length: int,
     min_pieces: int = 1,
 ) -> SwitchableText:
-    """Tokenise text, language -> folder, and look its words up, lower-cased; sentences of less than
+    """Tokenise text, language -> folder, and look its words up; sentences of less than
     `min_pieces` pieces are not trained on.
     """
     texts = read_texts(encoder, folders, max_length, min_pieces=min_pieces)
@@ -167,7 +168,7 @@ def read_switchable(
         *(
             part
             for lang, folder in folders.items()
-            for part in _look_up(folder, lexicon.types[lang])
+            for part in _look_up(folder, lexicon.types[lang], lang)
         ),
         strict=True,
     )
@@ -210,12 +211,14 @@ def _owners(sentences: Sentences, word_offsets: np.ndarray) -> tuple[np.ndarray,
     return np.clip(owner_P, before_P, np.maximum(ends_P - 1, before_P)), changeable_W
 
 
-def _look_up(folder: Path, types: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _look_up(
+    folder: Path, types: Mapping[str, int], lang: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(words of each sentence, type of each word) of a text dataset, part by part."""
     column: Any = read_table(folder).column("words")
     for start in range(0, len(column), _CHUNK):
         sentences = column.slice(start, _CHUNK).to_pylist()
-        found = [types.get(word.lower(), -1) for words in sentences for word in words]
+        found = [types.get(look_up_form(word, lang), -1) for words in sentences for word in words]
         yield np.array([len(words) for words in sentences], np.int64), np.array(found, np.int64)
 
 

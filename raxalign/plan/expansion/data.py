@@ -23,7 +23,7 @@ from raxalign.tasks.base import Task
 BITEXT_VERSION = 3
 PAIRS_VERSION = 2
 TEXT_VERSION = 2
-SEEN_VERSION = 1
+SEEN_VERSION = 2
 PIECES_VERSION = 1
 EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 

@@ -23,7 +23,7 @@ HARDLY = "hardly trained"
 
 _SHOWN = 3  # trials that a remark names
 _TRAINING = ("loss_not_lowered", "loss_still_falling", "cut_batches")
-_SAID = ("not_as_trained", "thin_support")  # what speaks for itself
+_SAID = ("not_as_trained", "thin_support", "partial")  # what speaks for itself
 _OF_LINES = {
     "left_out": "a blank side and are left out",
     "escaped": f"{ESCAPED}, which are read as they stand",

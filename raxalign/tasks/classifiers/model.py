@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.caveats import listener
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import summary_places
@@ -173,9 +172,7 @@ class WordClassifier(Classifier):
 
     @torch.no_grad()
     def text_vectors(self, rows: Sequence[TextRow]) -> torch.Tensor:
-        """Return the vectors of the texts (rows, texts, H). While caveats are collected, words
-        without a vector are reported outside training.
-        """
+        """Return the vectors of the texts (rows, texts, H)."""
         n_texts, width = len(rows[0]), self.aligned.hidden_size
         spoken: dict[str, list[tuple[int, Sequence[str]]]] = defaultdict(list)
         for b, row in enumerate(rows):
@@ -189,8 +186,6 @@ class WordClassifier(Classifier):
             sums_TH.index_add_(
                 0, torch.tensor(places, device=sums_TH.device).long(), found.vectors_NLH[:, -1]
             )
-            if not self.training and (heard := listener()) is not None:
-                heard.read(lang, len(places), len(places) - int(found.present_N.sum()))
         units_TH = torch.nn.functional.normalize(sums_TH, dim=-1)
         return (units_TH * math.sqrt(width)).view(len(rows), n_texts, width)
 

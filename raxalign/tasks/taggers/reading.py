@@ -190,6 +190,8 @@ class _TaggedFile:
         numbered = (usual or columns.word != 0) and self._has_numbers()
         if numbered and usual:
             columns = replace(columns, word=1, tag=2 if self.scheme.entities else -1)
+        rows = (cells for _, cells in self._cells() if len(cells) > max(columns.tag, 1))
+        self.scheme = self.scheme.of_file(cells[columns.tag].strip() for cells in rows)
         needed = max(2, *(at + 1 if at >= 0 else -at for at in (columns.word, columns.tag)))
         for number, cells in self._numbered_words() if numbered else self._cells():
             self.width = width = self.width or len(cells)

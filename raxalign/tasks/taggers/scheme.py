@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -15,7 +15,10 @@ from raxalign.tasks.transfer.params import LanguageNames
 
 Names = str | tuple[str, ...]
 OUTSIDE = "O"
-BIO = "Tags are O, B-type and I-type (IOB1 or IOB2)"
+MARKED = "Tags are O, and types after B-, I- and the like (IOB1, IOB2, IO, IOBES, BMES or BILOU)"
+_BEGINS, _GOES_ON, _ENDS = "BSUW", "IMEL", "ESLUW"  # alone: in IOBES S-, in BILOU U-, in BMEWO W-
+_MARKS = frozenset(_BEGINS + _GOES_ON)
+_MOST_TAGS = 100  # what has more of them is a column of words
 UPOS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON"),
     *("PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
@@ -62,10 +65,10 @@ Made = tuple[Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class TagScheme:
-    """What the data of a tagging task is, for its readers: whether tags are O, B-type and I-type,
-    and mark entities; all types of entities, or all tags (none: those of the training data); the
-    columns; the data set's own names of languages; and what is done with a row that has other
-    numbers of words and of tags.
+    """What the data of a tagging task is, for its readers: whether tags mark entities; all types of
+    entities, or all tags (none: those of the training data); the columns; the data set's own names
+    of languages; what is done with a row that has other numbers of words and of tags; and whether
+    tags are `bare` types, as IO is often written, without a mark such as B-.
     """
 
     entities: bool = True
@@ -73,6 +76,13 @@ class TagScheme:
     columns: TagColumns = TagColumns()
     languages: LanguageNames = field(default_factory=dict)
     mismatched: Literal["refuse", "drop"] = "refuse"
+    bare: bool = False
+
+    def of_file(self, tags: Iterable[str]) -> TagScheme:
+        """Return the scheme of a file with these tags: types are `bare` where none has a mark."""
+        found = set(tags) if self.entities else set[str]()
+        marked = any(tag[1:2] == "-" for tag in found)
+        return replace(self, bare=OUTSIDE in found and 1 < len(found) < _MOST_TAGS and not marked)
 
     def knows(self, tag: str) -> bool:
         """Whether it is a tag of the task."""
@@ -80,18 +90,19 @@ class TagScheme:
             return bool(tag) and (not self.labels or tag in self.labels)
         if tag == OUTSIDE:
             return True
-        kind = tag[2:]
-        return tag[:2] in ("B-", "I-") and bool(kind) and (not self.labels or kind in self.labels)
+        mark, _, kind = f"I-{tag}".partition("-") if self.bare else tag.partition("-")
+        return mark in _MARKS and bool(kind) and (not self.labels or kind in self.labels)
 
     def known(self) -> str:
         """Says in a sentence what tags there are."""
         if not self.entities:
             return f"Tags are {', '.join(self.labels)}" if self.labels else "A tag is not empty"
         types = f"; types are {', '.join(self.labels)}" if self.labels else ""
-        return f"{BIO}{types}"
+        return f"{MARKED}{types}"
 
     def final(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Return the tags of a sentence as they are learnt: entities in IOB2."""
+        tags = [f"I-{tag}" if self.bare and tag != OUTSIDE else tag for tag in tags]
         return iob2(tags) if self.entities else tuple(tags)
 
     @property
@@ -101,19 +112,23 @@ class TagScheme:
 
 
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """Puts a B- at the beginning of every entity, as conlleval finds them: an I- after another
-    type, or after O, begins one too.
+    """Puts a B- at the beginning of every entity and an I- after it, as conlleval finds them: what
+    goes on after another type, after O or after an end begins one too.
 
-    So IOB1, where B- only divides neighbours of one type, becomes IOB2, and IOB2 stays as it is.
+    So IOB1, where B- only divides neighbours of one type, and IOBES, BMES and BILOU become IOB2,
+    and IOB2 stays as it is.
 
     >>> iob2(["I-PER", "I-PER", "B-PER", "O", "I-LOC", "I-ORG"])
     ('B-PER', 'I-PER', 'B-PER', 'O', 'B-LOC', 'B-ORG')
+    >>> iob2(["B-PER", "M-PER", "E-PER", "S-PER", "O"])
+    ('B-PER', 'I-PER', 'I-PER', 'B-PER', 'O')
     """
     found, inside = [], ""
     for tag in tags:
-        kind = tag[2:]
-        found.append(f"B-{kind}" if tag.startswith("I-") and kind != inside else tag)
-        inside = kind
+        mark, _, kind = tag.partition("-")
+        begins = mark in _BEGINS or kind != inside
+        found.append(f"{'B' if begins else 'I'}-{kind}" if kind else tag)
+        inside = "" if mark in _ENDS else kind
     return tuple(found)
 
 

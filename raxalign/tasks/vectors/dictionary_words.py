@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.arrays import Bools, Floats, Ints
-from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -28,17 +27,17 @@ _CUTS = (1, 5, 10)
 
 @dataclass(frozen=True)
 class Entries:
-    """A lower-cased dictionary: the words of both sides, and entries (E, 2) by their numbers."""
+    """The different entries of a dictionary: the words of both sides, and entries (E, 2) by their
+    numbers.
+    """
 
     src: Sequence[str]
     tgt: Sequence[str]
     pairs: Ints
 
     @classmethod
-    def read(cls, path: Path, *, swap: bool) -> Entries:
-        """Read a dictionary file; `swap` where the pivot's word comes first."""
-        found = read_dictionary(path, swap=swap)
-        entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in found))
+    def of(cls, entries: Sequence[tuple[str, str]]) -> Entries:
+        """Number the words of different entries."""
         numbers = [
             {word: i for i, word in enumerate(dict.fromkeys(entry[side] for entry in entries))}
             for side in (0, 1)
@@ -64,11 +63,11 @@ class Entries:
 def mean_vectors(
     aligned: AlignedEncoder,
     folder: Path,
-    words: Sequence[str],
+    asked: tuple[str, Sequence[str]],
     read: ReadWords,
     max_contexts: int | None,
 ) -> tuple[torch.Tensor, Ints]:
-    """Return `word_means` of a text (a dataset with a column ``words``), layers added up (V, H),
+    """Return `word_means` of a language's text (its column ``words``), layers added up (V, H),
     and the occurrences that were counted (V,).
     """
 
@@ -77,7 +76,7 @@ def mean_vectors(
         return replace(found, vectors_NLH=found.vectors_NLH.sum(1, keepdim=True))
 
     text, shape = sentence_chunks(read_table(folder), "words", CHUNK), (1, aligned.hidden_size)
-    means_VLH, counts_V = word_means(added, text, words, shape, aligned.device, max_contexts)
+    means_VLH, counts_V = word_means(added, text, asked, shape, aligned.device, max_contexts)
     return means_VLH[:, 0].float(), counts_V.cpu().numpy()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, DataPrefix, LocalFile, expand_path
-from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
@@ -44,8 +44,8 @@ class ComparableFiles(BaseParams):
 
 @dataclass(frozen=True)
 class ComparableText:
-    """The sentences of both sides as words with their numbers in the files, and the gold pairs as
-    places in them, int64 (G, 2).
+    """The different sentences of both sides as words with their numbers in the files, of equal ones
+    that of the first, and the different gold pairs as places in them, int64 (G, 2).
     """
 
     src: Sequence[Sequence[str]]
@@ -61,8 +61,8 @@ class ComparableText:
         that is not there.
         """
         sides = [_side(paths["source"], lang), _side(paths["target"], pivot)]
-        places = [{number: place for place, number in enumerate(side)} for side in sides]
-        gold = []
+        (src_ids, src_places), (tgt_ids, tgt_places) = map(_different, sides)
+        places, gold = (src_places, tgt_places), dict[tuple[int, ...], None]()
         for at, cells in _rows(paths["gold"], "two numbers, divided by a tab"):
             unknown = [
                 cell for cell, known in zip(cells, places, strict=True) if cell.strip() not in known
@@ -70,11 +70,14 @@ class ComparableText:
             if unknown:
                 told = f"{unknown[0]!r} is not the number of a sentence on its side"
                 raise DataError(paths["gold"], told, line=at)
-            gold.append([known[cell.strip()] for cell, known in zip(cells, places, strict=True)])
+            pair = tuple(known[cell.strip()] for cell, known in zip(cells, places, strict=True))
+            gold[pair] = None
         if not gold:
             raise DataError(paths["gold"], "has no pairs")
-        (src, tgt), pairs = sides, np.array(gold, dtype=np.int64)
-        return cls([*src.values()], [*tgt.values()], [*src], [*tgt], pairs)
+        src, tgt = (
+            [side[n] for n in ids] for side, ids in zip(sides, (src_ids, tgt_ids), strict=True)
+        )
+        return cls(src, tgt, src_ids, tgt_ids, np.array(list(gold), dtype=np.int64))
 
 
 def _side(path: Path, lang: str) -> dict[str, Sequence[str]]:
@@ -87,18 +90,23 @@ def _side(path: Path, lang: str) -> dict[str, Sequence[str]]:
     return found
 
 
+def _different(side: Mapping[str, Sequence[str]]) -> tuple[list[str], dict[str, int]]:
+    """The number of the first of equal sentences, and the place of every sentence among them."""
+    places = dict[tuple[str, ...], int]()
+    found = {n: places.setdefault(tuple(words), len(places)) for n, words in side.items()}
+    first = {place: number for number, place in reversed(found.items())}
+    return [first[place] for place in range(len(places))], found
+
+
 def _rows(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
     """The lines of a file that are not blank, cut at the first tab, with their numbers."""
-    try:
-        with path.open("rb") as stream:
-            for at, line in enumerate(read_lines(stream, path), 1):
-                cells = line.split("\t", 1)
-                if line.strip() and len(cells) != 2:
-                    raise DataError(path, f"is not {form}", line=at)
-                if line.strip():
-                    yield at, cells
-    except OSError as error:
-        raise DataError(path, f"cannot be read ({error.strerror})") from error
+    with opened(path) as stream:
+        for at, line in enumerate(read_lines(stream, path), 1):
+            cells = line.split("\t", 1)
+            if line.strip() and len(cells) != 2:
+                raise DataError(path, f"is not {form}", line=at)
+            if line.strip():
+                yield at, cells
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from raxalign.arrays import Bools, Ints
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences
+from raxalign.corpora.text.words import look_up_form
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.schema import links_of, read_types
@@ -153,15 +154,17 @@ def read_linked_words(folder: Path) -> LinkedWords:
 
 class SeenTypes:
     """The pairs of word types that count as seen: those linked in training, as they are written,
-    and dictionary entries in any case.
+    and entries of the dictionaries of two languages in the form in which they are looked up.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, langs: tuple[str, str]) -> None:
+        self._langs = langs
         self._linked = _pairs(folder / "types.arrow")
         self._dictionary = _pairs(folder / "dictionary.arrow")
 
     def __contains__(self, pair: tuple[str, str]) -> bool:
-        return pair in self._linked or (pair[0].lower(), pair[1].lower()) in self._dictionary
+        src, tgt = map(look_up_form, pair, self._langs)
+        return pair in self._linked or (src, tgt) in self._dictionary
 
 
 def _pairs(file: Path) -> set[tuple[str, str]]:

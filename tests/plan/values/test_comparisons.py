@@ -179,7 +179,7 @@ def test_all_pairs_are_compared_once_with_one_correction(made, found):
 
 def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path):
     """Skills that differ by little: some differences are seen one by one, and not in the table."""
-    opened, ledger = filled(tmp_path, {"none": 0.5, "rotation": 0.6, "finetune": 0.58}, "[0, 1, 2]")
+    opened, ledger = filled(tmp_path, {"none": 0.5, "rotation": 0.7, "finetune": 0.58}, "[0, 1, 2]")
     verdicts = defaultdict(set)
     for entry in compared(opened, ledger):
         found = entry.comparison
