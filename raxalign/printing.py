@@ -1,9 +1,15 @@
-"""What may be shown on a terminal: no passwords of URIs, and no control characters of data."""
+"""What may be shown on a terminal: no passwords of URIs, and no control characters of data. What
+cannot be shown ends no work.
+"""
 
 from __future__ import annotations
 
+import io
 import re
+import select
 import sys
+from contextlib import suppress
+from typing import Any, TextIO
 
 _BEFORE_AT = re.compile(r"(?<![^\s@'\"])[^\s@'\"]++@")
 """Only its beginning is where a match may begin: long texts take no more time than their length."""
@@ -51,9 +57,44 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
 
 
+class _Lasting(io.FileIO):
+    """A file that never fails: what it cannot write is dropped, and the last reason is `lost`."""
+
+    lost: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        """Write, or drop."""
+        try:
+            while (written := super().write(data)) is None:  # it is full, and does not block
+                select.select((), (self,), ())
+        except OSError as error:
+            self.lost, written = error, memoryview(data).nbytes
+        return written
+
+
+def lasting(stream: TextIO) -> TextIO:
+    """Return what writes to where a standard stream does, and outlives its reader, its terminal and
+    the room on its disk; signs that its encoding lacks become escapes. A notebook's own stream, or
+    a test's, stays what it is.
+    """
+    with suppress(OSError, AttributeError):
+        if (number := stream.fileno()) in (1, 2):
+            file = io.BufferedWriter(_Lasting(number, "w", closefd=False))
+            lines = stream.line_buffering
+            return io.TextIOWrapper(file, stream.encoding, "backslashreplace", line_buffering=lines)
+    return stream
+
+
+def why_lost(stream: TextIO) -> OSError | None:
+    """Return why something was dropped of what a lasting stream was to write."""
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return raw.lost if isinstance(raw, _Lasting) else None
+
+
 def to_stderr(text: str) -> None:
     """Print what is not a result."""
-    sys.stderr.write(printable(text.rstrip("\n")) + "\n")
+    with suppress(OSError):  # of the stream of who uses the package as functions
+        sys.stderr.write(printable(text.rstrip("\n")) + "\n")
 
 
 def _escaped(found: re.Match[str]) -> str:

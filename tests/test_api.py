@@ -7,7 +7,8 @@ import csv
 import json
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -211,8 +212,28 @@ def test_a_grid_without_results_has_empty_tables_of_the_same_types(tables, tmp_p
         assert (table.num_rows, table.schema) == (0, full.schema)
 
 
-def test_after_an_interrupted_grid_signals_mean_what_they_meant_before() -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), _interrupt_twice():
-        signal.raise_signal(signal.SIGINT)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+@contextmanager
+def hung_up() -> Iterator[None]:
+    """A terminal that ends, and its shell: both say so, after the block."""
+    try:
+        yield
+    finally:
+        signal.raise_signal(signal.SIGHUP)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_after_an_interrupted_grid_signals_mean_what_they_meant_before(number) -> None:
+    known = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [*map(signal.getsignal, known)]
+    with pytest.raises(KeyboardInterrupt), _interrupt_twice(), hung_up():
+        signal.raise_signal(number)
+    assert [*map(signal.getsignal, known)] == before
+
+
+def test_under_nohup_a_grid_outlives_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with _interrupt_twice():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import json
 import os
@@ -156,14 +155,6 @@ def test_a_report_folder_is_of_one_grid_and_has_no_file_of_its_former_report(run
     assert run("report", moved / "grid.yaml").code == 0
     assert not (moved / "small-report" / "tables" / "retrieval.md").exists()
     assert (moved / "small-report" / "notes.txt").exists()
-
-
-def test_a_reader_that_has_gone_is_no_error(run, grid, monkeypatch):
-    reading, writing = os.pipe()
-    os.close(reading)
-    with io.TextIOWrapper(os.fdopen(writing, "wb", 0), write_through=True) as pipe:
-        monkeypatch.setattr(sys, "stdout", pipe)
-        assert run("plan", grid, "--format", "json") == Done(0, "", "")
 
 
 def test_a_plan_as_json_is_what_programs_rely_on(run, grid, tmp_path):

@@ -1,11 +1,12 @@
-"""The program as a shell starts it: without arguments, for a completion, into a full disk or an
-ASCII terminal.
+"""The program as a shell starts it: without arguments, for a completion, and with streams and
+folders that are missing or cannot be used.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -109,17 +110,63 @@ def test_a_shell_completes_kinds_and_what_the_grid_file_names(line, words, tmp_p
     assert found.split() == words.format("method=tuned,sentences=").split()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
-def test_an_ascii_terminal_gets_every_table_and_a_full_disk_is_not_called_a_bug(tmp_path):
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The arguments that name a grid with results."""
+    folder = tmp_path_factory.mktemp("done")
     parts = {"languages": "{together: [de]}", "sentences": "100", "tasks": ("retrieval: {}",)}
-    opened, _ = made_up(tmp_path, **parts, more="")
-    command = ("results", str(opened.grid.path), "--compare")
-    plain = typed(*command, cwd=tmp_path, PYTHONIOENCODING="ascii")
-    assert plain.returncode == 0
-    assert plain.stdout.isascii()
-    assert "rotation" in plain.stdout
-    with Path("/dev/full").open("w") as full:
-        done = typed("results", str(opened.grid.path), cwd=tmp_path, stdout=full.fileno())
-    assert done.returncode == 2
-    assert done.stderr.strip() == "error: the output cannot be written: No space left on device"
+    opened, _ = made_up(folder, **parts, more="")
+    return f"{opened.grid.path} --storage {opened.run.storage}"
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What a shell gets from a line with the installed program as ``raxalign``."""
+    environ = {**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = ["bash", "-c", line]
+    return subprocess.run(command, cwd=cwd, env=environ, text=True, check=False, **pipes)
+
+
+FULL = "error: the output cannot be written: No space left on device\n"
+STREAMS = {
+    "a narrow terminal": ("COLUMNS=1 {}", 0, ""),
+    "columns that are not a number": ("COLUMNS=² LINES=² {}", 0, ""),
+    "more columns than there can be": ("COLUMNS=99999999999999999999 {}", 0, ""),
+    "an ASCII terminal": ("PYTHONIOENCODING=ascii {}", 0, ""),
+    "a closed stdout": ("{} >&-", 0, ""),
+    "all closed": ("{} <&- >&- 2>&-", 0, ""),
+    "a reader that has gone": ("{} | true; exit ${{PIPESTATUS[0]}}", 0, ""),
+    "a full disk": ("{} > /dev/full", 2, FULL),
+    "full disks": ("{} > /dev/full 2> /dev/full", 2, ""),
+    "a folder that was removed": (
+        "mkdir gone; cd gone; rmdir ../gone; {}",
+        0,
+        "note: the working folder was removed: relative paths are taken from /\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ["results", "--help"])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_no_stream_terminal_or_folder_is_called_a_bug(stream, command, done, tmp_path):
+    line, code, said = STREAMS[stream]
+    ended = shell(
+        line.format(f"raxalign {command if command[0] == '-' else f'{command} {done}'}"), tmp_path
+    )
+    assert (ended.returncode, ended.stderr) == (code, said)
+
+
+@pytest.mark.parametrize(
+    "lost", ["2>&-", "2> /dev/full", "2> >(exec true)", "< /dev/null 2<&1 >&-"]
+)
+def test_what_is_done_does_not_depend_on_its_messages(lost, tmp_path):
+    assert shell(f"raxalign init --out mine.yaml {lost}", tmp_path).returncode == 0
+    assert (tmp_path / "mine.yaml").read_text().startswith("#")
+    assert shell(f"raxalign plan --nothing {lost}", tmp_path).returncode == 2
+
+
+def test_a_stream_that_does_not_block_is_waited_for(tmp_path):
+    program = "import os, sys; from raxalign.printing import lasting; os.set_blocking(1, False)"
+    program += "; sys.stdout = lasting(sys.stdout); print('x' * 999_999)"
+    line = f"'{sys.executable}' -c \"{program}\" | (read -n 1; wc -c)"
+    assert shell(line, tmp_path).stdout.strip() == "999999"

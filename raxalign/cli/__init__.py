@@ -9,16 +9,16 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from raxalign.cli import _care, _grids, _results, _single
 from raxalign.cli import _options as opt
-from raxalign.cli._terminal import print_out
+from raxalign.cli._terminal import print_out, settle_streams
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
+from raxalign.printing import why_lost
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -84,15 +84,13 @@ def main() -> None:
     """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2
     wrong usage or input, 130 interrupted).
     """
+    settle_streams()
     debug = "--debug" in sys.argv
     if "--trust" in sys.argv:
         from raxalign.config.trust import trusting
 
         trusting.set(True)
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # signs that its encoding lacks become escapes
-            stream.reconfigure(errors="backslashreplace")
     usual = gc.get_threshold()
     try:
         everywhere = {"--debug", "--trust"}
@@ -105,8 +103,6 @@ def main() -> None:
     except KeyboardInterrupt:
         tell("interrupted")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(0)
     except Exception as error:
         if debug:
             raise
@@ -115,6 +111,11 @@ def main() -> None:
     finally:
         gc.freeze()  # what is left is not looked through once more
         gc.set_threshold(*usual)
+        sys.stdout.flush()
+        lost = why_lost(sys.stdout)
+        if lost and not isinstance(lost, BrokenPipeError):  # a reader may go: `| head`
+            tell(f"error: the output cannot be written: {lost.strerror}")
+            sys.exit(2)
 
 
 def _reason(error: Exception) -> str:

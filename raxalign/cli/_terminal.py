@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from raxalign.cli import _options as opt
-from raxalign.errors import StorageError
-from raxalign.printing import printable
+from raxalign.printing import lasting, printable, to_stderr, why_lost
 
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
     from raxalign.report.terminal.selection import Selection
+
+_NARROWEST = 40  # columns for which tables are made; a terminal that has fewer wraps their lines
 
 
 def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
@@ -49,34 +49,49 @@ def again(command: str, *files: Path, storage: str | None, confirm: int | None =
     return shlex.join(["raxalign", command, *map(str, files), *given])
 
 
+def settle_streams() -> None:
+    """Let no stream, terminal or working folder that is missing or cannot be used end a command."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file that is opened would get what is printed
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+    sys.stdout, sys.stderr = lasting(sys.stdout), lasting(sys.stderr)
+    for name in ("COLUMNS", "LINES"):
+        if not re.fullmatch("[1-9][0-9]{0,4}", os.environ.get(name, "")):
+            os.environ.pop(name, None)
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        os.chdir("/")
+        to_stderr("note: the working folder was removed: relative paths are taken from /")
+
+
 def print_out(text: str) -> None:
-    """Print results to stdout at once. A reader that has gone (`| head`) is not an error."""
+    """Print results to stdout at once."""
     print_parts([text.rstrip("\n"), "\n"])
 
 
 def print_parts(parts: Iterable[str]) -> None:
     """Do what `print_out` does with a text that comes in parts, each printed before the next one is
-    made. Raises `StorageError` where stdout cannot be written.
+    made. Where stdout cannot be written (its reader has gone: `| head`) the rest is not made.
     """
-    try:
-        for part in parts:
-            sys.stdout.write(printable(part))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _give_up_stdout()
-        raise typer.Exit(0) from None
-    except OSError as error:
-        _give_up_stdout()
-        raise StorageError(f"the output cannot be written: {error.strerror or error}") from error
+    for part in parts:
+        sys.stdout.write(printable(part))
+        if why_lost(sys.stdout):
+            return
+    sys.stdout.flush()
 
 
 def show_changes(texts: Iterable[str]) -> None:
-    """Show texts as they come: on a terminal one in place of the other, elsewhere those that differ
-    from the one before.
+    """Show texts as they come, while somebody reads them: on a terminal one in place of the other,
+    elsewhere those that differ from the one before.
     """
+    read = takewhile(lambda _: not why_lost(sys.stdout), texts)
     if not sys.stdout.isatty():
         shown = ""
-        for text in texts:
+        for text in read:
             if text != shown:
                 print_out(text)
             shown = text
@@ -85,21 +100,16 @@ def show_changes(texts: Iterable[str]) -> None:
     from rich.text import Text
 
     with Live(auto_refresh=False) as live:
-        for text in texts:
+        for text in read:
             live.update(Text(printable(text)), refresh=True)
-
-
-def _give_up_stdout() -> None:
-    """Send what is still buffered nowhere, so that Python's own last flush does not fail too."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def width() -> int | None:
     """Return the columns of the terminal; None where there is none, so that every line of a table
     stays one line. `COLUMNS` in the environment has precedence.
     """
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        return shutil.get_terminal_size().columns
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return max(shutil.get_terminal_size().columns, _NARROWEST)
     return None
 
 

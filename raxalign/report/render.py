@@ -25,7 +25,7 @@ SIGNS = {
     "cannot tell": "○",
     "baseline": "",
 }
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~$]|&(?=#?\w+;))")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 _ANGLES = {
     "variable_start_string": "<<",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ FIELDS = (
     *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen", "joint"),
 )
 
+_FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")
+
 
 def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the text of a JSON list row by row, one row per value, each on a line of its own."""
@@ -35,7 +38,9 @@ def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> Iterator[str]:
-    """Yield CSV row by row, its header first; mappings and lists as JSON, absent values empty."""
+    """Yield CSV row by row, its header first; mappings and lists as JSON, absent values empty. Text
+    that a spreadsheet would compute as a formula begins with an apostrophe.
+    """
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
@@ -43,12 +48,14 @@ def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS)
         yield text.getvalue()
         text.seek(0)
         text.truncate()
-        values = (row.get(name) for name in fields)
-        writer.writerow(
-            json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-            for value in values
-        )
+        writer.writerow(_cell(row.get(name)) for name in fields)
     yield text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from raxalign.errors import DISK_FULL, RaxalignError, StorageError
 
@@ -20,9 +22,12 @@ _MEANING = {
         "a part of this path is a file, not a folder",
         f"Move that file away {_ELSEWHERE}",
     ),
+    errno.EIO: ("the disk reports an error", f"Check the disk, or who serves it, {_ELSEWHERE}"),
+    errno.ESTALE: ("its server no longer has this folder", f"Mount it again {_ELSEWHERE}"),
     errno.EEXIST: ("there is a file where a folder should be", f"Move that file away {_ELSEWHERE}"),
 }
-_NO_SPACE = os.strerror(errno.ENOSPC)
+_OWN = (*_FULL, errno.EROFS, errno.EIO, errno.ESTALE)  # also where no file is named
+_RUST = re.compile(r"\(os error (\d+)\)")
 
 
 def storage_error(error: Exception, place: str, doing: str) -> StorageError:
@@ -48,24 +53,39 @@ def told(place: str, doing: str) -> Iterator[None]:
 def told_of_build(folder: str) -> Iterator[None]:
     """Of the errors of a build function, those that are the storage's become `StorageError`; all
     others stay what they are.
-
-    A full disk is known by its text too: libraries with their own exceptions (safetensors, torch)
-    only pass that on.
     """
     try:
         yield
     except RaxalignError:
         raise
     except Exception as error:
-        if _is_of_storage(error, folder):
-            cause = error if isinstance(error, OSError) else OSError(errno.ENOSPC, _NO_SPACE)
+        if cause := _known(error, folder) or _refusal(folder):
             raise storage_error(cause, folder, "write an artifact") from error
         raise
 
 
-def _is_of_storage(error: Exception, folder: str) -> bool:
-    if not isinstance(error, OSError):
-        return _NO_SPACE in str(error)
-    if isinstance(error.filename, (str, bytes)):
-        return os.fsdecode(error.filename).startswith(folder) and error.errno in _MEANING
-    return error.errno in (*_FULL, errno.EROFS) or _NO_SPACE in str(error)
+def _known(error: BaseException | None, folder: str) -> OSError | None:
+    """Return the error of the operating system about a folder that an error is, or came from."""
+    while error is not None:
+        rust = _RUST.search(str(error))  # safetensors, tokenizers
+        cause = OSError(int(rust[1]), os.strerror(int(rust[1]))) if rust else error
+        if isinstance(cause, OSError) and cause.errno in _MEANING:
+            place = cause.filename if isinstance(cause.filename, str | bytes) else None
+            if cause.errno in _OWN if place is None else os.fsdecode(place).startswith(folder):
+                return cause
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _refusal(folder: str) -> OSError | None:
+    """Return the error of writing to a folder, None where it can be written: libraries with errors
+    of their own (torch, NumPy) leave out that it was the disk, or why.
+    """
+    try:
+        with Path(folder, ".probe").open("wb") as probe:
+            probe.write(bytes(2**20))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return error
+    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -52,6 +53,12 @@ def lives(name: str, age: float, silence: float) -> bool:
     """
     known = process_of(name)
     return abs(age) < silence if known is None else known
+
+
+def endings() -> list[signal.Signals]:
+    """Return the signals that ask this process to end; under `nohup` SIGHUP does not."""
+    known = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    return known[: 2 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else 3]
 
 
 @contextmanager

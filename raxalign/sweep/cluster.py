@@ -115,6 +115,8 @@ def _start(job: Job) -> None:
     """Start a cluster on this machine. Raises `ResourceError` where Ray does not get that far."""
     os.environ.update(thread_limits(job.threads))  # workers inherit it
     require_token()
+    # without it Ray's processes begin: they end with this one, and not with its terminal before it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         ray.init(
             address="local",
@@ -134,6 +136,8 @@ def _start(job: Job) -> None:
             " busy, or short of memory or of space in /tmp: end other work and run the same command"
             " again; what is done is kept. Ray's own logs are in /tmp/ray/session_latest/logs"
         ) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _require_listener(address: str) -> None:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TypeVar
@@ -22,8 +22,9 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study
 from raxalign.plan.study_record import is_over
-from raxalign.printing import to_stderr
+from raxalign.printing import lasting, to_stderr
 from raxalign.stages import TRAINED
+from raxalign.store.alive import endings
 from raxalign.store.drivers import signed_on
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Hear, all_of
@@ -114,7 +115,8 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     storage, target = opened.storage, target_of(opened)
     progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
     hear = all_of(progress.hear, tracker.hear)
-    with _interrupt_twice(), signed_on(storage, job.plan):
+    messages = redirect_stderr(lasting(sys.stderr))
+    with messages, _interrupt_twice(), signed_on(storage, job.plan):
         try:
             found = run(hear)
         except BaseException:
@@ -179,27 +181,30 @@ def _report_idle_workers(opened: Opened, plan: Plan) -> None:
 
 @contextmanager
 def _interrupt_twice() -> Iterator[None]:
-    """End the grid cleanly on the first Ctrl-C (or SIGTERM), and the process on a second one.
+    """End the grid cleanly on the first Ctrl-C (or SIGTERM, or SIGHUP, which a terminal that ends
+    sends several times), and the process on a second one.
 
     Afterwards signals mean again what they meant before: a notebook goes on. Outside the main
     thread nothing is changed.
     """
+    ends = endings()
 
     def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         os._exit(130)
 
     def first(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        for known in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(known, again)
-        sys.stderr.write(
-            "\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n"
-        )
+        for known in ends:
+            signal.signal(known, signal.SIG_IGN if known == signal.SIGHUP else again)
+        with suppress(RuntimeError):  # the signal came while something was printed
+            to_stderr(
+                "\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept"
+            )
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {known: signal.signal(known, first) for known in (signal.SIGINT, signal.SIGTERM)}
+    before = {known: signal.signal(known, first) for known in ends}
     try:
         yield
     finally:

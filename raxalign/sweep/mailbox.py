@@ -8,16 +8,18 @@ from __future__ import annotations
 import io
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, field, replace
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AllowInfNan
 
 from raxalign.catalog import outside
+from raxalign.printing import lasting
 from raxalign.store.files import files_of, split_place
 from raxalign.store.sealed import recorded, seal, unseal
 
@@ -189,7 +191,7 @@ def passed_on(outbox: Outbox) -> Iterator[None]:
     root.addHandler(handler)
     root.setLevel(min(level, logging.INFO))
     try:
-        with redirect_stdout(lines):
+        with redirect_stdout(lines), redirect_stderr(lasting(sys.stderr)):
             yield
     finally:
         root.removeHandler(handler)

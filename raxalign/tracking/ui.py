@@ -12,6 +12,8 @@ from contextlib import suppress
 from types import FrameType
 
 from raxalign.errors import RaxalignError
+from raxalign.printing import to_stderr
+from raxalign.store.alive import endings
 from raxalign.store.lease import locks
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import (
@@ -61,15 +63,15 @@ def _tell_addresses(uri: str, server: str, other: str) -> None:
     pages on language-model applications. `other` is the server's address without a name, if any.
     """
     same = f"; {other} is the same, for browsers that do not know the name" if other else ""
-    sys.stderr.write(f"MLflow UI: {server} (Ctrl-C ends it{same})\n")
+    to_stderr(f"MLflow UI: {server} (Ctrl-C ends it{same})")
     if database_of(uri) is None:
         return
     found = sorted(connect(uri).search_experiments(), key=lambda entry: -entry.last_update_time)
     grids = [entry for entry in found if VIEW in entry.tags]
     for entry in grids[:_MOST]:
-        sys.stderr.write(f"  {entry.name}: {server}/{address(entry.experiment_id)}\n")
+        to_stderr(f"  {entry.name}: {server}/{address(entry.experiment_id)}")
     if len(grids) > _MOST:
-        sys.stderr.write(f"  and {len(grids) - _MOST} more: {server}/{LIST}\n")
+        to_stderr(f"  and {len(grids) - _MOST} more: {server}/{LIST}")
 
 
 def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int:
@@ -138,7 +140,7 @@ def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
         if server is not None:  # else it is about to start, and ends as soon as it is known
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, end) for number in endings()}
     try:
         server = subprocess.Popen(command, env=environment, start_new_session=True)
         if told:

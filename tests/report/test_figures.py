@@ -93,6 +93,19 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink_and_again_the_same(tmp_p
     assert (again / "all.svg").read_bytes() == (tmp_path / "all.svg").read_bytes()
 
 
+def test_a_name_is_drawn_as_it_is_and_not_read_as_mathematics(tmp_path: Path) -> None:
+    name = r"a$\frac$b_{c}^d%#"
+    dots = Series(name, [1, 30, 200], [1, 2, 3], look="dots", names=[name] * 3)
+    panels = [
+        Panel(name, name, name, [dots], log=True),
+        Panel(name, name, name, [dots], groups=[name] * 3),
+        Panel(name, name, name, heat=Heat([[1.0]], [name], [name])),
+    ]
+    svg = draw(panels, tmp_path, "odd")
+    assert svg.count(name) > 12
+    assert "$" not in svg.replace(name, ""), "ticks neither"
+
+
 def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
     """Each task has its own best methods on dev; the colour of a method does not depend on them."""
     found = [

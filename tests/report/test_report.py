@@ -178,6 +178,7 @@ def test_escapes_and_breaks_by_hand() -> None:
     assert tex("a_b & 5 % ±1 − λ") == r"a\_b \& 5 \% $\pm$1 $-$ $\lambda$"
     assert tex("\\{") == r"\textbackslash{}\{"
     assert markdown("a|b *c* <d>") == r"a\|b \*c\* \<d\>"
+    assert markdown("$x$ R&D &lt;") == r"\$x\$ R&D \&lt;"
     assert str(breakable("bleu1/layer=11,alpha=3")) == "bleu1/<wbr>layer=11,<wbr>alpha=3"
     assert str(breakable("mean_shift, 8,000 pairs")) == "mean_<wbr>shift, 8,000 pairs"
 

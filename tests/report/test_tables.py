@@ -2,6 +2,8 @@
 CSV.
 """
 
+import csv
+
 import pytest
 
 from raxalign.analysis.cells import MEANS, cells
@@ -12,7 +14,7 @@ from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.report.cells.results import Results
-from raxalign.report.tables import FIELDS, as_text, blocks, json_parts
+from raxalign.report.tables import FIELDS, as_text, blocks, csv_parts, json_parts
 from raxalign.report.terminal.selection import Selection
 from tests.grids import write_grid
 
@@ -108,6 +110,14 @@ def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(capsys):
         print_rows(map(row, rows), kind, FIELDS)
         assert capsys.readouterr().out.endswith(end)
     assert "".join(json_parts([])) == "[]"
+
+
+def test_no_text_of_a_csv_file_is_a_formula_and_numbers_stay_numbers():
+    formulas = ["=1+1", "+a", "-a", "-", "@SUM(A1)", "\t=1", "\r=1"]
+    plain = ["de", "-0.5", "+3", "-1e-05", "{}", ""]
+    rows = [{"a": text} for text in (*formulas, *plain)]
+    read = [row["a"] for row in csv.DictReader(csv_parts(rows, ["a"]))]
+    assert read == [*(f"'{text}" for text in formulas), *plain]
 
 
 def test_metrics_that_are_no_shares_keep_their_unit():

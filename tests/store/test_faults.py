@@ -1,5 +1,7 @@
 """Real faults: killed processes, races, full and read-only disks."""
 
+import errno
+import gc
 import os
 import subprocess
 import sys
@@ -164,17 +166,66 @@ def large_tensors(folder):
     return {}
 
 
+def large_pickle(folder):
+    """A library that leaves out that it was the disk."""
+    import torch
+
+    torch.save(torch.ones(1_000_000), folder / "model.pt")
+    return {}
+
+
+def large_array(folder):
+    """One that leaves out why it failed."""
+    import numpy as np
+
+    np.save(folder / "values.npy", np.ones(1_000_000))
+    return {}
+
+
+def large_set(folder):
+    """One whose own error comes from the disk's, and that removes what it wrote."""
+    import datasets
+
+    rows = [{"text": "x" * 100_000}] * 40
+    datasets.disable_progress_bars()
+    made = datasets.Dataset.from_generator(lambda: iter(rows), cache_dir=str(folder / "cache"))
+    made.save_to_disk(str(folder / "data"))
+    return {}
+
+
 @pytest.mark.parametrize("bucket", ["", "bucket://"])
-@pytest.mark.parametrize("fill", [large, large_tensors])
+@pytest.mark.parametrize("fill", [large, large_tensors, large_pickle, large_array, large_set])
 def test_a_full_disk_while_building_is_told_and_leaves_nothing(small_disk, bucket, fill):
     store = ArtifactStore(f"{bucket}{small_disk}/root")
     with pytest.raises(StorageError, match=r"disk is full.*Free some space") as caught:
         store.make("pairs", KEY, fill)
     assert bucket or str(small_disk) in str(caught.value)
+    del caught  # whose frames keep the file of `torch.save` open
+    gc.collect()
     assert not store.has("pairs", KEY)
     assert list(store.keys()) == temporaries(small_disk) == []
     if not bucket:  # what was written was given back
         assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EDQUOT, errno.ESTALE])
+def test_what_a_disk_or_its_server_refuses_is_told_with_place_and_remedy(tmp_path, number):
+    def fail(folder):
+        raise ValueError from OSError(number, os.strerror(number))
+
+    with pytest.raises(StorageError, match=rf"^{tmp_path}/.*or give another storage"):
+        ArtifactStore(str(tmp_path)).make("pairs", KEY, fail)
+
+
+def test_a_bug_or_a_fault_of_an_input_stays_what_it_is(tmp_path):
+    for fault in (ValueError("bug"), OSError(errno.EIO, "lost", "/elsewhere/corpus.txt")):
+
+        def fail(folder, fault=fault):
+            raise fault
+
+        with pytest.raises(type(fault)) as caught:
+            ArtifactStore(str(tmp_path)).make("pairs", KEY, fail)
+        assert caught.value is fault
 
 
 def test_a_disk_that_fills_up_under_the_ledger_keeps_it_whole(small_disk):

@@ -21,8 +21,8 @@ from raxalign.plan.study_record import StudyRecord
 from raxalign.printing import printable
 from raxalign.store import drivers, lease, spool, tombstones
 from raxalign.store import ledger as ledger_module
-from raxalign.store.ledger import Ledger
 from raxalign.store.lease import Lease, locks
+from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import Manifest, file_entry
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool

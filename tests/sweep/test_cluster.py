@@ -4,6 +4,8 @@ machines are asked.
 
 import gc
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +51,22 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     cluster.require_token()
     assert not (tmp_path / ".ray").exists()
+
+
+def test_a_local_cluster_begins_without_the_signal_that_its_terminal_ends(monkeypatch):
+    blocked = []
+
+    def init(**_):
+        status = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True).stdout
+        blocked.append(int(re.search(r"SigBlk:\s*(\w+)", status)[1], 16))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(cluster.ray, "init", init)
+    with pytest.raises(ResourceError):
+        cluster.connect(None, Job(Storage("/storage"), ""))
+    assert blocked[0] & 1 << signal.SIGHUP - 1
+    assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.parametrize(

@@ -179,12 +179,15 @@ def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[
 
 
 def _ticks(axes: Axes, panel: Panel) -> None:
-    from matplotlib.ticker import MaxNLocator, NullLocator
+    from matplotlib.ticker import LogFormatter, MaxNLocator, NullLocator
 
     if panel.ticks:
         shown = (f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks)
         axes.set_xticks(list(panel.ticks), list(shown))
         axes.xaxis.set_minor_locator(NullLocator())
+    elif panel.log:  # its own formatters write mathematics, which no text is read as
+        axes.xaxis.set_major_formatter(LogFormatter())
+        axes.xaxis.set_minor_formatter(LogFormatter())
     elif panel.whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
