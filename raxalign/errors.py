@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from raxalign.printing import masked
+
 SHOWN = 100
 """Faults of a grid file that are printed. More come of one mistake that is made again and again."""
 
@@ -36,6 +38,9 @@ class RaxalignError(Exception):
     """An error whose message says what, where and what to do; shown without a traceback."""
 
     exit_code: ClassVar[int] = 2
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ _BEFORE_AT = re.compile(r"(?<![^\s@'\"])[^\s@'\"]++@")
 """Only its beginning is where a match may begin: long texts take no more time than their length."""
 _USER = re.compile(r"(?<=://)(?:[^/]+|[^/:]*:(?!\d+/).+)@$")
 """Secrets may have a slash; what a port is before is a path."""
+_TOKEN = re.compile(
+    r"\bhf_[A-Za-z0-9]{20,}|([Bb]earer |[?&][\w.;-]{0,40}"
+    r"(?i:token|secret|passw(?:or)?d|sig(?:nature)?|(?:api|access)[_-]?key)=)[^\s&#'\"<>]+"
+)
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)"
 )
@@ -30,8 +34,13 @@ def printable(text: str) -> str:
     >>> printable("http://ann:secret@host/x \x1b[2Jgone")
     'http://***@host/x \\u001b[2Jgone'
     """
+    return _CONTROL.sub(_escaped, masked(text))
+
+
+def masked(text: str) -> str:
+    """Return a text that may leave this machine: without what lets its readers in somewhere."""
     hidden = _BEFORE_AT.sub(lambda found: _USER.sub("***@", found.group()), text)
-    return _CONTROL.sub(_escaped, hidden)
+    return _TOKEN.sub(r"\1***", hidden)
 
 
 def counted(count: int, noun: str) -> str:

@@ -22,7 +22,7 @@ PACKAGE = Path(raxalign.__file__).parent
 LAYERS = [
     ("lazy",),
     ("arrays", "errors", "languages", "printing", "version"),
-    ("catalog", "caveats", "extras", "losses", "measured", "running", "sample"),
+    ("catalog", "caveats", "extras", "losses", "measured", "running", "sample", "waits"),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),
@@ -35,7 +35,8 @@ LAYERS = [
     ("cli",),
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
-ALLOWED_SIBLINGS = {("languages", "errors")}  # an unknown language is an error
+# an unknown language is an error, and what errors say is shown and kept without secrets
+ALLOWED_SIBLINGS = {("languages", "errors"), ("errors", "printing")}
 CONFINED = {
     "ray": ("sweep/",),
     "mlflow": ("tracking/",),

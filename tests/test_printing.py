@@ -2,7 +2,8 @@
 
 import json
 
-from raxalign.printing import printable
+from raxalign.errors import RaxalignError
+from raxalign.printing import masked, printable
 
 
 def test_passwords_of_uris_are_never_shown():
@@ -31,3 +32,16 @@ def test_secrets_with_a_slash_are_hidden_too_and_ports_and_paths_are_not():
     assert printable("s3://AKIA:a/b@bucket/x") == "s3://***@bucket/x"
     for whole in ("http://host:8080/a@b", "https://host/x@y", "s3://bucket/runs@2026"):
         assert printable(whole) == whole
+
+
+def test_what_leaves_has_no_token_and_no_secret_of_a_url():
+    hub = "hf_" + "a" * 34
+    text = f"Bearer abc.def-9 {hub} http://h/x?v=1&X-Amz-Signature=ab%2F1&n=2 http://h?token=t1"
+    assert (
+        masked(text) == "Bearer *** *** http://h/x?v=1&X-Amz-Signature=***&n=2 http://h?token=***"
+    )
+    for whole in ("mask_token=[MASK]", "a?viewStateShareKey=cells", "seconds per token=3"):
+        assert masked(whole) == whole
+    assert str(RaxalignError("http://ann:secret@host does not answer")) == (
+        "http://***@host does not answer"
+    )

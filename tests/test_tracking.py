@@ -163,6 +163,18 @@ def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_gri
     assert entry.path == "report/report.html"
 
 
+def test_no_secret_of_the_grid_file_or_of_an_error_reaches_the_store(tmp_path, plan):
+    secret = "run: {tracking_uri: 'http://ann:secret@host'}"
+    where = Target(target(tmp_path).uri, Storage(str(tmp_path)), secret)
+    event = Event(plan.trials[0], ended=True, error="http://ann:secret@host is down")
+    sync(plan, where, [event])
+    assert trial_run(where.uri, plan.trials[0])["tags"]["raxalign.error"] == (
+        "http://***@host is down"
+    )
+    (kept,) = tmp_path.glob("mlartifacts/**/grid.yaml")
+    assert kept.read_text() == secret.replace("ann:secret", "***")
+
+
 def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(plan, where, recorder, spool):
     for steps in (range(1, 4), range(2, 6)):
         for step in steps:

@@ -50,7 +50,8 @@ def _everywhere(
     trust: Annotated[
         bool,
         typer.Option(
-            "--trust", help="Run the plug-ins that a grid file names unasked; allowed anywhere."
+            "--trust",
+            help="Use a grid file's plug-ins and addresses unasked; allowed anywhere.",
         ),
     ] = False,
 ) -> None:

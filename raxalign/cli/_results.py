@@ -241,6 +241,7 @@ def show(
     from raxalign.catalog import open_file
     from raxalign.report.terminal.key_lookup import as_text, details, look_up
     from raxalign.single.place import storage_of
+    from raxalign.tracking.client import TrackingError
     from raxalign.tracking.registry import run_of
     from raxalign.tracking.runs import trial_run
 
@@ -251,7 +252,10 @@ def show(
     facts = details(match, place, examples)
     if match.sort == "trial" and match.plan is not None:
         wanted = trial_run(match.plan, match.plan.by_key[match.key])
-        facts["mlflow"] = run_of(place, match.plan.name, wanted)
+        try:
+            facts["mlflow"] = run_of(place, match.plan.name, wanted)
+        except TrackingError as error:
+            tell(f"warning: {error}")
     if format == "json":
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:

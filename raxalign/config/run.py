@@ -22,6 +22,8 @@ Keep = Literal["all", "best", "none"]
 _TRACKING = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "file", "databricks", "uc")
 """Schemes of the tracking stores of MLflow."""
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
+_BARE = re.compile(r"https?:(?!//[^/])|[^/:]+:\d+(/|$)")
+_IN_MEMORY = re.compile(r"^/*(\?|$)|:memory:|mode=memory")
 _USER = re.compile(r"(?!arn:)[^/]*[:@]")
 Precision = Literal["fp32", "tf32", "bf16"]
 """How products inside an encoder are computed, with float32 weights in every case: in float32, or
@@ -133,10 +135,15 @@ def effective(
 
 
 def _unknown_tracking(uri: str) -> str:
-    """Return what is wrong with the scheme of a tracking URI; nothing where MLflow, or a library
-    that is installed for it, knows the scheme.
+    """Return what is wrong with a tracking URI; nothing where MLflow, or a library that is
+    installed for it, knows its scheme.
     """
-    scheme = uri.partition(":")[0].partition("+")[0]
+    scheme, _, place = uri.partition(":")
+    scheme = scheme.partition("+")[0]
+    if _BARE.match(uri):
+        return f"{uri}: names no server; write http://HOST:PORT, for example http://localhost:5000"
+    if scheme == "sqlite" and _IN_MEMORY.search(place):
+        return f"{uri}: is gone when the command ends; write sqlite:////PATH/mlflow.db"
     if "://" not in uri or scheme in _TRACKING:
         return ""
     if any(entry.name == scheme for entry in entry_points(group="mlflow.tracking_store")):

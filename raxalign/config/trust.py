@@ -1,25 +1,31 @@
-"""Whether the plug-ins of a grid file may run. They are programs, and a grid file may be somebody
-else's: the first time, the user is asked.
+"""Whether the plug-ins of a grid file may run, and the addresses that it names be used. A grid file
+may be somebody else's: the first time, the user is asked.
 
-What is remembered is the path of a plug-in file, and not its content: who edits a plug-in of his
-own is not asked about it again.
+What is remembered is an address without its user, and the path of a plug-in file, and not its
+content: who edits a plug-in of his own is not asked about it again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from contextvars import ContextVar
 from pathlib import Path
 
 from raxalign.errors import RaxalignError
-from raxalign.printing import to_stderr
+from raxalign.printing import masked, to_stderr
 
 TRUST = "RAXALIGN_TRUST"
-"""The environment variable that trusts all plug-ins of grid files, where it is ``1``."""
+"""The environment variable that trusts all that grid files name, where it is ``1``."""
 trusting: ContextVar[bool] = ContextVar("trusting", default=False)
-"""Whether the user trusts the plug-ins of the grid files that are read (the flag `--trust`)."""
+"""Whether the user trusts what the grid files name that are read (the flag `--trust`)."""
+_OF_THIS_MACHINE = re.compile(
+    r"auto|local|databricks|uc|(?:sqlite(?:\+\w+)?|file):.*|/.*|[^:]*"
+    r"|(?:[\w+.-]+://)?(?:[^\s/@?#\\]*@)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:/[^\s\\]*)?"
+)
+"""Files, what the user has set up, and loopback. Libraries read a backslash in different ways."""
 
 _trusted: set[str] = set()  # by this process, also where nothing can be remembered
 
@@ -30,32 +36,43 @@ def require_trust(grid: Path, files: Iterable[Path]) -> None:
 
     Raises `RaxalignError` where they may not, and where there is no terminal to ask on.
     """
+    there = (place for file in files if Path(place := os.path.realpath(file)).is_file())
+    what = "plug-ins that have not run for you from here before"
+    why = "A plug-in is a program, and may do anything that you may do"
+    _require(grid, there, f"{what}: %s. {why}", ("Run them", "its plug-ins did not run"))
+
+
+def require_trust_in(grid: Path, addresses: Iterable[str]) -> None:
+    """Ask likewise whether addresses that a grid file names may be used; those of this machine may.
+    Raises as `require_trust`.
+    """
+    others = (masked(each) for each in addresses if not _OF_THIS_MACHINE.fullmatch(each))
+    what = "addresses that you have not used from here before"
+    why = "They get text, results and your credentials, and a cluster runs programs here"
+    _require(grid, others, f"{what}: %s. {why}", ("Use them", "its addresses were not used"))
+
+
+def _require(grid: Path, places: Iterable[str], told: str, words: tuple[str, str]) -> None:
     known = _trusted | _remembered()
-    new = [place for file in files if (place := os.path.realpath(file)) not in known]
-    new = [place for place in new if Path(place).is_file()]
+    new = [place for place in places if place not in known]
     if not new or os.environ.get(TRUST) == "1":
         return
-    named = (
-        f"{grid}: names plug-ins that have not run for you from here before:"
-        f" {', '.join(new)}. A plug-in is a program, and may do anything that you may do"
-    )
+    named = f"{grid}: names {told % ', '.join(new)}"
     if not trusting.get():
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise RaxalignError(
-                f"{named}. Where you trust them, give --trust once, or set {TRUST}=1 for jobs and"
-                " notebooks"
+                f"{named}. Where you trust them, add --trust the first time, or set {TRUST}=1 for"
+                " jobs and notebooks"
             )
-        to_stderr(f"{named}. Run them, now and later? [y/N]")
+        to_stderr(f"{named}. {words[0]}, now and later? [y/N]")
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise RaxalignError(f"{grid}: its plug-ins did not run")
+            raise RaxalignError(f"{grid}: {words[1]}")
     _trusted.update(new)
     _remember(new)
 
 
 def _memory() -> Path | None:
-    """Return the user's file of the plug-in files that may run, one path per line; None where the
-    user has no home.
-    """
+    """Return the user's file of what he trusts, one place per line; None where he has no home."""
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config"))
     folder = os.path.expanduser(base)  # noqa: PTH111 which leaves `~` where there is no home
     return Path(folder, "raxalign", "trusted") if Path(folder).is_absolute() else None

@@ -19,6 +19,7 @@ from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import RunConfig, effective
 from raxalign.config.specs import Grid
+from raxalign.config.trust import require_trust_in
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
@@ -107,10 +108,12 @@ def open_grid(
     Raises:
         GridError: The file has faults.
         DataError: Files that it names are missing.
-        RaxalignError: A flag is impossible, or the grid as a whole shows another fault.
+        RaxalignError: A flag is impossible, an address is not trusted (`config.trust`), or the grid
+            as a whole shows another fault.
     """
     with _without_lines(source):
         grid = load(source)
+        _require_trust(grid, storage, address)
         run = effective(
             grid.run,
             storage=storage,
@@ -120,6 +123,17 @@ def open_grid(
             environ=os.environ,
         )
         return Opened(grid, run, _expand(grid, Storage(run.storage), allow_missing=allow_missing))
+
+
+def _require_trust(grid: Grid, storage: str | None, address: str | None) -> None:
+    """Ask about the addresses of a file that neither a flag nor the environment replaces."""
+    own = os.environ.get
+    named = (
+        None if storage or own("RAXALIGN_STORAGE") else grid.run.storage,
+        None if own("MLFLOW_TRACKING_URI") else grid.run.tracking_uri,
+        None if address else grid.run.address,
+    )
+    require_trust_in(grid.path, filter(None, named))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.printing import masked
 from raxalign.report.answer import claim_lines
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
@@ -168,7 +169,7 @@ def write_report(
     }
     for name, parts in texts.items():
         with (folder / name).open("w", encoding="utf-8") as file:
-            file.writelines(parts)
+            file.writelines(map(masked, parts))
     figures = (figure.name for part in document.parts for figure in part.figures)
     drawn = (f"figures/{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png"))
     return [folder / name for name in (*texts, *drawn)]

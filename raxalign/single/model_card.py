@@ -23,6 +23,7 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
+from raxalign.printing import masked
 from raxalign.provenance import versions
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class Card:
             of_pieces=bool(getattr(getattr(encoder, "reading", None), "pieces", False)),
             has_transforms=bool(aligned.transforms),
         )
-        (folder / "README.md").write_text(card.text(), encoding="utf-8")
+        (folder / "README.md").write_text(masked(card.text()), encoding="utf-8")
         return choices
 
     def text(self) -> str:

@@ -12,6 +12,7 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.study_record import read_record
+from raxalign.printing import masked
 from raxalign.store.key import digest
 from raxalign.tracking import recorder
 from raxalign.tracking.client import (
@@ -20,6 +21,7 @@ from raxalign.tracking.client import (
     database_of,
     default_uri,
     former_place,
+    reported,
 )
 from raxalign.tracking.recorder import Event, Recorder
 
@@ -59,7 +61,7 @@ def describe(opened: Opened, answer: str) -> str | None:
     """
     name, uri = opened.plan.name, target_of(opened).uri
     marker = opened.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
-    wanted = json.dumps({"grid": name, "uri": uri, "answer": answer})
+    wanted = json.dumps({"grid": name, "uri": masked(uri), "answer": answer})
 
     def write(runs: Recorder) -> None:
         runs.describe(answer)
@@ -77,7 +79,7 @@ def _where_tracked(opened: Opened, what: Callable[[Recorder], object]) -> str | 
     if database is not None and not database.exists():
         return None
     try:
-        with recorder.reported(target):
+        with reported(target.uri):
             if moved:
                 copy_all(opened, target)
             what(Recorder(opened.plan, target))
@@ -90,7 +92,7 @@ def mark_copied(plan: Plan, target: Target) -> None:
     """Note that all results of a plan are in a tracking store, where the ledger has all of them."""
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
     if target.storage.ledger.keys() >= wanted:
-        _mark(_marker(target, plan), json.dumps({"grid": plan.name, "uri": target.uri}))
+        _mark(_marker(target, plan), json.dumps({"grid": plan.name, "uri": masked(target.uri)}))
 
 
 def _marker(target: Target, plan: Plan) -> Path:

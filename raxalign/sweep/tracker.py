@@ -17,6 +17,7 @@ from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.events import Event as SweepEvent
 from raxalign.tracking.client import Target, TrackingHeld, not_copied
 from raxalign.tracking.recorder import Event, Recorder
+from raxalign.waits import SOON
 
 BEAT = 60.0  # seconds between two signs of life
 MOST = 100  # events that are copied in one turn
@@ -51,35 +52,20 @@ class Tracker:
                 ended = Event(trial, ended=True, error=event.error, pruned=event.pruned)
                 self._events.put(ended)
 
-    def close(self, *, wait: float = 120.0) -> str | None:
-        """Bring the rest and end, however long that takes while something is copied; what is left
-        is printed now and then.
+    def close(self) -> str | None:
+        """Bring the rest and end, however long that takes while the store answers: each call to it
+        has a limit of its own. What is left is printed now and then.
 
-        Returns a message where something is left for `raxalign sync`: the store does not answer,
-        or nothing was copied for the seconds to `wait`.
+        Returns a message where something is left for `raxalign sync`.
         """
         self._events.put("close")
-        before = None
+        self._thread.join(SOON)
         while self._thread.is_alive():
-            # what changes when the store accepts something
-            now = self._recorder.copied if self._recorder else 0, self._unbrought
-            if now == before:
-                break
-            if before is not None:
-                self._tell(f"{self._left()} still to be copied to {self._target.uri}")
-            before = now
-            self._thread.join(wait)
+            self._tell(f"{self._left()} still to be copied to {self._target.uri}")
+            self._thread.join(BEAT)
         if isinstance(self._error, TrackingHeld):
             return str(self._error)
-        if self._thread.is_alive() and self._error is None:
-            return (
-                f"the tracking store at {self._target.uri} answers, but is busy: after {wait:.0f} s"
-                f" {self._left()} still to be copied; every result is in the ledger: run"
-                " `raxalign sync` to copy the rest"
-            )
-        if self._thread.is_alive() or self._missed:
-            return not_copied(self._target.uri, self._error)
-        return None
+        return not_copied(self._target.uri, self._error) if self._missed else None
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""

@@ -15,6 +15,7 @@ from ray import tune
 
 from raxalign.catalog import message_of
 from raxalign.errors import RaxalignError, ResourceError, StorageError, TransientError
+from raxalign.printing import masked
 from raxalign.stages import Workshop, run_trial, train_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
@@ -140,7 +141,8 @@ def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: boo
     storage can no longer be written, only the driver reports it.
     """
     with suppress(StorageError):
-        ledger.fail(key, {"message": message, "trace": trace, **({"bug": True} if bug else {})})
+        why = {"message": masked(message), "trace": masked(trace)}
+        ledger.fail(key, {**why, **({"bug": True} if bug else {})})
 
 
 def where_pruned(job: Job, key: str) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +22,18 @@ from raxalign.store.key import digest
 from raxalign.store.lease import ASK, EXPIRY, Holder, Lease, lease
 from raxalign.store.lock import turn
 from raxalign.store.storage import Storage
+from raxalign.waits import within
 
 SQLITE = "sqlite:///"
 _PLACES = "mlartifacts"  # the folder of artifacts beside a database
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # what was sent twice may have been done twice
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds of one step
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is for results
 }
+_STEPS = 6  # such times are the limit of a whole call
+_RATE = 2.5e5  # bytes of a folder per second, for which an upload has more time
 
 
 _LIBRARIES = frozenset(
@@ -41,6 +45,27 @@ _LIBRARIES = frozenset(
 """What defines the errors of MLflow's client, and of what it reaches other places by."""
 _DOWN = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "IO_ERROR", "BAD_REQUEST")
 """MLflow's codes for no answer and for a broken database; with any other one it has answered."""
+_STATES = {
+    "UNAUTHENTICATED|PERMISSION_DENIED|error code 40[13]": (
+        "refuses access",
+        "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, or"
+        " have the server allow this address,",
+    ),
+    "valid JSON|Failed to parse|redirects|BadStatusLine": (
+        "does not answer as MLflow does",
+        "see what is at that address (a login page, a proxy, another program),",
+    ),
+    "not a database|malformed": ("is a damaged database", "move its file away, for a new one,"),
+    "out-of-date database": (
+        "is a database of another version of MLflow",
+        "install that version, or upgrade an older database by `mlflow db upgrade`,",
+    ),
+    "filesystem tracking backend": (
+        "is a folder, which MLflow no longer writes",
+        "name a database (sqlite:////PATH/mlflow.db) or a server (http://HOST:5000),",
+    ),
+}
+"""What errors of a store say, what that means, and what to do."""
 
 
 class TrackingError(RaxalignError):
@@ -154,12 +179,32 @@ def connect(uri: str) -> Any:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
+    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
 
     for name in ("mlflow", "alembic", "urllib3"):  # failures are raised, and reported once
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if (database := database_of(uri)) is not None:
         _make_database(database)
-    return MlflowClient(tracking_uri=uri)
+    limit = _STEPS * float(MLFLOW_HTTP_REQUEST_TIMEOUT.get())
+    client = within(limit, f"the tracking store at {uri}", lambda: MlflowClient(tracking_uri=uri))
+    return _Limited(client, uri, limit)
+
+
+class _Limited:
+    """A client of MLflow each of whose calls has one limit of time for all that it does."""
+
+    def __init__(self, client: Any, uri: str, limit: float) -> None:
+        self._client, self._limit, self._what = client, limit, f"the tracking store at {uri}"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            files = Path(given[1]).rglob("*") if name.endswith("artifacts") else ()
+            more = sum(file.stat().st_size for file in files) / _RATE
+            return within(self._limit + more, self._what, lambda: method(*given, **named))
+
+        return call
 
 
 def find_experiment(client: Any, uri: str, name: str) -> str:
@@ -198,26 +243,38 @@ def is_of_store(error: Exception) -> bool:
     return isinstance(error, OSError | ImportError) or library in _LIBRARIES
 
 
+@contextmanager
+def reported(uri: str) -> Iterator[None]:
+    """Raise what fails in the block as a `TrackingError` that says whose error it is."""
+    try:
+        yield
+    except TrackingError:
+        raise
+    except Exception as error:
+        raise TrackingError(not_copied(uri, error)) from error
+
+
 def not_copied(uri: str, error: Exception | None) -> str:
     """Return the message for runs that were not copied: the store accepts nothing, or the `error`
     is one of this side.
     """
-    lines = str(error or "").strip().splitlines()
-    why = f" ({type(error).__name__}: {lines[0][:200] if lines else ''})" if error else ""
+    text = str(error or "").strip()
+    _, caused, said = next(iter(text.splitlines()), "").rpartition("Caused by ")
+    said = said.removesuffix(")") if caused else said
+    why = f" ({type(error).__name__}: {said[:200]})" if error else ""
     if error is not None and not is_of_store(error):
         found = str(error) if isinstance(error, RaxalignError) else blamed(error)
         return (
             f"runs were not copied to the tracking store at {uri}:"
             f" {found or f'a bug in raxalign{why}'}; every result is in the ledger"
         )
-    if getattr(error, "error_code", _DOWN[0]) not in _DOWN:
-        return (
-            f"the tracking store at {uri} refuses the runs{why}; every result is in the ledger: run"
-            " `raxalign sync` when that is mended"
-        )
+    answered = getattr(error, "error_code", _DOWN[0]) not in _DOWN
+    usual = ("refuses the runs" if answered else "does not answer", "when that is mended,")
+    known = (told for signs, told in _STATES.items() if re.search(signs, text))
+    state, remedy = next(known, usual)
     return (
-        f"the tracking store at {uri} does not answer{why}; every result is in the ledger: run"
-        " `raxalign sync` when it does"
+        f"the tracking store at {uri} {state}{why}; every result is in the ledger: {remedy} run"
+        " `raxalign sync`"
     )
 
 

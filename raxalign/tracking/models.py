@@ -15,7 +15,7 @@ from raxalign.provenance import versions
 from raxalign.store.spool import GPU_HOURS, SYSTEM
 from raxalign.store.storage import Storage
 from raxalign.tracking import served
-from raxalign.tracking.client import TrackingError, connect, default_uri, is_of_store, not_copied
+from raxalign.tracking.client import connect, default_uri, reported
 from raxalign.tracking.registry import BATCH, search
 
 _TRIAL, _VERSIONS = "raxalign.trial_key", "mlflow.modelVersions"
@@ -64,16 +64,12 @@ def register(
                 "--register: models are registered on a server (MLFLOW_TRACKING_URI) where the"
                 " storage is an object store"
             )
-    try:
+    with reported(uri):
         client, condition = connect(uri), f"tags.`{_TRIAL}` = '{exported.trial}'"
         experiments = client.search_experiments()
         runs = [run for e in experiments for run in search(client, e.experiment_id, condition)]
         latest = max(runs, key=lambda run: run.info.start_time, default=None)
         found = _next_version(client, exported, name, latest) if latest is not None else None
-    except Exception as error:
-        if not is_of_store(error):
-            raise
-        raise TrackingError(not_copied(uri, error)) from error
     if found is None:
         raise RaxalignError(
             f"--register: {uri} has no run of this trial: `raxalign sync` copies the results of"

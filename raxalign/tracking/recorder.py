@@ -13,8 +13,8 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,18 +24,18 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows, with_added
+from raxalign.printing import masked
 from raxalign.store.lease import Lease
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.tracking import runs
 from raxalign.tracking.client import (
     Target,
-    TrackingError,
     connect,
     find_experiment,
     identity_of,
     is_of_store,
-    not_copied,
     only_writer,
+    reported,
     set_moved_aside,
 )
 from raxalign.tracking.page import Page
@@ -80,11 +80,6 @@ class Recorder:
         self._mine: dict[str, Trial] = {}
         self.left: int | None = None
 
-    @property
-    def copied(self) -> int:
-        """How many changes of runs the store has accepted: it grows while there is progress."""
-        return self._runs.saved
-
     def open(self) -> None:
         """Become the only writer, end the runs that a dead one left running, mark the run of the
         grid as running, and keep the grid and the plan with it. Raises `TrackingHeld` where another
@@ -97,8 +92,8 @@ class Recorder:
             self._end_running(known)
             self._runs.save(self._grid(), Change(status="RUNNING"))
             self._page.show(self._plan, {})
-            self._client.log_text(self._grid().id, self._target.grid_text, "grid.yaml")
-            self._client.log_text(self._grid().id, self._plan.to_json(), "plan.json")
+            self._client.log_text(self._grid().id, masked(self._target.grid_text), "grid.yaml")
+            self._client.log_text(self._grid().id, masked(self._plan.to_json()), "plan.json")
         except BaseException:
             self.release()
             raise
@@ -272,7 +267,7 @@ class Recorder:
             tags = {_RESULTS: mark, **runs.provenance_tags(records.values())}
         points, marks = self._curves(trial, run)
         if error:
-            tags[_ERROR] = error[:_LONGEST_ERROR]
+            tags[_ERROR] = masked(error)[:_LONGEST_ERROR]
         if attempts:
             tags[_ATTEMPT] = str(attempts + int(run.tags.get(_ATTEMPT, 0)))
         if event.pruned:
@@ -327,7 +322,7 @@ def sync(plan: Plan, target: Target, pruned: Sequence[Event] = ()) -> int:
     the ledger has nothing; returns how many trials have results. Raises `TrackingError` where that
     failed.
     """
-    with reported(target):
+    with reported(target.uri):
         recorder = Recorder(plan, target)
         recorder.open()
         try:
@@ -336,14 +331,3 @@ def sync(plan: Plan, target: Target, pruned: Sequence[Event] = ()) -> int:
             return recorder.close()
         finally:
             recorder.release()
-
-
-@contextmanager
-def reported(target: Target) -> Iterator[None]:
-    """Raise what fails in the block as a `TrackingError` that says whose error it is."""
-    try:
-        yield
-    except TrackingError:
-        raise
-    except Exception as error:
-        raise TrackingError(not_copied(target.uri, error)) from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import connect, database_of, default_uri, former_place
+from raxalign.tracking.client import connect, database_of, default_uri, former_place, reported
 from raxalign.tracking.runs import Run
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
@@ -168,7 +168,6 @@ class Registry:
             if run.tags.pop(name, None) is not None:
                 self._client.delete_tag(run.id, name)
         self._set_status(run, change.status or run.status)
-        self.saved += 1
 
     def _set_status(self, run: RunState, status: str) -> None:
         if status == run.status:
@@ -218,9 +217,10 @@ def run_of(storage: Storage, experiment: str, wanted: Run) -> Mapping[str, str] 
     database = database_of(uri)
     if database is not None and (not database.exists() or former_place(database)):
         return None
-    client = connect(uri)
-    found = client.get_experiment_by_name(experiment)
-    run = Registry(client, found.experiment_id).find(wanted) if found is not None else None
+    with reported(uri):
+        client = connect(uri)
+        found = client.get_experiment_by_name(experiment)
+        run = Registry(client, found.experiment_id).find(wanted) if found is not None else None
     if found is None or run is None:
         return None
     return {

@@ -21,6 +21,7 @@ from raxalign.tracking.client import (
     database_of,
     default_uri,
     identity_of,
+    reported,
     writer_lock,
 )
 from raxalign.tracking.page import LIST, VIEW, address
@@ -123,7 +124,8 @@ def _store(storage: Storage, uri: str | None) -> str:
                 " --storage; `raxalign sync FILE` copies the runs of a grid that another machine"
                 " has run"
             )
-        end_dead_runs(uri, storage)
+        with reported(uri):
+            end_dead_runs(uri, storage)
     return uri
 
 

@@ -59,6 +59,18 @@ def test_an_unknown_tracking_store_is_refused_with_those_that_there_are():
         assert RunConfig(tracking_uri=uri).tracking_uri == uri
 
 
+@pytest.mark.parametrize("uri", ["localhost:5000", "10.0.0.1:80/x", "http:host", "http://"])
+def test_an_address_without_a_scheme_is_refused_with_the_right_form(uri):
+    with pytest.raises(RaxalignError, match=f"{uri}: names no server; write http://HOST:PORT"):
+        effective(RunConfig(), environ={"MLFLOW_TRACKING_URI": uri})
+
+
+@pytest.mark.parametrize("uri", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory"])
+def test_a_database_that_ends_with_the_command_is_refused(uri):
+    with pytest.raises(ValidationError, match=r"write sqlite:////PATH/mlflow\.db"):
+        RunConfig(tracking_uri=uri)
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

@@ -1,4 +1,6 @@
-"""Which plug-ins of a grid file run: a stranger's do not, before the user was asked."""
+"""Which plug-ins of a grid file run, and which of its addresses are used: a stranger's are not,
+before the user was asked.
+"""
 
 import io
 import os
@@ -12,6 +14,8 @@ from raxalign.config import trust
 from raxalign.config.grid import load
 from raxalign.config.trust import TRUST
 from raxalign.errors import RaxalignError
+from raxalign.plan.load import open_grid
+from tests.grids import write_grid
 from tests.test_cli import run  # noqa: F401 - a fixture
 from tests.test_plugins import grid_with, my_method
 
@@ -39,7 +43,10 @@ def test_without_a_terminal_no_untrusted_plug_in_runs(command, tmp_path, strange
     done = run(command, grid)
     assert done.code == 2
     assert f"{tmp_path}/my_method.py" in done.err + done.out
-    assert f"give --trust once, or set {TRUST}=1 for jobs and notebooks" in done.err + done.out
+    assert (
+        f"add --trust the first time, or set {TRUST}=1 for jobs and notebooks"
+        in done.err + done.out
+    )
     assert not stranger.exists()
 
 
@@ -67,7 +74,7 @@ def test_the_environment_trusts_and_nothing_of_it_is_remembered(tmp_path, strang
     load(grid)
     assert stranger.exists()
     monkeypatch.delenv(TRUST)
-    with pytest.raises(RaxalignError, match="give --trust once"):
+    with pytest.raises(RaxalignError, match="add --trust the first time"):
         load(grid)
 
 
@@ -78,7 +85,7 @@ def test_a_name_with_a_line_end_trusts_no_other_path(tmp_path, stranger):
     trust.require_trust(tmp_path, [my_method(folder)])
     trust.trusting.set(False)
     assert not stranger.exists()
-    with pytest.raises(RaxalignError, match="give --trust once"):
+    with pytest.raises(RaxalignError, match="add --trust the first time"):
         load(grid_of(tmp_path, stranger))
 
 
@@ -91,7 +98,7 @@ def test_a_user_without_a_home_is_asked_each_time(home, tmp_path, stranger, monk
     planted = tmp_path / (home or "no/home/.config") / "raxalign" / "trusted"
     planted.parent.mkdir(parents=True)
     planted.write_text(f"{tmp_path}/my_method.py\n")
-    with pytest.raises(RaxalignError, match="give --trust once"):
+    with pytest.raises(RaxalignError, match="add --trust the first time"):
         load(grid)
 
 
@@ -125,3 +132,56 @@ def test_on_a_terminal_the_user_is_asked_once(answer, is_trusted, tmp_path, stra
     assert "Run them, now and later? [y/N]" in ask()
     assert stranger.exists() is is_trusted
     assert ("[y/N]" in ask()) is not is_trusted
+
+
+REMOTE = "http://ann:secret@tracking.example.org"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"tracking_uri: {REMOTE}",
+        "tracking_uri: 'http://localhost@other.org'",
+        "tracking_uri: 'http://localhost.other.org:80'",
+        r"tracking_uri: 'http://other.org\@localhost/'",
+        "tracking_uri: 'http://localhost:80@other.org'",
+        "tracking_uri: postgresql://other.org/runs",
+        "address: other.org:6379",
+        "address: ray://other.org:10001",
+        "storage: s3://others/runs",
+    ],
+)
+def test_an_address_of_a_grid_file_is_asked_about(tmp_path, line):
+    with pytest.raises(RaxalignError, match="addresses that you have not used") as told:
+        open_grid(write_grid(tmp_path, run=line))
+    assert "add --trust the first time" in str(told.value)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tracking_uri: 'http://localhost:5000/x'",
+        "tracking_uri: 'https://ann:secret@127.0.0.1'",
+        "tracking_uri: 'http://[::1]:80'",
+        "tracking_uri: sqlite:////tmp/runs.db",
+        "address: auto",
+        "address: 127.0.0.1:6379",
+        "storage: ./here",
+    ],
+)
+def test_what_is_on_this_machine_is_not_asked_about(tmp_path, line, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    open_grid(write_grid(tmp_path, run=line))
+
+
+def test_an_address_of_the_user_and_one_that_he_has_trusted_are_used(tmp_path, run, monkeypatch):  # noqa: F811
+    path = write_grid(tmp_path, run=f"tracking_uri: {REMOTE}")
+    with monkeypatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", "http://mine.example.org")
+        open_grid(path, storage=str(tmp_path))
+    assert run("plan", path, "--trust").code == 0
+    trust.trusting.set(False)
+    monkeypatch.setattr(trust, "_trusted", set())  # as in another process
+    open_grid(path, storage=str(tmp_path))
+    assert "secret" not in (tmp_path / "config" / "raxalign" / "trusted").read_text()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -27,7 +28,7 @@ def moses(tmp_path):
 
 class FileServer(ThreadingHTTPServer):
     """`files` by path. `cuts`: after how many bytes the next answers break off; `statuses`: what
-    the next answers are instead (None: as usual).
+    the next answers are instead (None: as usual); `pause`: seconds before each byte.
     """
 
     daemon_threads = True
@@ -38,6 +39,7 @@ class FileServer(ThreadingHTTPServer):
         self.tag: str | None = '"one"'
         self.cuts: list[int] = []
         self.statuses: list[int | None] = []
+        self.pause = 0.0
         self.requests: list[tuple[str, str | None]] = []
 
     @property
@@ -80,6 +82,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.cuts:
             body = body[: self.server.cuts.pop(0)]
             self.close_connection = True
+        while self.server.pause:
+            time.sleep(self.server.pause)
+            self.wfile.write(body[:1])
+            body = body[1:]
         self.wfile.write(body)
 
     def log_message(self, *arguments):

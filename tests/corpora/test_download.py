@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from raxalign.corpora.readers import download as module
 from raxalign.corpora.readers.download import download
 from raxalign.errors import DataError, TransientError
 
@@ -119,3 +120,15 @@ def test_downloads_of_one_file_take_turns(server, url, tmp_path):
         found = list(pool.map(download, [url] * 4, [tmp_path / "file.zip"] * 4))
     assert found == [SHA256] * 4
     assert len(server.requests) == 1
+
+
+def test_a_server_that_dribbles_is_given_up_and_reported(
+    server, url, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(module, "_TIMEOUT", 0.3)
+    server.pause = 0.02
+    with pytest.raises(TransientError, match=r"no whole answer within 0\.3 s \(2 tries\)"):
+        download(url, tmp_path / "file.zip", attempts=2, pause=0)
+    assert f"{url}: no whole answer within 0.3 s; asked again" in capsys.readouterr().err
+    server.pause = 0.0
+    assert download(url, tmp_path / "file.zip") == SHA256

@@ -21,7 +21,6 @@ class Store:
     """
 
     left: int | None = None
-    copied = 0
 
     def __init__(self):
         self.asked: list[str] = []
@@ -84,19 +83,6 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan):
     assert [len(asked.split()) for asked in store.asked] == [1, tracker.MOST, 1, 1]
 
 
-def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan):
-    store.gate.clear()
-    logger = Tracker(plan, TARGET)
-    logger._recorder, store.left = store, 37
-    logger.hear(JobEnded(plan.trials[0]))
-    message = logger.close(wait=0.01)
-    store.gate.set()
-    logger._thread.join()
-    assert "does not answer" not in message
-    assert "answers, but is busy: after 0 s 37 trials are still to be copied" in message
-    assert "raxalign sync" in message
-
-
 def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan):
     store.down = True
     logger = Tracker(plan, TARGET)
@@ -122,24 +108,24 @@ def test_an_interruption_ends_the_thread(store, plan):
     assert store.asked == ["open", "abandon"]
 
 
-def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store, plan, monkeypatch):
+def test_it_waits_while_the_store_answers_and_says_what_is_left(store, plan, monkeypatch):
     told = []
     logger = Tracker(plan, TARGET, told.append)
     logger.hear(Began(plan.trials[0]))
     store.gate.clear()
-    looks = iter(range(1, 100))
+    lefts = iter((40, 39, 38, 0))
 
     def slow(timeout):
         """In each wait the store accepts something, and in the fourth the rest."""
-        store.copied, store.left = next(looks), 40 - store.copied
-        if store.copied == 4:
+        store.left = next(lefts)
+        if not store.left:
             store.gate.set()
             join(5)
 
     join = logger._thread.join
     logger._recorder = store
     monkeypatch.setattr(logger._thread, "join", slow)
-    assert logger.close(wait=30.0) is None
+    assert logger.close() is None
     assert told == [
         f"{left} trials are still to be copied to {TARGET.uri}" for left in (40, 39, 38)
     ]

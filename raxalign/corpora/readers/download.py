@@ -12,13 +12,13 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
-from raxalign.corpora.readers.waits import retry_after, wait
 from raxalign.errors import DataError, StorageError, TransientError
 from raxalign.store.key import file_digest
 from raxalign.store.lock import turn
+from raxalign.waits import retry_after, wait, within
 
-_BLOCK = 1 << 18
-_TIMEOUT = 60.0
+_BLOCK = 1 << 16
+_TIMEOUT = 60.0  # seconds for a request and its answer's head, and for each block of it
 _CHECK = "Check the corpus, version and languages"
 _OTHER = (
     "The file has changed (`raxalign grid --update-lock` takes the new one), or the pin is of"
@@ -124,7 +124,7 @@ def _fetch_rest(url: str, part: _Part) -> bool:
         request.add_header("Range", f"bytes={have}-")
         request.add_header("If-Range", str(part.validator))
     try:
-        response: HTTPResponse = urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+        response: HTTPResponse = within(_TIMEOUT, url, lambda: urlopen(request, timeout=_TIMEOUT))  # noqa: S310
     except HTTPError as error:
         if not have or error.code != 416:
             raise
@@ -141,9 +141,17 @@ def _fetch_rest(url: str, part: _Part) -> bool:
             part.begin(response.headers.get("Last-Modified") if weak else tag)
         if response.status == 206 and start != have:
             return False
-        while block := response.read(_BLOCK):
+        while block := within(_TIMEOUT, url, lambda: _block(response)):
             part.append(block)
     return total is None or part.size == total
+
+
+def _block(response: HTTPResponse) -> bytes:
+    """Read a block in steps: who gives it up closes the connection, which waits for a step."""
+    block = b""
+    while len(block) < _BLOCK and (step := response.read1(_BLOCK - len(block))):
+        block += step
+    return block
 
 
 def renew(url: str, target: Path) -> None:
@@ -186,7 +194,7 @@ def described(url: str) -> tuple[int, float | None]:
     """
     request = Request(url, method="HEAD", headers={"User-Agent": "raxalign"})  # noqa: S310
     try:
-        with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
+        with within(_TIMEOUT, url, lambda: urlopen(request, timeout=_TIMEOUT)) as response:  # noqa: S310
             date = parsedate_tz(response.headers.get("Last-Modified"))
             length = int(response.headers.get("Content-Length") or 0)
             return length, mktime_tz(date) if date else None

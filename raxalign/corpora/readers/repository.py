@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from raxalign.corpora.readers.waits import retry_after, wait
 from raxalign.errors import DataError, TransientError
+from raxalign.waits import retry_after, wait, within
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 DESCRIPTION = ("README.md", "dataset_infos.json", ".huggingface.yaml")
@@ -100,6 +100,7 @@ class Repository:
             lambda: snapshot_download(
                 self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
             ),
+            limit=None,
         )
 
     def held(self, paths: Collection[str]) -> dict[str, Path]:
@@ -203,21 +204,28 @@ def _refusal(error: BaseException, noun: str, absent: str, revision: str) -> tup
     return None
 
 
-def patiently(name: str, call: Callable[[], _Answer], *, tries: int = 4) -> _Answer:
+def patiently(
+    name: str, call: Callable[[], _Answer], *, tries: int = 4, limit: float | None = 120.0
+) -> _Answer:
     """Return what a call to the hub about a repository returns. A hub that is busy, that fails, or
     that cuts the connection is asked again, after the time that it names (``Retry-After``) or 1, 2
     and 4 s; each wait is reported on stderr. What the hub's client has itself asked for five times
-    more, with a warning for each, is not asked for again.
+    more, with a warning for each, is not asked for again. `limit` is that of `within`; a call that
+    fetches files has none.
     """
+
+    def asked() -> _Answer:
+        return call() if limit is None else within(limit, f"hub:{name}", call)
+
     for number in range(1, tries):
         try:
-            return call()
+            return asked()
         except Exception as error:
             problem, pause = _problem(error, 2.0 ** (number - 1))
             if not problem:
                 raise
         wait(pause, f"hub:{name}", problem, f"try {number + 1} of {tries}")
-    return call()
+    return asked()
 
 
 def _problem(error: BaseException, usual: float) -> tuple[str, float]:

@@ -25,7 +25,7 @@ from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, Word
 from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.store.digests import stamp_of
+from raxalign.store.digests import Stamp, stamp_of
 
 Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]
@@ -460,7 +460,7 @@ class StaticEncoder(Encoder):
         (folder / RECORD).write_text(text + "\n", encoding="utf-8")
 
 
-def _stamps(path: Path) -> list[list[int]]:
+def _stamps(path: Path) -> list[Stamp]:
     return [stamp_of(file) for file in (path, ngrams_of(path)) if file.is_file()]
 
 
