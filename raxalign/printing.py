@@ -89,7 +89,7 @@ def lasting(stream: TextIO) -> TextIO:
     with suppress(OSError, AttributeError):
         if (number := stream.fileno()) in (1, 2):
             file = io.BufferedWriter(_Lasting(number, "w", closefd=False))
-            lines = stream.line_buffering
+            lines = bool(stream.line_buffering)
             return io.TextIOWrapper(file, stream.encoding, "backslashreplace", line_buffering=lines)
     return stream
 

@@ -50,8 +50,7 @@ def _everywhere(
     trust: Annotated[
         bool,
         typer.Option(
-            "--trust",
-            help="Use a grid file's plug-ins and addresses unasked; allowed anywhere.",
+            "--trust", help="Use plug-ins and addresses of a grid file unasked; allowed anywhere."
         ),
     ] = False,
 ) -> None:

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from raxalign.errors import DataError, StorageError
-from raxalign.store.sealed import parse
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,15 @@ def _turn(folder: Path) -> Iterator[None]:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        return parse(path.read_bytes(), dict[str, _Entry])
+        return _ENTRIES.validate_json(path.read_bytes(), strict=True)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise DataError(path, f"the lock file cannot be read ({error})", remedy=_REMEDY) from error
-    except ValueError as error:
-        told = f"the lock file is damaged: it {error}"
+    except ValidationError as error:
+        told = f"the lock file is damaged ({error.errors()[0]['msg']})"
         raise DataError(path, told, remedy=_REMEDY) from error
 
 
-_Entry = Annotated[str, Field(min_length=1)]
+_ENTRIES = TypeAdapter(dict[str, Annotated[str, Field(min_length=1)]])
 _REMEDY = "Restore it from version control, or delete it to look everything up again"

@@ -25,14 +25,14 @@ def plan_path(text: str) -> str:
 def plan_at(place: str) -> Plan:
     """Return the plan at a place (a storage root and the path below it).
 
-    Raises `StorageError` where its text is not the one that it is named after, or no plan of this
-    version.
+    Raises `StorageError` where its text is not the one that it is named after, or not a
+    plan of this version.
     """
     storage, name = split_place(place)
     try:
         return Plan.from_json(_sealed(storage.read(name), place))
     except ValueError as error:
-        raise StorageError(f"{place}: is no plan of this version: it {error}") from error
+        raise StorageError(f"{place}: is not a plan of this version: it {error}") from error
 
 
 def stored_plans(storage: Storage) -> Iterator[Plan]:
@@ -50,7 +50,7 @@ def stored_plans(storage: Storage) -> Iterator[Plan]:
             others.append(f"{storage}/{path} {error}")
     if others:
         more = f", and {len(others) - 1} more" if len(others) > 1 else ""
-        told = "is passed over, since it is no plan of this version"
+        told = "is passed over, since it is not a plan of this version"
         warnings.warn(f"{others[0]}{more}: {told}", stacklevel=2)
 
 

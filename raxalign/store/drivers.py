@@ -41,6 +41,17 @@ class Sign:
         return self.name == maker_name()
 
 
+@recorded
+class _Left:
+    """What a driver leaves; one that searches leaves another one without a plan."""
+
+    name: str
+    host: str
+    pid: int
+    at: float
+    plan: str = ""
+
+
 @contextmanager
 def signed_on(storage: Storage, plan: str) -> Iterator[None]:
     """Give signs of life for this process, with the place of the plan that it runs, until the block
@@ -65,9 +76,9 @@ def signs(storage: Storage) -> list[Sign]:
     for path, data in files.read_many(paths).items():
         name = path.split("/")[1]
         try:
-            left = unseal(data, _Record)
+            left = unseal(data, _Left)
         except ValueError:
-            left = _Record("an unknown machine", 0, "", files.modified(path))
+            left = _Left(name, "an unknown machine", 0, files.modified(path))
         # a plan is looked for in the storage itself, whatever place its sign names
         plan = left.plan and files.place(f"plans/{left.plan.rpartition('/')[2]}")
         lives = alive.lives(name, time.time() - left.at, DAY_SECONDS)
@@ -88,20 +99,11 @@ def clock_lead(storage: Storage) -> float:
     return 0.0
 
 
-@recorded
-class _DatedSign:
-    name: str
-    host: str
-    pid: int
-    at: float
-
-
 def dated_sign(name: str, lead: float) -> bytes:
     """Return the sign of a driver that searches, dated by the clock of the storage, which is so
     many seconds ahead.
     """
-    who = (name, socket.gethostname(), os.getpid())
-    return seal(vars(_DatedSign(*who, time.time() + lead)))
+    return seal(vars(_Left(name, socket.gethostname(), os.getpid(), time.time() + lead)))
 
 
 def is_alive(sign: bytes, lead: float) -> bool:
@@ -109,7 +111,7 @@ def is_alive(sign: bytes, lead: float) -> bool:
     on another one the age of the sign decides. What cannot be read counts as none.
     """
     try:
-        left = unseal(sign, _DatedSign)
+        left = unseal(sign, _Left)
     except ValueError:
         return False
     return alive.lives(left.name, time.time() + lead - left.at, SILENCE)
@@ -120,14 +122,7 @@ def remove_sign(storage: Storage, name: str) -> None:
     storage.files.remove(f"{_TOP}/{name}", _MARKER)
 
 
-@recorded
-class _Record:
-    host: str
-    pid: int
-    plan: str
-    at: float
-
-
 def _write(files: Files, plan: str) -> None:
-    record = _Record(socket.gethostname(), os.getpid(), plan, time.time())
-    files.write(f"{_TOP}/{maker_name()}/{_MARKER}", seal(vars(record)))
+    name = maker_name()
+    record = _Left(name, socket.gethostname(), os.getpid(), time.time(), plan)
+    files.write(f"{_TOP}/{name}/{_MARKER}", seal(vars(record)))

@@ -25,7 +25,7 @@ EVALUATION = "evaluation.json"
 PREDICTIONS = "predictions.arrow"
 _Losses = Mapping[str, Annotated[list[FiniteFloat], Field(min_length=2, max_length=3)]]
 _Two = Annotated[list[int], Field(min_length=2, max_length=2)]
-_OPEN = ConfigDict(FORM, extra="allow", allow_inf_nan=True)
+_OPEN = ConfigDict(strict=True, extra="allow")
 """Of what may have more fields than those that are read here."""
 
 

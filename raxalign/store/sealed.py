@@ -32,7 +32,7 @@ def parse(data: bytes | str, form: type[T]) -> T:
     deeply than anything of this project, or has another form.
     """
     try:
-        return cast("T", _reader(form).validate_json(data, strict=True))
+        return cast("T", _reader(cast("Any", form)).validate_json(data, strict=True))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, fault["loc"]))

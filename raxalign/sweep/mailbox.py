@@ -113,15 +113,14 @@ class Inbox:
         return [(told.kind, name.partition("-")[2], told.text) for name, told in found.items()]
 
     def _read(self, folder: str, names: Iterable[str], form: type[T]) -> dict[str, T]:
-        data, found = dict[str, bytes](), dict[str, T]()
+        found = dict[str, T]()
         # a sweep whose messages cannot be read goes on all the same
         with suppress(Exception):
             if self._scratch:
-                data = files_of(f"{self._scratch}/{folder}").read_many(wanted := list(names))
-                data = {name: data[name] for name in wanted if name in data}
-        for name, text in data.items():
-            with suppress(ValueError):
-                found[name] = unseal(text, form)
+                data = files_of(f"{self._scratch}/{folder}").read_many(list(names))
+                for name in sorted(data):
+                    with suppress(ValueError):
+                        found[name] = unseal(data[name], form)
         return found
 
 

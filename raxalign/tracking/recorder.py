@@ -243,7 +243,7 @@ class Recorder:
             every, mark = known.get(runs.trial_key(trial)), runs.results_mark(self._plan, keys)
             run = fitting(every, runs.trial_run(self._plan, trial)) if every else None
             whole = run and run.status == "FINISHED" and run.tags.get(_RESULTS) == mark
-            whole = whole and STORAGE in run.tags  # else an older version has made it
+            whole = whole and run and STORAGE in run.tags  # else an older version has made it
             if failure or (there & keys and not whole):
                 message = failure["message"] if failure else None
                 behind.append((Event(trial, ended=True, error=message), there & keys, run))

@@ -92,7 +92,8 @@ class Registry:
 
     def _without_twins(self, runs: Sequence[RunState]) -> Iterator[RunState]:
         for number, run in enumerate(runs):
-            if run.metrics or not any(first.fits(run.made) for first in runs[:number]):
+            alike = (r for r in runs[:number] if bool(r.made) == bool(run.made))
+            if run.metrics or not any(first.fits(run.made) for first in alike):
                 yield run
             else:
                 self._set_status(run, "KILLED" if run.status == "RUNNING" else run.status)
@@ -115,7 +116,8 @@ class Registry:
         """
         user = os.environ.get("USER", "unknown")
         own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
-        own |= {STORAGE: self._storage, _MADE: _spelled(wanted.made), **(tags or {})}
+        own |= {STORAGE: self._storage, **(tags or {})}
+        own |= {_MADE: _spelled(wanted.made)} if wanted.made else {}
         before = [] if self._known is None else self._known.get(wanted.key, [])
         if self._known is not None:
             self._known[wanted.key] = None

@@ -51,6 +51,7 @@ def grid_run(plan: Plan, storage: str, origins: Mapping[str, Mapping[str, str]])
     """Describe the run that drivers sign on at, with the files of the grid as artifacts: that of a
     `storage` (its identity) and of all cells, which have `origins`.
     """
+    of_cells: dict[tuple[str, ...], str]
     of_cells = {(c, part): v for c, parts in origins.items() for part, v in parts.items()}
     made = _parts({("storage",): storage, **of_cells})
     return Run("grid:" + plan.name, "grid", f"{plan.name} (files, report)", tags=_SOURCE, made=made)

@@ -24,16 +24,16 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AllowInfNan, Field
+from pydantic import with_config
 
 from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
 from raxalign.store.manifest import Sha256
-from raxalign.store.sealed import recorded, seal, unseal
+from raxalign.store.sealed import seal, unseal
 from raxalign.train.group import agree, gathered, placed, share_state, share_value
 from raxalign.train.runtime import Runtime
 
@@ -64,23 +64,6 @@ def newest_steps(names: Iterable[str]) -> int:
 
 Tensors = dict[str, "torch.Tensor"]
 _RECORD, _STATE, _BEST = "state.json", "state.safetensors", "best.safetensors"
-
-
-_Number = Annotated[float, AllowInfNan()]
-
-
-@recorded
-class _Record:
-    """The form of a record: a `TrainProgress` without tensors. Earlier versions had less in it."""
-
-    fingerprint: str
-    files: Mapping[str, Sha256]
-    step: Annotated[int, Field(ge=0)] = 0
-    micro: Annotated[int, Field(ge=1)] = 1
-    recomputes: bool = False
-    losses: list[_Number] = field(default_factory=list)
-    scores: list[tuple[int, _Number]] = field(default_factory=list)
-    selected: int | None = None
 
 
 @dataclass(frozen=True)
@@ -293,6 +276,16 @@ class TrainProgress:
     def of(cls, record: Any, best: Tensors | None) -> TrainProgress:
         """Return the progress that `record` wrote down."""
         return cls(**{name: record[name] for name in vars(cls()) if name != "best"}, best=best)
+
+
+@with_config(strict=True, extra="forbid")
+@dataclass
+class _Record(TrainProgress):
+    """The form of a record. Earlier versions had no `recomputes`."""
+
+    best: None = None
+    fingerprint: str = ""
+    files: Mapping[str, Sha256] = field(default_factory=dict)
 
 
 class Saver:

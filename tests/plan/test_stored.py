@@ -123,7 +123,7 @@ def test_a_named_file_with_another_content_is_not_that_of_the_plan(plan, root, t
 
 def test_a_plan_of_another_version_is_passed_over(root):
     files_of(root).write(plan_path("{}"), b"{}")
-    with pytest.warns(UserWarning, match="no plan of this version"):
+    with pytest.warns(UserWarning, match="not a plan of this version"):
         assert list(stored_plans(Storage(root))) == []
-    with pytest.raises(StorageError, match="no plan of this version"):
+    with pytest.raises(StorageError, match="not a plan of this version"):
         read_plan(f"{root}/{plan_path('{}')}")

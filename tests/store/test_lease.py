@@ -301,7 +301,7 @@ def test_a_plan_is_looked_for_in_the_storage_whatever_place_a_sign_names(tmp_pat
 
 def sign_of(root, name="cafecafe-1-1", **changes):
     """The sign of a driver on another machine."""
-    record = {"host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
+    record = {"name": name, "host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
     place = root / "drivers" / name
     place.mkdir(parents=True)
     (place / "driver.json").write_bytes(seal(record))

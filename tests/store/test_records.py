@@ -9,6 +9,7 @@ import json
 import random
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,10 +39,10 @@ FORMS = {
     "failures": ledger_module._Failure,
     "studies/": StudyRecord,
     "studies/curves": DevCurve,
-    "studies/drivers": drivers._DatedSign,
+    "studies/drivers": drivers._Left,
     "artifacts": Manifest,
     "dropped": tombstones._Stored,
-    "drivers": drivers._Record,
+    "drivers": drivers._Left,
     "locks": lease._Record,
     "spool": spool._Points,
 }
@@ -79,7 +80,7 @@ def grid(tmp_path_factory):
     for key in ("ab" * 32, "cd" * 32):
         storage.artifacts.make("pairs", key, lambda folder: {"n": (folder / "x").write_text("x")})
     storage.drop("pairs", "cd" * 32, "beaten")
-    sign = {"host": "h", "pid": 1, "plan": "p", "at": 1e9}
+    sign = {"name": AWAY, "host": "h", "pid": 1, "plan": "p", "at": 1e9}
     storage.files.write(f"drivers/{AWAY}/driver.json", seal(sign))
     held = {"maker": AWAY, "host": "h", "pid": 1, "nonce": "x", "beat": 0, "done": True}
     storage.files.write("locks/making/x/1", seal(held))
@@ -108,9 +109,8 @@ def test_every_record_has_a_checksum_and_a_changed_bit_is_never_another_value(gr
         for _ in range(60):
             changed, place = bytearray(data), rng.randrange(len(data))
             changed[place] ^= 1 << rng.randrange(8)
-            with pytest.raises(ValueError, match=r"has|was|is"):
+            with suppress(ValueError):
                 assert unseal(bytes(changed), form, bare=bare) == whole, "another value"
-                raise ValueError("is the same")
         seen.add(kind)
     assert seen == set(FORMS)
 
@@ -155,8 +155,8 @@ def test_no_command_ends_with_a_bug_whatever_a_record_holds(grid, tmp_path, run,
         key = rng.choice(sorted((root / "ledger").iterdir())).name
         at = ("--storage", root)
         commands = (f"results {grid} --best", f"status {grid}", f"plan {grid}", f"show {key}")
-        for command in (*commands, f"diff {root} {root}", f"gc {grid} --delete"):
-            found.append(run(command, *at))
+        commands = (*commands, f"diff {root} {root}", f"gc {grid} --delete")
+        found += [run(command, *at) for command in commands]
     assert [done.err for done in found if "a bug in raxalign" in done.err] == []
     assert {done.code for done in found} <= {0, 1, 2}
 
@@ -199,7 +199,7 @@ def test_gc_goes_on_after_a_plan_of_another_form_and_damaged_manifests(grid, tmp
     storage.files.write(plan_path('{"studies": 1}'), b'{"studies": 1}')
     done = run("gc", grid, "--storage", root)
     assert done.code == 0
-    assert "is passed over, since it is no plan of this version" in done.err
+    assert "is passed over, since it is not a plan of this version" in done.err
     assert done.err.count("was set aside") == 3
     assert "would remove pairs abababababab" in done.out
 

@@ -38,16 +38,6 @@ def runs_of(plan, storage="one") -> dict[str, Run]:
     return {run.key: run for run in found}
 
 
-def same(before: dict[str, Run], after: dict[str, Run]) -> dict[str, bool]:
-    """Whether runs of one key are the same, by their kinds and methods."""
-    found = {}
-    for key in before.keys() & after.keys():
-        state = RunState(key, "", "FINISHED", 0, made=dict(before[key].made))
-        of = after[key]
-        found[f"{of.kind} {of.params.get('method', '')}".strip()] = state.fits(of.made)
-    return found
-
-
 @pytest.mark.parametrize(
     ("more", "kept"),
     [

@@ -75,9 +75,9 @@ def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
     manifest = next((found for found in made if found is not None), None)
     notes: Mapping[str, Any] = manifest.notes if manifest is not None else {}
     counts = [notes.get(lang) for lang in trial.languages]
-    used = [count.get("sentences") if isinstance(count, Mapping) else None for count in counts]
-    if all(isinstance(count, int) for count in used):
-        return dict(zip(trial.languages, used, strict=True))
+    used = [count.get("sentences") for count in counts if isinstance(count, Mapping)]
+    if len(used) == len(counts) and all(isinstance(count, int) for count in used):
+        return {lang: int(n or 0) for lang, n in zip(trial.languages, used, strict=True)}
     # not what the encoder itself reads: its own training may have read the same text
     inputs = [item for key in aligned for item in plan.stages[key].inputs.items()]
     read = plan.closure([key for name, key in inputs if name != "encoder"])

@@ -40,7 +40,7 @@ class _InTurn:
         """Do nothing."""
 
 
-class _Sealed(JournalFileBackend):
+class _Sealed(JournalFileBackend):  # type: ignore[misc]
     """Optuna's file, in which each line has a checksum of its own, so that no changed value is
     taken for a result. The first lines of a journal of an earlier version have none.
     """
