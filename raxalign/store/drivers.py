@@ -32,7 +32,7 @@ class Sign:
     name: str
     host: str
     pid: int
-    plan: str  # its place in the storage; nothing where its sign is damaged
+    plan: str  # its place in the storage; that of the sign itself where it is damaged
     lives: bool
 
     @property
@@ -80,7 +80,7 @@ def signs(storage: Storage) -> list[Sign]:
         except ValueError:
             left = _Left(name, "an unknown machine", 0, files.modified(path))
         # a plan is looked for in the storage itself, whatever place its sign names
-        plan = left.plan and files.place(f"plans/{left.plan.rpartition('/')[2]}")
+        plan = files.place(f"plans/{left.plan.rpartition('/')[2]}" if left.plan else path)
         lives = alive.lives(name, time.time() - left.at, DAY_SECONDS)
         found.append(Sign(name, left.host, left.pid, plan, lives))
     return found

@@ -229,6 +229,6 @@ class _Record:
 def _parsed(data: bytes) -> _Record:
     """Return a holder's record; that of nobody where it is being written, or damaged."""
     try:
-        return unseal(data, _Record)
+        return unseal(data, _Record, bare=True)
     except ValueError:
         return _Record("", "", None, "", 0, done=False)

@@ -18,6 +18,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on
 from raxalign.store.files import files_of
 from raxalign.store.lease import lease
+from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
@@ -147,13 +148,17 @@ def test_what_a_living_driver_uses_stays(opened, french):
 
 
 def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(opened):
-    record = {"host": "h", "pid": 1, "plan": "http://127.0.0.1:9/plan.json", "at": 1e12}
-    put(opened.root, "drivers/cafecafe-1-1/driver.json", record)
+    sign, write = "drivers/cafecafe-1-1/driver.json", opened.storage.files.write
+    record = {"name": "x", "host": "h", "pid": 1, "plan": "http://127.0.0.1:9/plan.json"}
+    write(sign, seal({**record, "at": 1e12}))
     assert "would remove 1 drivers" in gc(opened)
-    put(opened.root, "drivers/cafecafe-1-1/driver.json", {**record, "at": time.time()})
+    write(sign, seal({**record, "at": time.time()}))
     with pytest.raises(RaxalignError, match="a driver runs on this storage") as told:
         gc(opened)
     assert f"{opened.root}/plans/plan.json" in str(told.value)
+    write(sign, b"{")  # a damaged sign may be that of a driver which lives
+    with pytest.raises(RaxalignError, match=f"a driver runs on this storage.*{sign}"):
+        gc(opened)
 
 
 def test_an_object_store_is_tidied_with_its_copies_on_this_machine(opened, tmp_path, monkeypatch):

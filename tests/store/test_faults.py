@@ -250,8 +250,8 @@ def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(smal
     for write in (
         files_of(str(small_disk)).check_writable,
         lambda: store.make("pairs", "cd" * 32, build),
-        lambda: ledger.write("second", {}, None),
-        lambda: ledger.fail("trial", {}),
+        lambda: ledger.write("second", {"scores": []}, None),
+        lambda: ledger.fail("trial", {"message": "x"}),
         lambda: store.remove("pairs", KEY),
     ):
         with pytest.raises(StorageError, match=r"read-only.*--storage"):
@@ -271,7 +271,7 @@ def test_a_root_that_is_a_file_says_so(tmp_path):
     for write in (
         files_of(root).check_writable,
         lambda: store.make("pairs", KEY, build),
-        lambda: ledger.write("first", {}, None),
+        lambda: ledger.write("first", {"scores": []}, None),
     ):
         with pytest.raises(StorageError, match="is a file, not a folder"):
             write()

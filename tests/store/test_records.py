@@ -104,7 +104,7 @@ def test_every_record_has_a_checksum_and_a_changed_bit_is_never_another_value(gr
     rng, seen = random.Random(0), set()
     for kind, path in records(grid.parent / "storage"):
         data, form = path.read_bytes(), FORMS[kind]
-        bare = kind in ("failures", "spool")
+        bare = kind in ("failures", "spool", "locks")
         whole = unseal(data, form)
         for _ in range(60):
             changed, place = bytearray(data), rng.randrange(len(data))
