@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from raxalign.children import child_environment
 from raxalign.version import VERSION
 
 _LIBRARIES = (
@@ -75,5 +76,8 @@ def _named(described: str) -> dict[str, str]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True)
+    command, environment = ["git", *arguments], child_environment({})
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()

@@ -15,7 +15,7 @@ import ray
 
 from raxalign.config.trust import TRUST
 from raxalign.store.storage import Storage
-from raxalign.sweep.cluster import connect, disconnect
+from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
 from raxalign.sweep.job import Job
 from tests.once import once
 
@@ -42,11 +42,13 @@ def _start(folder: Path) -> None:
 
 def main(run: int) -> None:
     """Be the Ray of a test run until its process has ended."""
-    connect(None, Job(Storage(""), "", threads=1))
+    scratch = scratch_folder("", None)
+    connect(None, Job(Storage(""), "", threads=1, scratch=scratch))
     sys.stdout.write(f"{ray.get_runtime_context().gcs_address}\n")
     sys.stdout.flush()
     select.select([os.pidfd_open(run)], [], [])
     disconnect()
+    remove_scratch(scratch)
 
 
 if __name__ == "__main__":

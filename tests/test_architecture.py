@@ -21,7 +21,7 @@ PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
     ("lazy",),
-    ("arrays", "errors", "languages", "printing", "version"),
+    ("arrays", "children", "errors", "languages", "printing", "version"),
     ("catalog", "caveats", "extras", "losses", "measured", "running", "sample", "waits"),
     ("store", "config", "provenance"),
     ("corpora", "train"),

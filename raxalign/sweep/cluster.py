@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import maker_name
 from raxalign.store.files import split_place
 from raxalign.store.leftovers import SCRATCH, left_by_dead
-from raxalign.sweep.job import Job, thread_limits
+from raxalign.sweep.job import TOKENS, Job, thread_limits, token_file
 from raxalign.sweep.room import DRIVER
 
 
@@ -31,9 +32,10 @@ def scratch_folder(root: str, address: str | None) -> str:
     """
     if address:
         return f"{root}/ray/{maker_name()}"
-    for left in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
-        shutil.rmtree(left, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{SCRATCH}{maker_name()}-")
+    place = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    for left in left_by_dead(Path(place), SCRATCH):
+        remove_scratch(str(left))
+    return tempfile.mkdtemp(prefix=f"{SCRATCH}{maker_name()}-", dir=place)
 
 
 def remove_scratch(place: str) -> None:
@@ -41,6 +43,8 @@ def remove_scratch(place: str) -> None:
     with suppress(StorageError):
         storage, name = split_place(place)
         storage.delete_all(name)
+    with suppress(OSError):  # last: what still runs would make a folder of this name
+        _link(place).unlink()
 
 
 _ENVIRONMENT = {
@@ -56,6 +60,8 @@ _ENVIRONMENT = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 
+_ROOM = 16 * 2**20  # bytes for Ray's own files
+_daemons: dict[str, int] = {}  # of the Ray that this process started: their names and ids
 _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and between two tries
 
 
@@ -86,6 +92,7 @@ def disconnect() -> None:
     Ray's objects in another thread while Ray shuts down, Ray ends the whole process, so nothing is
     collected meanwhile.
     """
+    _daemons.clear()
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -95,49 +102,114 @@ def disconnect() -> None:
             gc.enable()
 
 
+def _init(environment: Mapping[str, str], **given: object) -> None:
+    """Call `ray.init` with an empty working directory for the workers: they would otherwise import
+    from that of this process, and from the folder of its script. That of a job which was submitted
+    with one is left, since it was chosen.
+    """
+    runtime: dict[str, object] = {"env_vars": environment}
+    with tempfile.TemporaryDirectory() as empty:
+        if "working_dir" not in os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", ""):
+            runtime["working_dir"] = empty
+        ray.init(runtime_env=runtime, log_to_driver=False, logging_level=logging.ERROR, **given)
+
+
 def _join(address: str, job: Job) -> None:
-    """Join a cluster. Raises `ResourceError` where none answers."""
+    """Join a cluster. Raises `ResourceError` where none answers, or it refuses this process."""
     _require_listener(address)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else a line per try
     limits = thread_limits(job.threads)
-    environment = {**limits, **{name: os.environ[name] for name in _ENVIRONMENT}}
     try:
-        ray.init(
-            address=address,
-            runtime_env={"env_vars": environment},
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        _init({**limits, **{name: os.environ[name] for name in _ENVIRONMENT}}, address=address)
     except (ConnectionError, ValueError) as error:
-        raise _no_cluster(address, error) from error
+        if "InvalidAuthToken" not in str(error.__cause__):
+            raise _no_cluster(address, error) from error
+        raise ResourceError(
+            f"the Ray cluster at {address} demands the token of its head: copy ~/.ray/auth_token"
+            " from there, or name a copy with RAY_AUTH_TOKEN_PATH, and set RAY_AUTH_MODE=token"
+        ) from error
+    except RuntimeError as error:  # another version of Ray or Python, for example
+        told = " ".join(str(error).split())
+        raise ResourceError(f"the Ray cluster at {address} was not joined: {told}") from error
 
 
 def _start(job: Job) -> None:
     """Start a cluster on this machine. Raises `ResourceError` where Ray does not get that far."""
     os.environ.update(thread_limits(job.threads))  # workers inherit it
     require_token()
+    folder = _short_name(job.scratch)
     # without it Ray's processes begin: they end with this one, and not with its terminal before it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        ray.init(
+        _init(
+            {},
             address="local",
             resources={DRIVER: 1000},
             # it needs more libraries (ray[default]), and a second one on a machine confuses both
             include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
+            _temp_dir=folder,
         )
     except Exception as error:
         # where its processes do not answer in time, Ray raises a bare Exception
-        if type(error) is not Exception and not isinstance(error, RuntimeError | OSError):
+        if type(error) is not Exception and not isinstance(
+            error, RuntimeError | OSError | ValueError
+        ):
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
-            f"Ray did not start on this machine ({line}). The machine may be too"
-            " busy, or short of memory or of space in /tmp: end other work and run the same command"
-            " again; what is done is kept. Ray's own logs are in /tmp/ray/session_latest/logs"
+            f"Ray did not start on this machine ({line}). The machine may be too busy, or short of"
+            " memory: end other work and run the same command again; what is done is kept. Ray's"
+            f" own logs are in {folder}/session_latest/logs"
         ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for file in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # a thread or a child has ended meanwhile
+            for pid in map(int, file.read_text().split()):
+                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                if name in ("gcs_server", "raylet"):
+                    _daemons[name] = pid
+
+
+def require_daemons() -> None:
+    """Raise `ResourceError` where a process has ended without which the Ray that this process
+    started does nothing. Ray itself ends this process then, within a minute and without a reason.
+    """
+    for name, pid in _daemons.items():
+        try:
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            ended = True
+        if ended:
+            raise ResourceError(
+                f"Ray's process {name} has ended, perhaps killed for want of memory: run the same"
+                " command again; what is done is kept"
+            )
+
+
+def _short_name(scratch: str) -> str:
+    """Give the scratch folder of this machine a short name, since a socket's path has at most 107
+    bytes. Raises `ResourceError` where that cannot be, or the folder has no room for Ray's files.
+    """
+    link = _link(scratch)
+    try:
+        link.symlink_to(scratch)
+    except OSError as error:
+        raise ResourceError(
+            f"{link}: {error.strerror}; Ray needs a short name there for its sockets"
+        ) from error
+    free = shutil.disk_usage(scratch).free
+    if free < _ROOM:
+        raise ResourceError(
+            f"{scratch}: {free >> 20} MiB are free, and Ray needs {_ROOM >> 20} MiB; make"
+            " room, or name another folder with TMPDIR"
+        )
+    return f"{link}/ray"  # Ray opens it to everybody, but not what it is in
+
+
+def _link(scratch: str) -> Path:
+    """Return where the short name of a scratch folder is, if it has one."""
+    return Path("/tmp", f"{SCRATCH}{scratch[-8:]}")  # noqa: S108 nothing is shorter
 
 
 def _require_listener(address: str) -> None:
@@ -171,12 +243,15 @@ def require_token() -> None:
     that all can. A cluster that Ray starts here answers to who knows it, unless `RAY_AUTH_MODE`
     says otherwise.
     """
-    if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
+    if os.environ.keys() & {"RAY_AUTH_MODE", *TOKENS}:
         return
-    file = Path("~/.ray/auth_token").expanduser()
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file, token = token_file(), secrets.token_hex(32)
     try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if file.exists():
+            file.chmod(0o600)
+            return
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-            opened.write(secrets.token_hex(32))
-    except FileExistsError:
-        file.chmod(0o600)
+            opened.write(token)
+    except OSError:  # a home that cannot be written
+        os.environ["RAY_AUTH_TOKEN"] = token

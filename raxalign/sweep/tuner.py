@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import ray
-from ray import tune
+from ray import cloudpickle, tune
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.sweep import losses, room
-from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
+from raxalign.sweep.cluster import (
+    connect,
+    disconnect,
+    remove_scratch,
+    require_daemons,
+    scratch_folder,
+)
 from raxalign.sweep.events import Hear, Over
 from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
@@ -30,6 +36,10 @@ from raxalign.sweep.running import Source, Summary, Sweep, Whole, key_of
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
 
 COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
+
+
+class _RayLost(BaseException):
+    """Ray's own end. It is no `Exception`, after which Tune waits for actors that cannot answer."""
 
 
 def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Summary:
@@ -60,6 +70,8 @@ def run_sweep(
         if not sweep.over:
             _tune(sweep, job, name, lacking)
             sweep.pass_on()
+    except _RayLost as lost:
+        raise ResourceError(str(lost)) from lost
     finally:
         disconnect()
         remove_scratch(job.scratch)
@@ -76,7 +88,7 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
         lambda record: not record.getMessage().startswith("Trials did not complete")
     )
     work = tune.with_resources(
-        tune.with_parameters(_work, job=job), lambda config: _resources(config, job)
+        _packed(partial(_work, job=job)), _packed(partial(_resources, job=job))
     )
     tune.Tuner(
         work,
@@ -96,6 +108,18 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
             verbose=0,
         ),
     ).fit()
+
+
+def _packed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is imported when it is called: an import that fails is then an error.
+    Where Ray imports it, an actor ends, and nobody hears why.
+    """
+    packed = cloudpickle.dumps(function)
+
+    def unpack_and_call(config: dict[str, Any]) -> Any:
+        return cloudpickle.loads(packed)(config)
+
+    return unpack_and_call
 
 
 def _work(config: dict[str, Any], job: Job) -> None:
@@ -181,6 +205,10 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         return {}
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
+        try:
+            require_daemons()
+        except ResourceError as error:
+            raise _RayLost(str(error)) from error
         self._sweep.look()
         waited = time.monotonic() - self._begun
         if self._lacking is not None and not self._sweep.begun and waited > COMING:

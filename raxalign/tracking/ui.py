@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
 
+from raxalign.children import child_environment
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr
 from raxalign.store.alive import endings
@@ -104,7 +107,11 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
         # The URI is not on the command line, which every user of the machine can read. Jobs are
         # for language-model applications, and their processes would outlive the server.
         more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        return attended(command, {**os.environ, **named, **more})
+        # uvicorn imports from the working directory, unless it is given another place
+        place = shlex.quote(sysconfig.get_path("stdlib"))
+        given = os.environ.get("MLFLOW_UVICORN_OPTS", "")
+        options = {"MLFLOW_UVICORN_OPTS": f"--app-dir {place} {given}"}
+        return attended(command, child_environment({**named, **more, **options}))
     except KeyboardInterrupt:
         return 0
 

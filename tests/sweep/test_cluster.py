@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep import cluster, machines
 from raxalign.sweep.job import Job
 from raxalign.sweep.machines import GONE, check_shared, patience
+from tests.disks import mounted
 
 HOLDER = Holder("rax2", "0badcafe-7-1")
 
@@ -53,7 +55,90 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path, monkeypatch):
     assert not (tmp_path / ".ray").exists()
 
 
-def test_a_local_cluster_begins_without_the_signal_that_its_terminal_ends(monkeypatch):
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def local(temporary):
+    """A job of this machine alone, with its scratch folder."""
+    job = Job(Storage("/storage"), "", scratch=cluster.scratch_folder("", None))
+    yield job
+    cluster.remove_scratch(job.scratch)
+
+
+def test_a_home_that_cannot_be_written_does_without_the_file_of_the_token(tmp_path, monkeypatch):
+    (tmp_path / "home").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    cluster.require_token()
+    assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+
+
+def started(job, monkeypatch):
+    """What Ray is given where it is started for a job, and what lay in its working directory."""
+    given = []
+    monkeypatch.setattr(
+        cluster.ray,
+        "init",
+        lambda **told: given.append(
+            (told, list(Path(told["runtime_env"]["working_dir"]).iterdir()))
+        ),
+    )
+    cluster.connect(None, job)
+    return given[0]
+
+
+def test_workers_have_an_empty_working_directory(local, monkeypatch):
+    assert started(local, monkeypatch)[1] == []
+
+
+def test_the_sockets_of_ray_have_a_short_path_in_a_folder_that_is_private_and_goes(
+    tmp_path, monkeypatch
+):
+    long = tmp_path / ("a" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    place = cluster.scratch_folder("", None)
+    told, _ = started(Job(Storage("/storage"), "", scratch=place), monkeypatch)
+    folder = Path(told["_temp_dir"])
+    session = folder / "session_2026-01-01_00-00-00_000000_4194304" / "sockets" / "plasma_store"
+    assert len(os.fsencode(session)) <= 103
+    assert folder.parent.resolve() == Path(place)
+    assert Path(place).stat().st_mode & 0o777 == 0o700
+    cluster.remove_scratch(place)
+    assert not os.path.lexists(folder.parent)
+
+
+def test_a_full_temporary_folder_is_named_before_ray_starts(tmp_path, monkeypatch):
+    with mounted(tmp_path / "small", "1m") as small:
+        monkeypatch.setenv("RAY_TMPDIR", str(small))
+        place = cluster.scratch_folder("", None)
+        with pytest.raises(ResourceError, match=rf"{small}.*MiB are free.*TMPDIR"):
+            cluster.connect(None, Job(Storage("/storage"), "", scratch=place))
+        cluster.remove_scratch(place)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (ConnectionError("Failed to connect"), "no Ray cluster answers at auto"),
+        (RuntimeError("Version mismatch: Ray: 2.59.0"), "not joined: Version mismatch: Ray: 2.59"),
+    ],
+)
+def test_a_cluster_that_is_not_joined_is_an_error_that_says_why(fault, told, monkeypatch):
+    def init(**_):
+        raise fault
+
+    monkeypatch.setattr(cluster.ray, "init", init)
+    with pytest.raises(ResourceError, match=told):
+        cluster.connect("auto", Job(Storage("/storage"), ""))
+
+
+def test_a_local_cluster_begins_without_the_signal_that_its_terminal_ends(local, monkeypatch):
     blocked = []
 
     def init(**_):
@@ -64,7 +149,7 @@ def test_a_local_cluster_begins_without_the_signal_that_its_terminal_ends(monkey
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setattr(cluster.ray, "init", init)
     with pytest.raises(ResourceError):
-        cluster.connect(None, Job(Storage("/storage"), ""))
+        cluster.connect(None, local)
     assert blocked[0] & 1 << signal.SIGHUP - 1
     assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
@@ -75,23 +160,24 @@ def test_a_local_cluster_begins_without_the_signal_that_its_terminal_ends(monkey
         Exception("The current node timed out during startup. This could happen\nbecause"),
         RuntimeError("Failed to start GCS"),
         OSError(28, "No space left on device"),
+        ValueError("After taking into account object store and redis memory usage"),
     ],
 )
-def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch):
+def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, local, monkeypatch):
     def init(**_):
         raise error
 
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setattr(cluster.ray, "init", init)
     with pytest.raises(ResourceError) as told:
-        cluster.connect(None, Job(Storage("/storage"), ""))
+        cluster.connect(None, local)
     assert str(told.value).startswith(
         f"Ray did not start on this machine ({str(error).splitlines()[0]}). The machine may be"
     )
     assert "run the same command again; what is done is kept" in str(told.value)
     monkeypatch.setattr(cluster.ray, "init", lambda **_: {}["missing"])
     with pytest.raises(KeyError):  # another error stays what it is
-        cluster.connect(None, Job(Storage("/storage"), ""))
+        cluster.connect(None, replace(local, scratch=cluster.scratch_folder("", None)))
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
@@ -132,12 +218,6 @@ def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(mo
         cluster.disconnect()
     assert collected == [False]
     assert gc.isenabled()
-
-
-@pytest.fixture
-def temporary(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 def ended_process():

@@ -9,7 +9,6 @@ size of the dataset.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from typing import Any
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
 from raxalign.caveats import collecting, listener
+from raxalign.children import child_environment
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.pieces import bulk_pieces
@@ -243,12 +243,8 @@ def _saved(tokenizer: Any, path: Path) -> bool:
 
 def _run(jobs: Sequence[Mapping[str, Any]]) -> None:
     """Run each job in a process of its own, and wait for all."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "TOKENIZERS_PARALLELISM": "false",
-        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    }
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    environment = child_environment({"TOKENIZERS_PARALLELISM": "false", **single})
 
     def work(job: Mapping[str, Any]) -> None:
         command, none = [sys.executable, "-m", __name__, json.dumps(job)], subprocess.DEVNULL

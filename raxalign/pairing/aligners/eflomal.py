@@ -19,6 +19,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from raxalign.children import child_environment
 from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.lazy import pa, pc
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
@@ -116,7 +117,7 @@ def _run(command: list[str], folder: Path, threads: int) -> None:
     """Run the program in a process group of its own: it starts another, which has to end with us
     too.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TMPDIR": str(folder)}
+    environment = child_environment({"OMP_NUM_THREADS": str(threads), "TMPDIR": str(folder)})
     with (folder / "stderr").open("wb") as stderr:
         try:
             process = subprocess.Popen(
