@@ -52,7 +52,7 @@ def test_the_report_shows_what_was_chosen_and_how(searched, document):
 
 @pytest.mark.usefixtures("undrawn")
 def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path):
-    search = "trials: 8, confirm: 0, pruner: {name: asha, startup: 2}"
+    search = "trials: 16, confirm: 0, pruner: {name: asha, startup: 2}"
     found = open_search(search_grid(tmp_path, search))
     run(source_of(found))
     opened = reopened(found)
@@ -61,19 +61,19 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path):
     seen = Seen(study, record, 0, opened.plan.measured)
     assert [entry.state for entry, _ in seen.spent()] == [entry.state for entry in record.tried]
     (panel,) = history([seen])
-    assert list(panel.series[0].x) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert list(panel.series[0].x) == list(range(1, 17))
     assert len(panel.series[1].x) == len(record.done)
     (panel,) = expectations([seen])
-    first = sum(score for _, score in seen.spent()) / 8  # the mean over all trials that were spent
+    first = sum(score for _, score in seen.spent()) / 16  # the mean over all trials that were spent
     assert panel.series[0].y[0] == pytest.approx(first)
-    assert len(panel.series[0].y) == 8
+    assert len(panel.series[0].y) == 16
     results = results_of((opened, ledger))
     (part,) = share("searches", results, ledger=ledger, figures=tmp_path).parts
     (line,) = part.tables[0].lines
     ended = len(record.pruned)
-    assert 0 < ended < 8
-    assert line.entries[3].text == f"{8 - ended}, {ended} more pruned"
-    assert f"{ended} of 8 trials pruned, which saved " in part.tables[0].caption
+    assert 0 < ended < 16
+    assert line.entries[3].text == f"{16 - ended}, {ended} more pruned"
+    assert f"{ended} of 16 trials pruned, which saved " in part.tables[0].caption
 
 
 def test_tables_have_confirmed_points_alone_and_mark_them(document):

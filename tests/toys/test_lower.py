@@ -160,12 +160,12 @@ def test_the_model_card_says_better_of_the_smaller_value(plan, ledger):
 
 def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(made, ledger):
     opened, _ = made
-    keys = {stage.key for stage in opened.plan.stages.values() if stage.kind == "evaluation"}
-    text = opened.plan.to_json().replace("ranks@", "gone@")
-    plan = Plan.from_json(text)
+    read = json.loads(opened.plan.to_json().replace("ranks@", "gone@"))
+    for trial in read["trials"]:  # another plug-in has other keys
+        trial["evaluations"] = {}
+    plan = Plan.from_json(json.dumps(read))
     found = rows(opened.plan, ledger)
     assert plan.task("ranks") is None
-    assert not keys & plan.stages.keys()
     measured = plan.measured("ranks", "mean_rank")
     assert (measured.sign, measured.unit, measured.declared) == (0, "number", False)
     results = Results.of(found, plan)

@@ -10,7 +10,8 @@ from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from raxalign.errors import DependencyError, RaxalignError, ResourceError
-from raxalign.train import devices
+from raxalign.store.sealed import parse
+from raxalign.train import checkpoint, devices
 from raxalign.train.checkpoint import TrainProgress
 from raxalign.train.devices import arithmetic, check_base_precision, check_compiler, check_precision
 from raxalign.train.loop import TrainSettings, fit
@@ -192,7 +193,8 @@ def test_a_training_that_goes_on_knows_what_fitted(tmp_path):
 def test_a_checkpoint_of_an_earlier_version_is_read():
     record = json.loads(json.dumps(TrainProgress(step=3, micro=2, losses=[1.0]).record("x")))
     del record["recomputes"]
-    assert TrainProgress.of(record, None) == TrainProgress(step=3, micro=2, losses=[1.0])
+    read = parse(json.dumps(record), checkpoint._Record)
+    assert TrainProgress.of(vars(read), None) == TrainProgress(step=3, micro=2, losses=[1.0])
 
 
 def test_bf16_rounds_products_and_leaves_the_weights_alone():
