@@ -22,7 +22,7 @@ from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import maker_name
 from raxalign.store.files import split_place
 from raxalign.store.leftovers import SCRATCH, left_by_dead
-from raxalign.sweep.job import TOKENS, Job, thread_limits, token_file
+from raxalign.sweep.job import Job, thread_limits
 from raxalign.sweep.room import DRIVER
 
 
@@ -117,7 +117,6 @@ def _init(environment: Mapping[str, str], **given: object) -> None:
 def _join(address: str, job: Job) -> None:
     """Join a cluster. Raises `ResourceError` where none answers, or it refuses this process."""
     _require_listener(address)
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else a line per try
     limits = thread_limits(job.threads)
     try:
         _init({**limits, **{name: os.environ[name] for name in _ENVIRONMENT}}, address=address)
@@ -125,8 +124,9 @@ def _join(address: str, job: Job) -> None:
         if "InvalidAuthToken" not in str(error.__cause__):
             raise _no_cluster(address, error) from error
         raise ResourceError(
-            f"the Ray cluster at {address} demands the token of its head: copy ~/.ray/auth_token"
-            " from there, or name a copy with RAY_AUTH_TOKEN_PATH, and set RAY_AUTH_MODE=token"
+            f"the Ray cluster at {address} demands a token: set RAY_AUTH_MODE=token, and have here"
+            " the ~/.ray/auth_token of its head (RAY_AUTH_TOKEN_PATH names another place). Or start"
+            " the cluster anew with RAY_AUTH_MODE=disabled, where nobody else reaches it"
         ) from error
     except RuntimeError as error:  # another version of Ray or Python, for example
         told = " ".join(str(error).split())
@@ -158,8 +158,7 @@ def _start(job: Job) -> None:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
             f"Ray did not start on this machine ({line}). The machine may be too busy, or short of"
-            " memory: end other work and run the same command again; what is done is kept. Ray's"
-            f" own logs are in {folder}/session_latest/logs"
+            " memory: end other work and run the same command again; what is done is kept"
         ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -243,9 +242,9 @@ def require_token() -> None:
     that all can. A cluster that Ray starts here answers to who knows it, unless `RAY_AUTH_MODE`
     says otherwise.
     """
-    if os.environ.keys() & {"RAY_AUTH_MODE", *TOKENS}:
+    if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
         return
-    file, token = token_file(), secrets.token_hex(32)
+    file, token = Path("~/.ray/auth_token").expanduser(), secrets.token_hex(32)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if file.exists():

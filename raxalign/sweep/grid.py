@@ -28,7 +28,7 @@ from raxalign.store.alive import endings
 from raxalign.store.drivers import signed_on
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Hear, all_of
-from raxalign.sweep.job import Job, offer_token, write_plan
+from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.removal import Keeper
 from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of
@@ -151,8 +151,6 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     for remark in read.remarks:
         to_stderr(f"note: {remark}")
     _report_idle_workers(opened, plan)
-    if settings.address:
-        offer_token()
     return Job(
         storage,
         write_plan(plan, storage),

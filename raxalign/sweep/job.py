@@ -7,10 +7,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from raxalign.catalog import load_files
 from raxalign.config.run import Checkpointing
@@ -44,23 +42,6 @@ class Job:
     checkpoint_minutes: float = 10.0
     activation_checkpointing: Checkpointing = "auto"
     shard_weights: bool = False
-
-
-TOKENS = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
-
-
-def token_file() -> Path:
-    """Return where Ray looks for the token of its clusters."""
-    return Path("~/.ray/auth_token").expanduser()
-
-
-def offer_token() -> None:
-    """Have Ray show the user's token to the cluster that is joined, as `ray start` has clusters
-    demand it where there is one. Ray looks at the mode when it is imported.
-    """
-    with suppress(OSError):
-        if os.environ.keys() & TOKENS or token_file().exists():
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def write_plan(plan: Plan, storage: Storage) -> str:

@@ -108,9 +108,9 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
         # for language-model applications, and their processes would outlive the server.
         more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         # uvicorn imports from the working directory, unless it is given another place
-        place = shlex.quote(sysconfig.get_path("stdlib"))
+        library = shlex.quote(sysconfig.get_path("stdlib"))
         given = os.environ.get("MLFLOW_UVICORN_OPTS", "")
-        options = {"MLFLOW_UVICORN_OPTS": f"--app-dir {place} {given}"}
+        options = {"MLFLOW_UVICORN_OPTS": f"--app-dir {library} {given}"}
         return attended(command, child_environment({**named, **more, **options}))
     except KeyboardInterrupt:
         return 0

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import ray
 
+from raxalign.children import child_environment
 from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import maker_name
 from raxalign.store.lease import EXPIRY, Holder
@@ -25,6 +26,14 @@ from raxalign.sweep import cluster, machines
 from raxalign.sweep.job import Job
 from raxalign.sweep.machines import GONE, check_shared, patience
 from tests.disks import mounted
+
+
+def demands_token():
+    """What Ray raises where a cluster refuses a token."""
+    error = ConnectionError("Failed to connect to Ray cluster")
+    error.__cause__ = RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing")
+    return error
+
 
 HOLDER = Holder("rax2", "0badcafe-7-1")
 
@@ -122,10 +131,33 @@ def test_a_full_temporary_folder_is_named_before_ray_starts(tmp_path, monkeypatc
         cluster.remove_scratch(place)
 
 
+def test_an_ended_process_of_ray_is_named(monkeypatch):
+    with subprocess.Popen(["sleep", "600"]) as process:
+        monkeypatch.setattr(cluster, "_daemons", {"raylet": process.pid})
+        cluster.require_daemons()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        for _ in range(2):  # before and after it is waited for
+            with pytest.raises(ResourceError, match=r"raylet has ended.*same command again"):
+                cluster.require_daemons()
+            process.wait()
+
+
+@pytest.mark.parametrize("module", ["raxalign", "raxalign.encoders.models.flat_pieces"])
+def test_nothing_of_the_working_directory_is_imported(module, tmp_path):
+    for name in ("statistics", "torch", "numpy"):
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w')")
+    given = None if module == "raxalign" else child_environment({})
+    command = [sys.executable, "-m", module, "doctor"]
+    subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, check=False)
+    assert not (tmp_path / "imported").exists()
+
+
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
         (ConnectionError("Failed to connect"), "no Ray cluster answers at auto"),
+        (demands_token(), "auto demands a token: set RAY_AUTH_MODE=token"),
         (RuntimeError("Version mismatch: Ray: 2.59.0"), "not joined: Version mismatch: Ray: 2.59"),
     ],
 )
@@ -175,9 +207,11 @@ def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, local, 
         f"Ray did not start on this machine ({str(error).splitlines()[0]}). The machine may be"
     )
     assert "run the same command again; what is done is kept" in str(told.value)
+    other = replace(local, scratch=cluster.scratch_folder("", None))
     monkeypatch.setattr(cluster.ray, "init", lambda **_: {}["missing"])
     with pytest.raises(KeyError):  # another error stays what it is
-        cluster.connect(None, replace(local, scratch=cluster.scratch_folder("", None)))
+        cluster.connect(None, other)
+    cluster.remove_scratch(other.scratch)
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
