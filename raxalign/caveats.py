@@ -14,6 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+UNKNOWN = 0.02
+"""The share of unknown pieces above which a remark is made: vectors are partly those of [UNK]."""
+
 
 @dataclass
 class Caveats:
@@ -92,6 +95,24 @@ def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
         if said:
             found[f"{maker} {lang}"] = "; ".join(said)
     return found
+
+
+def said(maker: str, notes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield all caveats in the notes of one computation that stands by itself, as `raxalign align`,
+    each a sentence without its end.
+    """
+    for lang, share in notes.get("unknown", {}).items():
+        if share > UNKNOWN:
+            yield f"{share:.1%} of the pieces of {lang} are unknown to the tokenizer ([UNK])"
+    for name, (start, end) in notes.get("loss_not_lowered", {}).items():
+        yield f"the loss of the training {name} did not fall ({start:.4g} to {end:.4g})"
+    for name, (start, end, _) in notes.get("loss_still_falling", {}).items():
+        told = f"still fell in its last fifth ({start:.4g} to {end:.4g})"
+        yield f"the loss of the training {name} {told}; train it longer"
+    for name in notes.get("cut_batches", ()):
+        yield f"memory ran out in the training {name}, so that dropout drew other masks"
+    parts = notes.get("not_as_trained", {}), thin_support(maker, notes), notes.get("partial", {})
+    yield from (f"{name}: {told}" for part in parts for name, told in part.items())
 
 
 def _dictionary(facts: Mapping[str, Any]) -> Iterator[str]:

@@ -30,9 +30,6 @@ SHOWN = 100
 DISK_FULL = "the disk is full"
 """In every message on a storage that has no room left."""
 
-UNSTARTED = "not started"
-"""The beginning of the message of a trial that a grid did not start."""
-
 
 class RaxalignError(Exception):
     """An error whose message says what, where and what to do; shown without a traceback."""

@@ -180,11 +180,11 @@ def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], g
 def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run, tmp_path):
     parts = {"languages": "{each: [de]}", "sentences": "[100, 900]", "methods": ("rotation: {}",)}
     grid = write_grid(tmp_path, size=200, **parts)  # type: ignore[arg-type]
-    told = "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60"
-    told += " of them for dev and test"
+    told = "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, of"
+    told += " them 30 for dev and 30 for test"
     for command, *options in (("plan",), ("plan", "--format json"), ("grid", "--dry-run")):
         done = run(command, grid, *options)
-        assert (done.code, f"warning: {told}" in done.err) == (0, True)
+        assert (done.code, f"error: {told}" in done.err) == (2, True)
     refused = run("grid", grid)
     assert (refused.code, f"error: {told}" in refused.err) == (2, True)
     assert not (tmp_path / "storage" / "artifacts").exists()
@@ -201,7 +201,7 @@ def test_a_segmenter_that_is_missing_is_told_by_plan_and_refused_by_grid_and_doc
     parts = {"languages": "{each: [zh]}", "sentences": "50", "methods": ("rotation: {}",)}
     grid = write_grid(tmp_path, corpus=corpus, **parts)  # type: ignore[arg-type]
     told = "corpus.segmentation: words, for zh: the library jieba is not installed."
-    assert f"warning: {told}" in run("plan", grid).err
+    assert f"error: {told}" in run("plan", grid).err
     refused, examined = run("grid", grid), run("doctor", grid)
     assert (refused.code, f"error: {told}" in refused.err) == (2, True)
     assert (examined.code, f"broken   {told}" in examined.out) == (2, True)
@@ -216,7 +216,7 @@ def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path)
     Ledger(os.environ["RAXALIGN_STORAGE"]).fail(plan.trials[1].key, {"message": "no memory"})
     said = run("status", grid).out
     assert said.startswith("small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\n")
-    assert "\nfailed: rotation de 100" in said
+    assert "\nfailed: rotation center=False de 100 pairs (" in said
     assert "no memory" in said
     key = plan.trials[0].key[:12]
     assert f"\n{key}  1 of 1 evaluation  none de\n" in said
@@ -387,6 +387,78 @@ def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_pat
     assert done.code == 2
     for name in ("de-en.de", "de-en.en"):
         assert re.search(rf"^(broken   )?{tmp_path}/data/{name}", done.out, re.MULTILINE)
+
+
+def test_all_that_a_grid_would_refuse_is_told_by_plan_and_doctor_and_last(run, grid, tmp_path):
+    methods = {"methods": ("none: {}", "rotation: {}"), "sentences": "100"}
+    grid = write_grid(tmp_path, languages="{each: [fr, ger]}", **methods)
+    of_files(grid, "")
+    for file, n_lines in (
+        ("fr-en.fr", 300),
+        ("fr-en.en", 290),
+        ("de-en.de", 300),
+        ("de-en.en", 300),
+    ):
+        (tmp_path / file).write_text("a word\n" * n_lines, encoding="utf-8")
+    unequal = f"{tmp_path}/fr-en.en:291: {tmp_path}/fr-en.fr has 300 lines and"
+    missing = f"{tmp_path}/ger-en.ger: there is no such file (there is de-en.de: German is de, not"
+    done = run("plan", grid, "--format", "json")
+    assert (done.code, len(json.loads(done.out)["missing"])) == (2, 2)
+    for told in (done.err, run("plan", grid).err, run("grid", grid, "--dry-run").err):
+        end = told[told.index("error: ") :].splitlines()
+        assert len(end) == 3
+        assert end[0].startswith(f"error: {missing}")
+        assert end[-1].startswith(unequal)
+    done = run("doctor", grid)
+    assert (done.code, done.out.count("broken ")) == (2, 3)
+    assert f"broken   {missing}" in done.out
+    assert f"broken   {unequal}" in done.out
+    assert "ok       storage" in done.out
+
+
+def test_doctor_opens_the_encoders_on_this_machine(run, tmp_path):
+    folder = tmp_path / "encoder"
+    tiny_bert(folder, ["the"], layers=1)
+    parts = {"languages": "{each: [de]}", "sentences": "100", "methods": ("none: {}",)}
+    grid = write_grid(tmp_path, encoder=str(folder), **parts)
+    assert "ok       encoder encoder\n" in run("doctor", grid).out
+    config, weights = folder / "config.json", folder / "model.safetensors"
+    whole, data = config.read_text(), weights.read_bytes()
+    other = json.loads(whole)
+    config.write_text(json.dumps({**other, "vocab_size": other["vocab_size"] + 1}))
+    done = run("doctor", grid)
+    assert (done.code, "its weights do not fit its config.json: bert." in done.out) == (2, True)
+    config.write_text(whole)
+    weights.write_bytes(data[:-4] + b"\xff" * 4)
+    done = run("doctor", grid)
+    assert (done.code, "NaN" in done.out) == (2, True)
+    weights.write_text("version https://git-lfs.github.com/spec/v1\nsize 9\n")
+    assert "lacks model.safetensors" in run("plan", grid).err
+    shards = {"weight_map": {"bert.w": "model-1-of-1.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(shards))
+    weights.rename(folder / "adapter.safetensors").write_bytes(data)
+    assert "lacks model-1-of-1.safetensors" in run("plan", grid).err
+
+
+def test_failures_of_one_cause_are_told_once_with_their_trials(run, grid, monkeypatch):
+    plan, ledger = open_grid(grid).plan, Ledger(os.environ["RAXALIGN_STORAGE"])
+    for trial in plan.trials:
+        cause = "no memory" if trial.method == "rotation" else "no text"
+        ledger.fail(trial.key, {"message": cause})
+    failed = {
+        trial.key: message["message"]
+        for trial in plan.trials
+        for message in ledger.failures([trial.key]).values()
+    }
+    monkeypatch.setattr(api, "run", lambda *_, **__: api.Finished(plan, 0, 0, failed))
+    for told in (run("status", grid).out, run("grid", grid).err):
+        assert told.count("no memory") == 1
+        assert "failed: none de (" in told
+        named = "".join(
+            f"\n  rotation center={value} de 100 pairs ({trial.key[:12]})"
+            for value, trial in zip((False, True), plan.trials[1:], strict=True)
+        )
+        assert f"failed: 2 trials, for one reason: no memory{named}\n" in told
 
 
 def of_files(grid: Path, folder: str) -> None:

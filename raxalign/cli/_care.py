@@ -106,7 +106,7 @@ def doctor(
     online: bool = False,
 ) -> None:
     """Report what is installed, which devices there are and whether the storage can be written;
-    with a grid, whether its data exists and can be read.
+    with a grid, whether its data exists and can be read, and its local encoders can be opened.
 
     With --encoder, report what the encoder is, how many pieces its tokenizer makes per word of each
     language, whether they are those of running text, and which methods and tasks take it, in the

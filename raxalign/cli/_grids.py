@@ -101,7 +101,7 @@ def _tell_end(
     finished: Finished, file: Path, storage: str | None, confirm: int | None = None
 ) -> None:
     """Report how a grid ended, and how its results are shown; exit code 1 where trials failed."""
-    from raxalign.errors import UNSTARTED
+    from raxalign.report.status import failure_lines
 
     if not finished.plan.trials:
         return
@@ -115,15 +115,8 @@ def _tell_end(
             f" see `{table}` and `{page}`"
         )
         return
-    by_key = finished.plan.by_key
-    unstarted = [m for m in finished.failed.values() if m.startswith(UNSTARTED)]
-    for key, message in finished.failed.items():
-        trial = by_key[key]
-        if not message.startswith(UNSTARTED):
-            tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
-    if unstarted:
-        more = counted(len(unstarted), "more trial")
-        tell(f"failed: {more}: {unstarted[0]}")
+    for line in failure_lines(finished.plan, finished.failed):
+        tell(line)
     folder = _report_folder(file, finished.plan.name)
     tell(
         f"results: {table}; report: {page} (writes {folder / 'report.html'});"
@@ -146,7 +139,8 @@ def plan(
     detect: Annotated[float | None, Option(min=0.01, metavar="POINTS")] = None,
     run_sd: Annotated[float, Option(min=0.01, metavar="POINTS")] = 0.5,
 ) -> None:
-    """Show what a grid will run, what exists already, and what it may cost.
+    """Show what a grid will run, what exists already, and what it may cost. Exit code 2: there is
+    something that `grid` would refuse, such as a missing file; it is printed last.
 
     Options:
         format: table or json.
@@ -164,7 +158,7 @@ def plan(
         from raxalign.report.plans import as_json
 
         print_out(as_json(part, opened.storage, opened.run))
-        _tell_doubts(opened, part)
+        _tell_faults(opened, part)
     else:
         _print_plan(opened, part, detect, run_sd)
 
@@ -177,15 +171,25 @@ def _print_plan(
     print_out(as_text(plan_, opened.storage, opened.run))
     if power := power_text(opened, plan_, detect, run_sd):
         print_out(power)
-    _tell_doubts(opened, plan_)
+    _tell_faults(opened, plan_)
 
 
-def _tell_doubts(opened: Opened, plan_: Plan) -> None:
-    """Report what keeps the text from being made, and sides that do not seem to match."""
+def _tell_faults(opened: Opened, plan_: Plan) -> None:
+    """Report sides that do not seem to match; raise `RaxalignError` with all that `grid` would
+    refuse, which is then the last that is printed.
+    """
+    from raxalign.corpora.readers.inspection import Remark
+    from raxalign.errors import RaxalignError
     from raxalign.plan.checks.bitexts import doubts, obstacles
 
-    for doubt in (*obstacles(plan_, opened.storage), *doubts(plan_)):
-        tell(f"warning: {doubt}")
+    faults = dict.fromkeys(obstacles(plan_, opened.storage))
+    for doubt in doubts(plan_):
+        if isinstance(doubt, Remark):
+            tell(f"warning: {doubt}")
+        else:
+            faults[str(doubt)] = None
+    if faults:
+        raise RaxalignError("\n".join(faults))
 
 
 def fetch(file: opt.GridFile, storage: opt.Storage = None, update_lock: bool = False) -> None:

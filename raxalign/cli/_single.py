@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from raxalign.caveats import thin_support
+from raxalign.caveats import said
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import print_out, print_values
@@ -84,8 +84,8 @@ def pairs(
         f"{notes['sentence_pairs']:,} sentence pairs, {notes['without_links']:,} of them without a"
         f" link, {notes['word_pairs']:,} word pairs"
     )
-    for name, said in notes.get("partial", {}).items():
-        tell(f"note: {name}: {said}")
+    for name, told in notes["partial"].items():
+        tell(f"note: {name}: {told}")
     print_out(str(out))
 
 
@@ -187,8 +187,8 @@ def align(
     )
     with visible(open_file(path) for path in plugins or ()):
         notes = make_aligned(request, out, storage=storage_of(storage))
-    for name, said in {**thin_support(method, notes), **notes.get("partial", {})}.items():
-        tell(f"note: {name}: {said}")
+    for told in said(method, notes):
+        tell(f"note: {told}")
     print_out(str(out))
 
 

@@ -134,7 +134,9 @@ class Corpus(PlugIn):
 
 
 class FileCorpus(Corpus):
-    """A corpus of local text files. A subclass names them and reads one part."""
+    """A corpus of local text files. A subclass names them and reads one part; two that it calls
+    ``source`` and ``target`` have equally many lines, which is checked before anything is made.
+    """
 
     class Params(Corpus.Params):
         """The options of all corpora of local text files."""

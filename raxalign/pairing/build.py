@@ -31,6 +31,7 @@ from raxalign.pairing.words import Words
 from raxalign.store.key import Json
 
 _BATCH_ROWS = 8192
+_THERE = frozenset({"read", "kept", "escaped", "without_text"})  # counts of pairs that are kept
 _LONG = 100  # words: a shorter sentence may well have no link
 
 SIDES = ("src", "tgt")
@@ -190,6 +191,21 @@ def _of_bitext(folder: Path) -> dict[str, Json]:
         **{name: value for name, value in metadata.items() if name != "counts"},
         "bitext_counts": metadata.get("counts"),
     }
+
+
+def left_out(*folders: Path) -> dict[str, str]:
+    """Return what of their corpora word-pair datasets do not have, as `Caveats.partial` has it."""
+    found = {}
+    for facts in map(read_metadata, folders):
+        counts = facts.get("bitext_counts") or {}
+        lost = {name: n for name, n in counts.items() if n and name not in _THERE}
+        if n := (facts.get("counts") or {}).get("without_links"):
+            lost["without a link"] = n
+        if lost and "read" in counts:
+            why = ", ".join(f"{n:,} {name}" for name, n in lost.items())
+            told = f"{sum(lost.values()):,} of {counts['read']:,} give no word pairs ({why})"
+            found[f"sentence pairs of {facts['lang_pair']}"] = told
+    return found
 
 
 def _counts(links: Links) -> dict[str, Json]:

@@ -20,9 +20,11 @@ from raxalign.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
+_LARGE = 1_000_000_000  # parameters of an encoder for which a machine may have no room
 _FAULTS = ("missing", "broken", "damaged")
 """What a line begins with where something that is needed is not there or not whole."""
 
@@ -84,18 +86,19 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     from raxalign.plan.load import open_grid
 
     try:
-        opened = open_grid(file, storage=storage)
+        opened = open_grid(file, storage=storage, allow_missing=True)
     except RaxalignError as error:
         yield f"broken   {error}"
         return
     yield from _storage(opened.storage)
     plan = opened.plan
     places = {place for stage in plan.stages.values() for place in stage.locations.values()}
-    local = sum(Path(place).is_absolute() for place in places)
+    local = sum(Path(place).is_absolute() for place in places) - len(plan.missing)
     files = f"{counted(local, 'data file')} {are(local)} there"
     yield f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}"
     yield from _files(plan)
     yield from _bitexts(plan, opened.storage)
+    yield from _encoders(opened)
     # what this machine lacks to run the encoders
     lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
     yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
@@ -106,6 +109,31 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     else:
         yield from (f"remote   {name}: fetched when the grid runs" for name in plan.unresolved)
     yield from _artifacts(plan, opened.storage)
+
+
+def _encoders(opened: Opened) -> Iterator[str]:
+    """Yield lines on whether the encoders on this machine can be opened, and read a word."""
+    from raxalign.encoders.base import EncoderInputs
+    from raxalign.plan.expansion.encoders import all_encoders, plugin_of
+
+    for kind in map(plugin_of, all_encoders(opened.grid)):
+        name, size, sources = kind.label(), kind.footprint(lambda _: None), kind.sources()
+        places = {label: getattr(source, "path", Path()) for label, source in sources.items()}
+        if kind.needs_text or not places or not all(map(Path.is_file, places.values())):
+            continue
+        if size is not None and size.parameters > _LARGE:
+            yield f"note     encoder {name}: not opened, for its {size.parameters:,} parameters"
+            continue
+        try:
+            locations = {label: str(path) for label, path in places.items()}
+            found = kind.load(EncoderInputs(locations=locations), "cpu")
+            layers, lang = (found.n_layers,), opened.plan.pivot
+            vectors = found.words([["a"]], lang, layers=layers, pooling="mean").vectors_NLH
+            sound = bool(torch.isfinite(vectors).all())
+            yield f"ok       encoder {name}" if sound else f"broken   encoder {name}: reads NaN"
+        except Exception as error:  # noqa: BLE001  whatever a damaged file lets a library raise
+            told = str(error) if isinstance(error, RaxalignError) else f"{name}: {error!r}"
+            yield f"broken   {told}"
 
 
 def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
@@ -129,7 +157,9 @@ def _files(plan: Plan) -> Iterator[str]:
 
     found = read_files(plan)
     if found.faults:
-        yield from (f"broken   {fault.strip()}" for fault in found.indented())
+        gone = tuple(f"{path}:" for path in plan.missing)  # which `obstacles` names
+        faults = (fault.strip() for fault in found.indented())
+        yield from (f"broken   {fault}" for fault in faults if not fault.startswith(gone))
     elif found.files:
         yield f"ok       {found}"
     if found.faults or found.files:
@@ -140,13 +170,13 @@ def _bitexts(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on whether all sentence pairs of local files can be read and made into text."""
     from raxalign.plan.checks.bitexts import obstacles, other_lengths, read_bitexts
 
-    found = list(read_bitexts(plan))
-    faults = [str(fault) for entry in found for fault in entry.faults]
+    found = list(read_bitexts(plan, storage))
+    faults = [*obstacles(plan, storage), *(str(f) for entry in found for f in entry.faults)]
     notes = [str(remark) for entry in found for remark in entry.remarks]
-    for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
+    whole = [entry for entry in found if not entry.faults]
+    for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in whole}):
         (faults if fatal else notes).append(message)
-    faults += obstacles(plan, storage) if not faults else ()
-    yield from (f"broken   {fault}" for fault in faults)
-    for entry in found if not faults else ():
+    yield from (f"broken   {fault}" for fault in dict.fromkeys(faults))
+    for entry in whole:
         yield f"ok       {entry.path}: {entry.rows:,} sentence pairs"
     yield from (f"note     {note}" for note in notes)

@@ -21,7 +21,6 @@ from raxalign.plan.estimates.forecast import (
     quicker_links,
     worker_speed,
 )
-from raxalign.plan.expansion.identity import near
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -149,8 +148,6 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         lines.append(
             f"unresolved until `raxalign grid` has fetched it: {', '.join(plan.unresolved)}"
         )
-    missing = (f"{path}{near(Path(path))}" for path in plan.missing)
-    lines += [f"missing: {path} (`raxalign grid` needs it)" for path in missing]
     lines += [f"note: {remark}" for remark in plan.remarks()]
     return "\n".join(line for line in lines if line)
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.study_record import read_record
+from raxalign.plan.trial import Trial
 from raxalign.printing import counted
 from raxalign.report.studies import status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 
 _EVERY = 2.0  # seconds between two looks
-_LISTED = 20  # trials of a grid whose state lists each one; `results --keys` lists any number
+_LISTED = 20  # trials of a grid, or of one failure, that are listed; `results --keys` lists all
 
 
 @dataclass(frozen=True)
 class Status:
-    """Counts of trials and evaluations, and the failures: (trial in words, message); `partly`
+    """Counts of trials and evaluations, and the failures: trial key -> message; `partly`
     counts trials with some of their results, `idle` those beside `trials` that have nothing to run;
     `dropped` counts stages whose weights were made and not kept.
     """
@@ -29,7 +30,7 @@ class Status:
     trials: int
     done: int
     partly: int
-    failed: tuple[tuple[str, str], ...]
+    failed: Mapping[str, str]
     evaluations: int
     evaluations_done: int
     idle: int = 0
@@ -40,12 +41,12 @@ class Status:
         """Trials that have neither all results nor a failure."""
         return self.trials - self.done - len(self.failed)
 
-    def text(self, name: str) -> str:
-        """Return the state of a grid in a line, and a line per failed trial."""
+    def text(self, plan: Plan) -> str:
+        """Return the state of a grid in a line, and the failed trials by their causes."""
         begun = f" ({self.partly} begun)" if self.partly else ""
         idle = f"; {self.idle} more have nothing to run" if self.idle else ""
         lines = [
-            f"{name}: {self.done} of {counted(self.trials, 'trial')} done, {len(self.failed)}"
+            f"{plan.name}: {self.done} of {counted(self.trials, 'trial')} done, {len(self.failed)}"
             f" failed, {self.missing} to run{begun}; {self.evaluations_done} of"
             f" {counted(self.evaluations, 'evaluation')}{idle}"
         ]
@@ -54,7 +55,29 @@ class Status:
                 f"the weights of {counted(self.dropped, 'stage')} were not kept (run.keep); what"
                 " needs them makes them again"
             )
-        return "\n".join([*lines, *(f"failed: {trial}: {told}" for trial, told in self.failed)])
+        return "\n".join([*lines, *failure_lines(plan, self.failed)])
+
+
+def named(trial: Trial, plan: Plan) -> str:
+    """Return a trial's name with the size of its training text."""
+    size = "" if trial.sentences is None else f" {trial.sentences:,} pairs"
+    return f"{trial_name(trial, plan)}{size}"
+
+
+def failure_lines(plan: Plan, failed: Mapping[str, str]) -> Iterator[str]:
+    """Yield the failures of trials (key -> message) by their causes, with the first trials."""
+    causes: dict[str, list[str]] = {}
+    for key, message in failed.items():
+        trial = f"{named(plan.by_key[key], plan)} ({key[:12]})"
+        causes.setdefault(message, []).append(trial)
+    for message, trials in causes.items():
+        if len(trials) == 1:
+            yield f"failed: {trials[0]}: {message}"
+            continue
+        yield f"failed: {len(trials)} trials, for one reason: {message}"
+        yield from (f"  {trial}" for trial in trials[:_LISTED])
+        if len(trials) > _LISTED:
+            yield f"  and {len(trials) - _LISTED:,} more"
 
 
 def status(plan: Plan, ledger: Ledger) -> Status:
@@ -64,17 +87,13 @@ def status(plan: Plan, ledger: Ledger) -> Status:
     asked = [trial for trial in plan.trials if trial.evaluations]
     left = [trial for trial in asked if not there.issuperset(trial.evaluations.values())]
     failures = ledger.failures([trial.key for trial in left]) if left else {}
-    failed = []
-    for trial in left:
-        if failure := failures.get(trial.key):
-            numbers = (f"{n}" for n in (trial.sentences, trial.seed) if n is not None)
-            words = " ".join([trial.method, "+".join(trial.languages), *numbers])
-            failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
+    failed = {trial.key: failures.get(trial.key) for trial in left}
+    told = {key: str(failure["message"]) for key, failure in failed.items() if failure}
     dropped = {key for _, key in storage.tombstones.keys() if key in plan.stages}  # noqa: SIM118
     if dropped:
         dropped -= {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
     partly = sum(not there.isdisjoint(trial.evaluations.values()) for trial in left)
-    trials = (len(asked), len(asked) - len(left), partly, tuple(failed))
+    trials = (len(asked), len(asked) - len(left), partly, told)
     idle = len(plan.trials) - len(asked)
     return Status(*trials, len(wanted), len(wanted & there), idle, len(dropped))
 
@@ -86,8 +105,7 @@ def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
     there = ledger.keys()
     return [
         f"{trial.key[:12]}  {sum(key in there for key in trial.evaluations.values())} of"
-        f" {counted(len(trial.evaluations), 'evaluation')}  {trial_name(trial, plan)}"
-        + (f" {trial.sentences:,} pairs" if trial.sentences is not None else "")
+        f" {counted(len(trial.evaluations), 'evaluation')}  {named(trial, plan)}"
         for trial in plan.trials
     ]
 
@@ -95,7 +113,7 @@ def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
 def state(opened: Opened) -> tuple[str, Status]:
     """Return the state of a grid in words, with its searches, and in numbers."""
     found = status(opened.plan, opened.storage.ledger)
-    lines = [found.text(opened.plan.name), *status_lines(opened.plan, opened.storage)]
+    lines = [found.text(opened.plan), *status_lines(opened.plan, opened.storage)]
     if len(opened.plan.trials) <= _LISTED:
         lines += trial_lines(opened.plan, opened.storage.ledger)
     return "\n".join(lines), found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog, returned
-from raxalign.caveats import collecting
+from raxalign.caveats import collecting, said
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
@@ -23,6 +23,7 @@ from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
+from raxalign.pairing.build import left_out
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.expansion.encoders import plugin_of
 from raxalign.plan.expansion.identity import Identity
@@ -72,8 +73,8 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     identity.refuse_missing()
     key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
     checkpoints = storage.local / "checkpoints" / key
-    here = runtime(request.device, request.threads, request.precision, seed=request.seed)
-    where = replace(here, checkpoints=checkpoints)
+    where = runtime(request.device, request.threads, request.precision, seed=request.seed)
+    where = replace(where, checkpoints=checkpoints)
     found_at = EncoderInputs(locations=locations, revisions=encoder_digests)
     with (
         storage.digests.unchanged(identity.files),
@@ -82,18 +83,19 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     ):
         encoder = start.load(found_at, where.device)
         encoder.precision = where.precision
+        found.partial |= left_out(*request.pairs.values())
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
     refuse_unsound(method, request.method, aligned)
-    params, languages = method.canonical(), inputs.languages
+    params, languages, notes = method.canonical(), inputs.languages, aligned.notes | found.notes()
     card = Card(request.method, params, start.label(), languages, request.pivot, request.seed)
-    origin = Origin(hub_name(request.encoder) if start.by_name else None)
-    card = replace(card, data=pairs, origin=origin)
+    origin, told = hub_name(request.encoder) if start.by_name else None, said(request.method, notes)
+    card = replace(card, data=pairs, origin=Origin(origin), caveats=tuple(told))
     with appearing(out) as partial:
         use = SentenceUse((*languages, request.pivot))
         replace(card, precision=request.precision).written(aligned, use, partial)
     shutil.rmtree(checkpoints, ignore_errors=True)
-    return {**aligned.notes, **found.notes()}
+    return notes
 
 
 def _digests(identity: Identity, files: Mapping[str, Path]) -> Mapping[str, str]:

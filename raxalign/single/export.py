@@ -21,6 +21,8 @@ from raxalign.errors import RaxalignError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.remarks import remarks
+from raxalign.plan.values.results import read_records
 from raxalign.plan.values.retention import again
 from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
 from raxalign.single.place import TRANSFORMS, appearing, refuse_existing, runtime, silent
@@ -314,6 +316,7 @@ def find(key: str, storage: Storage) -> Found:
 
 def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: SentenceUse) -> Card:
     trial, plan = found.trial, found.plan
+    alone = plan.only(iter([trial]))
     links = {
         name.removeprefix("pairs/"): str(
             workshop.store.manifest("pairs", key).notes.get("links_digest")
@@ -332,6 +335,7 @@ def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: Senten
         trial.key,
         data=links,
         scores=scores_of(plan, workshop.ledger, trial, ways(plan, trial, aligned, use)),
+        caveats=remarks(alone, read_records(alone, workshop.ledger)),
         origin=origin_of(plan, trial),
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,

@@ -17,7 +17,7 @@ from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, PairsSpec, S
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language, same_language, spelled
-from raxalign.pairing.build import export_pharaoh
+from raxalign.pairing.build import export_pharaoh, left_out
 from raxalign.pairing.filters import OneToOne
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
@@ -73,8 +73,7 @@ def make_pairs(
         out: The folder to write. Where it is taken, this is an error before any work.
         storage: The storage.
         export_links: A Pharaoh file for the links.
-        threads: CPU threads (None: all cores; one for a word aligner that reads an encoder, whose
-            states differ in their last digits between numbers of threads).
+        threads: CPU threads (None: all cores; one for a word aligner that reads an encoder).
         tell: Receives one line per stage that was made.
     """
     refuse_existing(out)
@@ -96,7 +95,8 @@ def make_pairs(
         shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
     if export_links is not None:
         export_pharaoh(out, export_links)
-    return dict(workshop.store.manifest("pairs", stage.key).notes)
+    notes = dict(workshop.store.manifest("pairs", stage.key).notes)
+    return {**notes, "partial": {**left_out(out), **notes.get("partial", {})}}
 
 
 def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtime:

@@ -63,6 +63,7 @@ class Progress:
         self._started = time.monotonic()
         self._left = Remaining()
         self._remarked: set[str] = set()
+        self._failures: dict[str, str] = {}  # error -> the first job that failed by it
         self._advances: dict[str, str] = {}  # of the stages and trials that run
         self._noted: dict[str, tuple[Advance, str]] = {}  # their last notes, and speeds
         self._waits = events.Waiting()
@@ -154,8 +155,16 @@ class Progress:
     def _stage_finished(self, stage: Stage, event: events.JobEnded) -> None:
         self._stages_done += 1
         self._forget(stage.key, event.seconds)
-        outcome = f"failed: {event.error}" if event.error else f"{event.seconds:.1f} s"
-        self._say(f"[{self._stages_done}/{self._stages}] {describe_stage(stage)}: {outcome}")
+        described = describe_stage(stage)
+        outcome = self._failure(described, event.error) or f"{event.seconds:.1f} s"
+        self._say(f"[{self._stages_done}/{self._stages}] {described}: {outcome}")
+
+    def _failure(self, described: str, error: str | None) -> str:
+        """Return how a job failed, if it did: an error that was printed is not printed again."""
+        if error is None:
+            return ""
+        first = self._failures.setdefault(error, described)
+        return f"failed: {error}" if first == described else f"failed, as {first}"
 
     def _groups_wait(self, event: events.GroupsWaiting) -> None:
         """Show which groups wait: in the live display, or as a line from time to time."""
@@ -181,8 +190,8 @@ class Progress:
         score = dev_mean(plan, trial, records) if plan is not None else None
         shown = f", {score.name} {_number(score)} on dev" if score else ""
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
-        outcome = f"failed: {event.error}" if event.error else event.pruned or f"done{shown}"
         described, left = self._describe(trial), "" if event.pruned else self._time_left()
+        outcome = self._failure(described, event.error) or event.pruned or f"done{shown}"
         ended = self._done + self._failed + self._pruned
         self._say(f"{ended}/{self._total} {described}: {outcome}{seconds}{left}")
         if plan is not None and not event.pruned:

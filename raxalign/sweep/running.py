@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from raxalign.errors import DISK_FULL, UNSTARTED, StorageError
+from raxalign.errors import DISK_FULL, StorageError
 from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -339,7 +339,7 @@ class Sweep:
             self._plans.pop(entry.key)
             self._trained.discard(entry.key)
             if entry.is_trial:
-                self.counts.failed[entry.key] = f"{UNSTARTED}, since the storage failed"
+                self.counts.failed[entry.key] = "not started, since the storage failed"
 
     def _report(
         self, key: str, error: str | None, seconds: float | None = None, pruned: str = ""

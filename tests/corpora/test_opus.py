@@ -149,7 +149,7 @@ def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path):
 def test_a_zip_file_that_grows_as_no_text_does_is_refused_before_it_is_read(
     server, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(lines, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(lines, "_SLACK", 1 << 20)
     blank = dict.fromkeys(("de", "en"), b"\n" * 9000000)
     server.files[EUROPARL] = archive("Europarl", "de-en", blank, zipfile.ZIP_DEFLATED)
     with pytest.raises(DataError, match=r"zip/Europarl.de-en.de: unpacks from 0.0 MB to 9 MB"):

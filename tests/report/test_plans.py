@@ -67,7 +67,7 @@ def test_a_failure_counts_until_its_trial_is_done(tmp_path):
     assert (state.done, len(state.failed), state.missing) == (0, 1, 4)
     record(plan, ledger, 0)
     state = status(plan, ledger)
-    assert (state.done, state.failed, state.missing, state.evaluations_done) == (1, (), 4, 1)
+    assert (state.done, state.failed, state.missing, state.evaluations_done) == (1, {}, 4, 1)
 
 
 def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path):
@@ -255,7 +255,7 @@ def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan, tmp_path):
         for key in one.evaluations.values():
             ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.0}, None)
     assert "3 trials (2 cached)" in as_text(plan, storage, run)
-    assert status(plan, ledger).text("small") == (
+    assert status(plan, ledger).text(plan) == (
         "small: 2 of 2 trials done, 0 failed, 0 to run; 2 of 2 evaluations; 1 more have nothing"
         " to run"
     )

@@ -388,3 +388,17 @@ def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Pat
     assert find(key[:10], storage).trial == plan.trials[0]
     with pytest.raises(RaxalignError, match="run its grid"):
         export_trial(key, tmp_path / "out", storage=storage)
+
+
+def test_what_pairs_and_an_alignment_lack_is_noted_and_stands_in_the_card(site, tmp_path):
+    text = ["das Haus", "das Haus", "", "der Hund", *["der Baum"] * 2, "und " * 200]
+    for side in ("de", "en"):
+        (tmp_path / f"few.{side}").write_text("\n".join(text) + "\n", encoding="utf-8")
+    few = replace(REQUEST, source="moses", options=(f"path={tmp_path}/few",), sentences=None)
+    notes = made_pairs(site, replace(few, heldout=0), tmp_path / "pairs")
+    lost = "4 of 7 give no word pairs (1 blank, 1 overlong, 2 repeated)"
+    assert notes["partial"] == {"sentence pairs of de-en": lost}
+    align(site, tmp_path / "out", "rotation", pairs={"de": tmp_path / "pairs"})
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert f"\n* sentence pairs of de-en: {lost}.\n" in card
+    assert "\n* rotation de: 6 pairs for 8 dimensions: the map is arbitrary in " in card

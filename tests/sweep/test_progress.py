@@ -85,6 +85,14 @@ LOSSES = [
             id="the end of a stage, with its time or its failure",
         ),
         pytest.param(
+            lambda trial, stage: [JobEnded(stage, "no text"), JobEnded(trial, "no text")],
+            [
+                "[1/4] encoder scratch: failed: no text",
+                "1/2 none de: failed, as encoder scratch",
+            ],
+            id="an error of several, once",
+        ),
+        pytest.param(
             lambda trial, stage: [Waiting(2, nodes=1, each=EACH), Waiting(2, nodes=2, each=EACH)],
             [f"note: waiting for workers with {EACH} each: 1 requested, and none has started yet"],
             id="a wait for nodes, once",

@@ -10,7 +10,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +22,7 @@ _BLOCK = 1 << 20
 _LONGEST = 1 << 26  # bytes of a line, 64 MiB: beyond that it is not text by lines
 _GROWTH = 100
 """How many times its packed size a text may have; sentences have three to six times."""
+_SLACK = 1 << 23  # bytes that any file may have: a small one may repeat one sentence
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _UNPACKED_BY: dict[str, Callable[[Path], object]] = {
@@ -101,7 +102,7 @@ class _Unpacked(io.RawIOBase):
 
 def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:
     """Raise `DataError` for what is so much larger than it was packed that it cannot be text."""
-    if unpacked > _GROWTH * packed + _LONGEST:
+    if unpacked > _GROWTH * packed + _SLACK:
         sizes = f"from {packed / 1e6:,.1f} MB to {unpacked / 1e6:,.0f} MB or more"
         remedy = "Fetch it again, and look at what it holds"
         raise DataError(file, f"unpacks {sizes}, which text never does", remedy=remedy)
@@ -111,14 +112,26 @@ def count_lines(path: Path, enough: int) -> int | None:
     """Return the number of lines of a file, counted up to `enough` (about a megabyte of lines
     further); None where it cannot be read.
     """
-    n_lines, last = 0, b"\n"
-    try:
-        with opened(path) as stream:
-            while n_lines < enough and (block := stream.read(_BLOCK)):
-                n_lines, last = n_lines + block.count(b"\n"), block[-1:]
-    except (OSError, DataError):
-        return None
-    return n_lines + (last != b"\n")
+    with suppress(OSError, DataError):
+        return n_lines(path, enough)
+    return None
+
+
+def n_lines(path: Path, enough: int = 1 << 62) -> int:
+    """Return the number of lines of a file, as `count_lines`. Raises as `opened`."""
+    found, last = 0, b"\n"
+    with opened(path) as stream:
+        while found < enough and (block := stream.read(_BLOCK)):
+            found, last = found + block.count(b"\n"), block[-1:]
+    return found + (last != b"\n")
+
+
+def unequal(source: Path | str, target: Path | str, counts: tuple[int, int]) -> DataError:
+    """Return the fault of two parallel files that have different numbers of lines."""
+    fault = f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}"
+    remedy = "Parallel files have a translation on the same line, so equally many lines"
+    shorter = source if counts[0] < counts[1] else target
+    return DataError(shorter, fault, line=min(counts) + 1, remedy=remedy)
 
 
 def read_lines(
@@ -168,10 +181,7 @@ def read_parallel(
         if src is None or tgt is None:
             longer = n + sum(1 for _ in sides)
             counts = (n - 1, longer) if src is None else (longer, n - 1)
-            shorter = source[1] if src is None else target[1]
-            fault = f"{source[1]} has {counts[0]} lines and {target[1]} has {counts[1]}"
-            remedy = "Parallel files have a translation on the same line, so equally many lines"
-            raise DataError(shorter, fault, line=n, remedy=remedy)
+            raise unequal(source[1], target[1], counts)
         yield SentencePair(n - 1, src, tgt)
     if n == 0:
         raise DataError(source[1], f"the corpus is empty: neither it nor {target[1]} has a line")

@@ -8,7 +8,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -41,6 +41,8 @@ _NEVER_READ = (
 that are not safetensors, code, and what trainers and sentence-transformers keep for themselves.
 """
 ADAPTER = "adapter_config.json"
+_INDEX = "model.safetensors.index.json"
+_POINTER = b"version https://git-lfs.github.com/"
 # ModernBERT's classifiers have `head.dense` too, but not the decoder.
 _MODERN = frozenset({"head.dense.weight", "decoder.bias"})
 
@@ -92,8 +94,24 @@ def check_folder(folder: Path) -> None:
     elif (folder / ADAPTER).is_file() and not (folder / "adapter_model.safetensors").is_file():
         fault = f"has an adapter ({ADAPTER}) without adapter_model.safetensors"
         remedy = "Save the adapter in safetensors, or remove its configuration"
+    elif absent := sorted(_absent_files(folder)):
+        fault = f"lacks {', '.join(absent)}, of which it has the name, or a pointer of git-lfs"
+        remedy = "Run `git lfs pull` in the folder, or download it again"
     if fault:
         raise DataError(folder, fault, remedy=remedy)
+
+
+def _absent_files(folder: Path) -> Iterator[str]:
+    """Yield the files in whose place git-lfs has left a pointer, and those that an index of weights
+    names and that are not there.
+    """
+    for name in read_paths(path.name for path in folder.iterdir() if path.is_file()):
+        with (folder / name).open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                yield name
+    if (folder / _INDEX).is_file() and not (folder / "model.safetensors").is_file():
+        shards = read_config(folder / _INDEX).get("weight_map", {}).values()
+        yield from (name for name in set(shards) if not (folder / name).is_file())
 
 
 def read_config(path: Path) -> Mapping[str, Any]:

@@ -133,8 +133,13 @@ def _read(
         use_safetensors=True,
         attn_implementation=_implementation(name, made, attention),
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are an error, here with names and sizes
         **options,
     )
+    for label, stored, asked in sorted(info["mismatched_keys"]):
+        fault = f"its weights do not fit its config.json: {label} has the shape {tuple(stored)}"
+        remedy = "Copy both from one place"
+        raise DataError(name, f"{fault}, and the config asks for {tuple(asked)}", remedy=remedy)
     if adapted:
         from peft import PeftModel
 

@@ -13,32 +13,72 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from raxalign.config.specs import Split
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Translations, read_through
-from raxalign.corpora.readers.lines import count_lines
+from raxalign.corpora.readers.lines import count_lines, n_lines, unequal
 from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
 from raxalign.extras import missing
 from raxalign.languages import language
 from raxalign.plan.estimates.cost import stored_keys, to_make
+from raxalign.plan.expansion.identity import absent_file
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.printing import counted
 from raxalign.store.storage import Storage
 
 _ALL = 1 << 62  # lines: more than any file has
 _TEXT = 5000  # sentence pairs whose words dictionaries and gold texts are compared with
 
 
-def read_bitexts(plan: Plan) -> Iterator[FileRead]:
+def read_bitexts(plan: Plan, storage: Storage) -> Iterator[FileRead]:
     """Read each corpus of a plan whose files are all on this machine, once per language; yield its
-    number of sentence pairs, its first fault, and what looks wrong. Remote corpora are passed over.
+    number of sentence pairs, its first fault (`line_faults` before any other), and what looks
+    wrong. Remote corpora are passed over.
     """
+    limits = (stage.params.get("max_words", 0) for stage in plan.stages.values())
+    longest = max((int(str(limit)) for limit in limits), default=0) or _ALL
     for stage in _local(plan):
-        seen = _Seen(stage)
-        found = read_through(_place(stage), seen.read)
-        yield found if found.faults else replace(found, remarks=tuple(seen.doubts()))
+        seen, found = _Seen(stage, longest), FileRead(_place(stage), 0, line_faults(stage, storage))
+        if not found.faults:
+            found = read_through(found.path, seen.read)
+        yield found if found.faults else replace(found, remarks=(*seen.doubts(), *seen.left_out()))
+
+
+def line_faults(stage: Stage, storage: Storage) -> tuple[DataError, ...]:
+    """Count the lines of a corpus of text files on this machine; return a fault per file that is
+    damaged or grows as no text does, and per two sides that differ.
+    """
+    counts, faults = dict[str, int](), list[DataError]()
+    for name, place in stage.locations.items() if _of_lines(stage) else ():
+        try:
+            counts[name] = _counted(Path(place), stage.digests[name], storage.local / "read")
+        except (DataError, OSError) as error:
+            known = isinstance(error, DataError)
+            faults.append(error if known else DataError(place, f"cannot be read ({error})"))
+    for name, count in counts.items():
+        other = f"{name.removesuffix('source')}target"
+        if name.endswith("source") and count != counts.get(other, count):
+            sides = stage.locations[name], stage.locations[other]
+            faults.append(unequal(*sides, (count, counts[other])))
+    return tuple(faults)
+
+
+def _counted(path: Path, digest: str, memory: Path) -> int:
+    """Return the number of lines of a file, remembered by its digest: unpacking takes time."""
+    place = memory / f"{digest[:32]}.lines"
+    with suppress(OSError, ValueError):
+        count, end, _ = place.read_text().partition("\n")
+        if end:  # else it is being written
+            return int(count)
+    found = n_lines(path)
+    with suppress(OSError):  # a plan can be made without writing
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"{found}\n")
+    return found
 
 
 def doubts(plan: Plan) -> Iterator[DataError]:
@@ -80,10 +120,14 @@ def swapped_translations(plan: Plan, found: Iterable[FileRead]) -> Iterator[Rema
 @dataclass
 class _Seen:
     """What was seen of the sentence pairs of one corpus: its beginning, all pairs as translations,
-    and the last ones, which are held out (after `read`).
+    how many have a blank side or one of more than `longest` words, and the last ones, which are
+    held out (after `read`).
     """
 
     stage: Stage
+    longest: int = _ALL
+    blank: int = 0
+    overlong: int = 0
     first: list[tuple[str, str]] = field(default_factory=list)
     heldout: deque[SentencePair] = field(default_factory=lambda: deque(maxlen=0))
 
@@ -110,12 +154,14 @@ class _Seen:
         count = 0
         for count, pair in enumerate(self.parallel.see(pairs), 1):
             self.heldout.append(pair)
+            self.blank += _is_blank(pair)
+            self.overlong += self._is_long(pair)
             if count <= SIDES_GLANCE:
                 self.first.append((pair.source, pair.target))
         return count
 
     def doubts(self) -> Iterator[Remark]:
-        """Yield a remark per reason to doubt what was seen, and one on what is left out."""
+        """Yield a remark per reason to doubt what was seen."""
         from raxalign.corpora.text.parallel import swapped
 
         place, (lang, pivot) = _place(self.stage), self.langs
@@ -126,13 +172,31 @@ class _Seen:
                 remedy="If so, exchange the names of the two files, or their columns",
             )
         yield from (Remark(place, why) for why in self.parallel.doubts())
-        sides = ((clean(pair.source), clean(pair.target)) for pair in self.heldout)
-        if blank := sum(src.isspace() or not src or tgt.isspace() or not tgt for src, tgt in sides):
+
+    def _is_long(self, pair: SentencePair) -> bool:
+        """Whether a side has too many words for training, as blanks divide them."""
+        long = (side for side in (pair.source, pair.target) if len(side) > self.longest)
+        return any(len(side.split()) > self.longest for side in long)
+
+    def left_out(self) -> Iterator[Remark]:
+        """Yield a remark on what training leaves out of a corpus that was read, and on what is left
+        out of the held-out lines.
+        """
+        place, blank = _place(self.stage), sum(map(_is_blank, self.heldout))
+        counts = {"a blank side": self.blank - blank, f"over {self.longest} words": self.overlong}
+        if told := " and ".join(f"{counted(n, 'pair')} with {of}" for of, n in counts.items() if n):
+            yield Remark(place, f"training leaves out {told}")
+        if blank:
             yield Remark(
                 place,
                 f"{blank:,} of {len(self.heldout):,} sentence pairs that are held out have a blank"
                 " side and are left out",
             )
+
+
+def _is_blank(pair: SentencePair) -> bool:
+    """Whether a side has no word."""
+    return not all(clean(side).strip() for side in (pair.source, pair.target))
 
 
 def other_lengths(plan: Plan, sizes: Mapping[Path, int]) -> Iterator[tuple[bool, str]]:
@@ -214,15 +278,17 @@ def shortages(plan: Plan) -> tuple[str, ...]:
 
 
 def obstacles(plan: Plan, storage: Storage) -> tuple[str, ...]:
-    """Return what keeps the text of a plan from being made: one message per language whose corpus
-    is too short (`shortages`), and per language whose text is still to be divided into words, by a
-    library that is not installed.
+    """Return what keeps a plan from being run: one message per local file that is missing, whose
+    lines do not fit (`line_faults`), per language whose corpus is too short (`shortages`), and per
+    language whose text is still to be divided into words, by a library that is not installed.
     """
+    gone = [absent_file(Path(path)) for path in plan.missing]
+    lines = [str(fault) for stage in _local(plan) for fault in line_faults(stage, storage)]
     absent = {key: told for key, stage in plan.stages.items() if (told := [*_absent(stage)])}
     stored = stored_keys(plan, storage) if absent else set()
     needed = to_make(plan, storage.ledger.keys(), stored) if absent else []
     faults = dict.fromkeys(fault for key in needed for fault in absent.get(key, ()))
-    return (*shortages(plan), *faults)
+    return tuple(dict.fromkeys((*gone, *lines, *shortages(plan), *faults)))
 
 
 def _absent(stage: Stage) -> Iterator[str]:
@@ -248,13 +314,16 @@ def _asked_for(stage: Stage) -> int:
 
 def _shortage(stage: Stage) -> str | None:
     needed, lang, pivot = _asked_for(stage), str(stage.params["lang"]), str(stage.params["pivot"])
-    heldout = _n_heldout(stage)
+    heldout, split = _n_heldout(stage), cast("Any", stage.params["split"])
     there: int | None = stage.plugin().n_pairs(lang, pivot, needed + heldout)
     if there is None or there >= needed + heldout:
         return None
     place = next(iter(stage.locations.values()), stage.maker)
     left = max(there - heldout, 0)
-    apart = f", {heldout:,} of them for dev and test" if heldout else ""
+    apart = ""
+    if heldout:
+        apart = f", of them {split['dev']:,} for dev and {split['test']:,} for test"
+        apart += f" (the default is {Split().dev:,} for each)"
     smaller = "make `split` smaller, or " if there > 1 else ""
     remedy = (
         f"ask for at most {left:,}, make `split` smaller, or set `shortage: use-all`"

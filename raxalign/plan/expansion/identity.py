@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
 from raxalign.config.sources import LocalFile, RemoteData, Source
-from raxalign.errors import DataError
+from raxalign.errors import DataError, RaxalignError
+from raxalign.languages import language, same_language
 from raxalign.store.key import file_digest
 
 UNRESOLVED = "unresolved:"
@@ -88,15 +91,38 @@ class Identity:
         raise DataError(first[0], f"{first[1]}{also}", remedy=remedy)
 
 
+def absent_file(path: Path) -> str:
+    """Return the fault of a local file that a plan needs and that cannot be read."""
+    fault = "cannot be read" if path.exists() else "there is no such file"
+    return f"{path}: {fault}{near(path)}"
+
+
 def near(path: Path) -> str:
-    """Describe what is in place of a missing file: one with nearly its name, or the file packed."""
+    """Describe what is in place of a missing file: one with nearly its name, the file packed, or
+    one that is called by another code of its language.
+    """
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:
         return "" if path.parent.is_dir() else f" (there is no folder {path.parent})"
+    for name in names:
+        if told := _other_codes(path.name, name):
+            return f" (there is {name}: {told})"
     longer = sorted(name for name in names if name.startswith(f"{path.name}."))
     found = longer or get_close_matches(path.name, names, n=1, cutoff=0.8)
     if not found:
         return ""
     packed = f"{path.name}{Path(found[0]).suffix}" == found[0] and found[0].endswith(_PACKED)
     return f" (there is {found[0]}: decompress it)" if packed else f" (there is {found[0]})"
+
+
+def _other_codes(wanted: str, there: str) -> str:
+    """Return how languages are called in the name of a file that is there in place of one that
+    differs by their codes alone; else nothing.
+    """
+    parts = [re.split(r"[-._]", name) for name in (wanted, there)]
+    other = dict.fromkeys(pair for pair in zip(*parts, strict=False) if len(set(pair)) > 1)
+    with suppress(RaxalignError):  # for a word that is not a code
+        if len(parts[0]) == len(parts[1]) and all(same_language(*pair) for pair in other):
+            return ", ".join(f"{language(own).name} is {known}, not {own}" for own, known in other)
+    return ""

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.caveats import UNKNOWN
 from raxalign.corpora.text.words import ESCAPED
 from raxalign.languages import remark
 from raxalign.plan.names import ordered, trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
-
-UNKNOWN = 0.02
-"""The share of unknown pieces above which a remark is made: vectors are partly those of [UNK]."""
 
 FLOOR = 0.02
 """A task in which no method reaches this share is near the floor."""

@@ -1,5 +1,6 @@
 """The sentence pairs of local files are read to their end before a grid needs them."""
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
+from raxalign.plan.checks import bitexts
 from raxalign.plan.checks.bitexts import (
     doubts,
     obstacles,
@@ -41,8 +43,8 @@ def plan(tmp_path):
 
 
 @pytest.fixture
-def found(plan):
-    return lambda source: list(read_bitexts(plan(source)))
+def found(plan, tmp_path):
+    return lambda source: list(read_bitexts(plan(source), Storage(str(tmp_path / "storage"))))
 
 
 def test_each_language_is_read_once_and_a_bad_line_is_named(found, tmp_path):
@@ -158,7 +160,9 @@ def test_links_of_another_length_than_the_text_say_both_lengths(
         f"moses, path: '{{lang}}-{{pivot}}', training_from: {training_from}",
         "pairs: {aligner: links, path: 'links.{lang}', words: any}\n",
     )
-    sizes = {entry.path: entry.rows for entry in read_bitexts(made)}
+    sizes = {
+        entry.path: entry.rows for entry in read_bitexts(made, Storage(str(tmp_path / "storage")))
+    }
     assert list(other_lengths(made, sizes)) == [
         (
             fatal,
@@ -184,10 +188,11 @@ def told(plan, tmp_path):
 def test_what_the_largest_training_text_lacks_is_told_by_language(told, tmp_path):
     asked = "9 training sentences were asked for, and there are"
     assert told("[5, 9, 8]") == (
-        f"{tmp_path}/de-en.de: de-en: {asked} 10 lines, 3 of them for dev and test; ask for at most"
-        " 7, make `split` smaller, or set `shortage: use-all`",
-        f"{tmp_path}/fr-en.fr: fr-en: {asked} 3 lines, 3 of them for dev and test; make `split`"
-        " smaller, or name a corpus with more text",
+        f"{tmp_path}/de-en.de: de-en: {asked} 10 lines, of them 1 for dev and 2 for test (the"
+        " default is 1,024 for each); ask for at most 7, make `split` smaller, or set `shortage:"
+        " use-all`",
+        f"{tmp_path}/fr-en.fr: fr-en: {asked} 3 lines, of them 1 for dev and 2 for test (the"
+        " default is 1,024 for each); make `split` smaller, or name a corpus with more text",
     )
 
 
@@ -212,7 +217,8 @@ def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_div
         text = GRID.format(source=source, sentences=3).replace("[de, fr]", "[de, zh]")
         (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
         found = expand(load(tmp_path / "grid.yaml"), allow_missing=True)
-        return found, obstacles(found, storage)
+        told = obstacles(found, storage)
+        return found, tuple(fault for fault in told if "no such file" not in fault)
 
     storage = Storage(str(tmp_path / "storage"))
     assert absent("characters")[1] == ()
@@ -226,4 +232,53 @@ def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_div
     for stage in found.stages.values():
         if stage.kind == "bitext":
             storage.artifacts.make(stage.kind, stage.key, lambda folder: {})
-    assert obstacles(found, storage) == ()
+    assert not any("jieba" in fault for fault in obstacles(found, storage))
+
+
+def test_packed_files_that_grow_as_no_text_does_are_refused_before_they_are_read(
+    plan, tmp_path, monkeypatch
+):
+    for lang in ("de", "fr"):
+        for side in (lang, "en"):
+            packed = gzip.compress(b"\n" * 20_000_000)
+            (tmp_path / f"{lang}-en.{side}.gz").write_bytes(packed)
+    made, storage = plan("moses, path: '{lang}-{pivot}'"), Storage(str(tmp_path / "storage"))
+    monkeypatch.setattr(bitexts, "read_through", None)
+    faults = [str(fault) for entry in read_bitexts(made, storage) for fault in entry.faults]
+    assert len(faults) == 4
+    assert all(": unpacks from " in fault for fault in faults)
+    assert set(faults) <= set(obstacles(made, storage))
+
+
+def test_lines_of_both_sides_are_compared_in_every_part_and_counted_once(plan, tmp_path):
+    for lang in ("de", "fr"):
+        for part, n_lines in (("train", 9), ("dev", 2), ("test", 3)):
+            for side in (lang, "en"):
+                more = (part, lang, side) == ("test", "fr", "en")
+                text = gzip.compress(b"x\n" * (n_lines + more))
+                (tmp_path / f"{part}.{lang}.{side}.gz").write_bytes(text)
+    paths = ", ".join(f"{part}: '{part}.{{lang}}'" for part in ("train", "dev", "test"))
+    text = GRID.replace(", split: {{test: 2, dev: 1}}", ", split: files, shortage: use-all")
+    (tmp_path / "grid.yaml").write_text(
+        text.format(source=f"moses, path: {{{paths}}}", sentences=3), encoding="utf-8"
+    )
+    made, storage = expand(load(tmp_path / "grid.yaml")), Storage(str(tmp_path / "storage"))
+    (told,) = obstacles(made, storage)
+    assert f"test.fr.fr.gz has 3 lines and {tmp_path}/test.fr.en.gz has 4" in told
+    for file in tmp_path.glob("*.gz"):
+        file.write_bytes(b"")  # what is remembered needs no file
+    assert obstacles(made, storage) == (told,)
+
+
+def test_what_training_leaves_out_is_counted_by_doctor(found, tmp_path):
+    for lang in ("de", "fr"):
+        (tmp_path / f"{lang}-en.{lang}").write_text("x\n" * 5 + "\n" * 3 + "y\n" * 4)
+        (tmp_path / f"{lang}-en.en").write_text("x\n" * 11 + "z " * 200 + "\n")
+    told = [
+        str(remark) for entry in found("moses, path: '{lang}-{pivot}'") for remark in entry.remarks
+    ]
+    assert told == [
+        f"{tmp_path}/{lang}-en.{lang}: training leaves out 3 pairs with a blank side and 1 pair"
+        " with over 128 words"
+        for lang in ("de", "fr")
+    ]
