@@ -1,5 +1,5 @@
 """Modules that are imported when one of their names is first used, since `raxalign --help` does
-without numpy and torch: ``from raxalign.lazy import np, pa, pc, special, torch``.
+without numpy and torch: ``from raxalign.lazy import np, pa, pc, pq, special, torch``.
 
 `importlib.util.LazyLoader` puts its stub into ``sys.modules``, where other libraries find it half
 loaded: on Python 3.13, torch cannot be imported by it at all.
@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["load", "np", "pa", "pc", "special", "torch"]
+__all__ = ["load", "np", "pa", "pc", "pq", "special", "torch"]
 
 
 class _Later(ModuleType):
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.parquet as pq
     import torch
     from scipy import special
 else:
     np, pa, pc = map(load, ("numpy", "pyarrow", "pyarrow.compute"))
+    pq = load("pyarrow.parquet")
     special, torch = map(load, ("scipy.special", "torch"))

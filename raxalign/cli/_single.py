@@ -241,6 +241,7 @@ def evaluate(
 def export(
     key: str,
     folder: Annotated[Path, Argument(metavar="DIR")],
+    best: bool = False,
     language: Annotated[str | None, Option(metavar="CODE")] = None,
     storage: opt.Storage = None,
     register: Annotated[str | None, Option(metavar="NAME")] = None,
@@ -252,8 +253,10 @@ def export(
     open, with a model card.
 
     Options:
-        key: Key of a trial (`results --keys`) or aligned encoder, or a unique beginning.
+        key: Key of a trial (`results --keys`) or aligned encoder, or a unique beginning; with
+            --best the grid file.
         folder: The folder to write; nothing is overwritten.
+        best: Of the grid that is named in place of a key, the trial that dev chose.
         language: Language of the texts that sentence-transformers reads, where they are given
             without one.
         register: Also register it as a version of a model in MLflow.
@@ -261,15 +264,25 @@ def export(
         private: Make that repository private, if it is a new one.
     """
     from raxalign.catalog import open_file
+    from raxalign.plan.load import open_grid
+    from raxalign.plan.values.results import rows
+    from raxalign.report.cells.choice import chosen_run
+    from raxalign.report.cells.results import Results
     from raxalign.single.export import export_trial, refuse_unready
     from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of
 
-    place = storage_of(storage)
     if push:
         refuse_unready(push)
     for path in plugins or ():
         open_file(path)
+    if best:
+        opened = open_grid(Path(key), storage=storage)
+        place = opened.storage
+        key, why = chosen_run(Results.of(rows(opened.plan, place.ledger), opened.plan))
+        tell(why)
+    else:
+        place = storage_of(storage)
     found = export_trial(key, folder, storage=place, language=language, tell=tell)
     print_out(str(folder))
     if register:

@@ -36,7 +36,7 @@ from raxalign.store.tombstones import Tombstone
 
 @dataclass(frozen=True)
 class Stock:
-    """What the storage has of a plan, by keys; `there` has evaluations too."""
+    """What the storage has of a plan, by keys; `there` and `bytes` have evaluations too."""
 
     there: set[str]
     stored: frozenset[str]
@@ -54,6 +54,7 @@ class Stock:
         gone = [key for key in records if key in plan.stages and key not in there]
         sizes = {key: manifest.size for key, manifest in manifests.items()}
         sizes |= {key: records[key].manifest.size for key in gone}
+        sizes |= {key: size for key, size in storage.ledger.sizes().items() if key in there}
         return cls(there, frozenset(manifests), frozenset(gone), sizes, records)
 
 
@@ -61,7 +62,7 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
     """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials whose
     results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
     it has or had (null: not made), `time` the estimate of worker time for what is left, and `disk`
-    the estimate for the whole grid.
+    the estimate for the whole grid; neither has a total where most of it is `missing`.
     """
     stock = Stock.of(plan, storage)
     times = _time(plan, storage, stock, run)
@@ -86,7 +87,8 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
         "time": {
-            "seconds": times.total,
+            "seconds": None if times.missing else times.total,
+            "missing": times.missing,
             "kinds": times.kinds,
             "unknown": times.unknown,
             "measured": times.measured,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.analysis.cells import MEANS, Cell
@@ -72,3 +72,10 @@ class StoredPredictions:
         """Read the predictions of those cells that have some; what is read is kept."""
         found = [self.of(cell, task, columns, keep=True) for cell in cells]
         return [entry for entry in found if entry.tables]
+
+    def first(self, keys: Iterable[str]) -> pa.Table | None:
+        """Return the predictions of the first of some evaluations that is stored and has any."""
+        if self._ledger is None:
+            return None
+        found = (self._ledger.predictions(key) for key in keys if self._ledger.has(key))
+        return next((table for table in found if table is not None), None)

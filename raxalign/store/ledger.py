@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
-from raxalign.lazy import pa
+from raxalign.lazy import pa, pq
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
@@ -22,7 +23,8 @@ from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import FORM, seal, unseal
 
 EVALUATION = "evaluation.json"
-PREDICTIONS = "predictions.arrow"
+PREDICTIONS, ARROW = "predictions.parquet", "predictions.arrow"
+"""The predictions of an entry; those of earlier versions are Arrow IPC files."""
 _Losses = Mapping[str, Annotated[list[FiniteFloat], Field(min_length=2, max_length=3)]]
 _Two = Annotated[list[int], Field(min_length=2, max_length=2)]
 _OPEN = ConfigDict(strict=True, extra="allow")
@@ -59,7 +61,8 @@ class _Evaluation(BaseModel):
     model_config = _OPEN
 
     key: str
-    predictions: FileEntry | None
+    predictions: FileEntry | None = Field(exclude=True)  # of earlier versions
+    parquet: FileEntry | None = Field(None, exclude=True)
     scores: list[_Score]
     task: str = ""
     params: Mapping[str, Any] = {}
@@ -86,10 +89,11 @@ class _Failure(BaseModel):
 class Ledger:
     """The results of a storage root.
 
-    An entry is ``<root>/ledger/<key>/evaluation.json`` and ``predictions.arrow`` (an Arrow IPC
-    file); on an object store the predictions are below in a folder named by their digest. A folder
-    without evaluation.json does not count. The record carries its own checksum and that of the
-    predictions: an entry that does not match is set aside, and the evaluation counts as not done.
+    An entry is ``<root>/ledger/<key>/evaluation.json`` and ``predictions.parquet`` (of earlier
+    versions ``predictions.arrow``, which stays); on an object store the predictions are below in a
+    folder named by their digest. A folder without evaluation.json does not count. The record
+    carries its own checksum and that of the predictions: an entry that does not match is set aside,
+    and the evaluation counts as not done.
     """
 
     def __init__(self, root: str, files: Files | None = None) -> None:
@@ -115,7 +119,7 @@ class Ledger:
         """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
         (and the entry is set aside) if it is damaged.
         """
-        return self._read(key)[0]
+        return self._read(key)[0].model_dump(exclude_unset=True)
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return the records of those evaluations that exist; damaged ones are set aside with a
@@ -125,7 +129,8 @@ class Ledger:
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
             try:
-                records[paths[path]] = self._parse(paths[path], data)[0]
+                found = self._parse(paths[path], data)
+                records[paths[path]] = found.model_dump(exclude_unset=True)
             except DamagedArtifact as error:
                 warnings.warn(str(error), stacklevel=2)
         return records
@@ -133,16 +138,17 @@ class Ledger:
     def write(self, key: str, record: Mapping[str, Any], predictions: pa.Table | None) -> None:
         """Add an entry, whole or not at all; where there is one already, that one stays.
 
-        `record` is JSON with string keys, without fields called ``sha256`` and ``predictions``; a
-        `key` in it must be this one. Raises `RaxalignError` that names the score or the note which
-        is NaN or infinite.
+        `record` is JSON with string keys, without fields called ``sha256``, ``predictions`` and
+        ``parquet``; a `key` in it must be this one. Raises `RaxalignError` that names the score or
+        the note which is NaN or infinite.
         """
         _refuse_infinite(record)
-        if record.get("key", key) != key or "predictions" in record:
+        if record.get("key", key) != key or record.keys() & {"predictions", "parquet"}:
             raise ValueError(f"{key}: a record has its own key, and no field called predictions")
-        path, data = _path(key), None if predictions is None else _to_ipc(predictions)
+        path, data = _path(key), None if predictions is None else _to_parquet(predictions)
         entry = None if data is None else file_entry(data)
-        sealed = seal({"key": key, **record, "predictions": entry and vars(entry)})
+        # an earlier version, which requires `predictions`, finds none and no fault
+        sealed = seal({"key": key, **record, "predictions": None, "parquet": entry and vars(entry)})
         try:
             unseal(sealed, _Evaluation)
         except ValueError as error:
@@ -156,19 +162,30 @@ class Ledger:
 
     def predictions(self, key: str) -> pa.Table | None:
         """Return the predictions of an evaluation that has any. Raises `DamagedArtifact`."""
-        _, entry, seen = self._read(key)
+        found, seen = self._read(key)
+        entry, name = (found.parquet, PREDICTIONS) if found.parquet else (found.predictions, ARROW)
         if entry is None:
             return None
         folder, problem = self._storage.fetch(
             _path(key),
-            Published(EVALUATION, seen, _version(entry), (PREDICTIONS,)),
-            lambda place: compare(place / PREDICTIONS, entry),
+            Published(EVALUATION, seen, _version(entry), (name,)),
+            lambda place: compare(place / name, entry),
         )
-        if problem is not None:
-            raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
-        with told(str(folder), "read"):
-            data = pa.py_buffer((folder / PREDICTIONS).read_bytes())
-            return pa.ipc.open_file(data).read_all()
+        if problem is None:
+            with told(str(folder), "read"):
+                data = pa.py_buffer((folder / name).read_bytes())
+            try:
+                return pa.ipc.open_file(data).read_all() if name == ARROW else _from_parquet(data)
+            except (pa.ArrowException, OSError) as error:  # the bytes are those of the digest
+                problem = f"is not a whole table ({error})"
+        raise self._set_aside(key, f"{name} {problem}", seen)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of each entry, by its key; one listing."""
+        found = Counter[str]()
+        for name, size in self._storage.names("ledger").items():
+            found[name.partition("/")[0]] += size
+        return found
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of an earlier reason."""
@@ -195,20 +212,20 @@ class Ledger:
         """Forget a failure."""
         self._storage.delete(_failure(trial))
 
-    def _read(self, key: str) -> tuple[dict[str, Any], FileEntry | None, bytes]:
+    def _read(self, key: str) -> tuple[_Evaluation, bytes]:
         try:
             data = self._storage.read(f"{_path(key)}/{EVALUATION}")
         except FileNotFoundError:
             told = "there is no such evaluation. Run the grid again to make it"
             raise StorageError(f"{self._storage.place(_path(key))}: {told}") from None
-        return *self._parse(key, data), data
+        return self._parse(key, data), data
 
-    def _parse(self, key: str, data: bytes) -> tuple[dict[str, Any], FileEntry | None]:
+    def _parse(self, key: str, data: bytes) -> _Evaluation:
         try:
             found = unseal(data, _Evaluation)
             if found.key != key:
                 raise ValueError(f"is that of {found.key}")
-            return found.model_dump(exclude_unset=True, exclude={"predictions"}), found.predictions
+            return found
         except ValueError as error:
             raise self._set_aside(key, f"{EVALUATION} {error}", data) from error
 
@@ -259,8 +276,13 @@ def _version(entry: FileEntry | None) -> str:
     return digest(None if entry is None else entry.sha256)
 
 
-def _to_ipc(table: pa.Table) -> bytes:
+def _to_parquet(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+    pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _from_parquet(data: pa.Buffer) -> pa.Table:
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
+    table.validate(full=True)  # reading does not check that text is UTF-8
+    return table

@@ -23,6 +23,7 @@ from raxalign.plan.trial import Trial
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Table
+from raxalign.report.predictions import StoredPredictions
 from raxalign.report.sections.base import Fill, Measure
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
 from raxalign.store.artifacts import ArtifactStore
@@ -187,7 +188,7 @@ def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path
 
 def test_damaged_predictions_are_named_not_passed_over(made, tmp_path):
     shutil.copytree(made[1].root, tmp_path / "storage")
-    file = next((tmp_path / "storage" / "ledger").rglob("predictions.arrow"))
+    file = next((tmp_path / "storage" / "ledger").rglob("predictions.parquet"))
     damaged = bytearray(file.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     file.write_bytes(damaged)
@@ -207,21 +208,25 @@ def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -
     assert tables["representation: language probe"].notes == ()
 
 
-def test_without_phrasebook_or_treebank_there_are_no_tags(made, tmp_path):
+POS = '{"data": "phrasebook"}'
+
+
+def test_without_the_phrasebook_s_the_tags_are_those_of_the_words_that_task_pos_has(made, tmp_path):
     stages = made[0].plan.stages.items()
     other = {k: replace(s, maker="moses") if s.kind == "bitext" else s for k, s in stages}
     plan = replace(made[0].plan, stages=other)
-    assert pivot_tags(plan) is None
-    treebank = tmp_path / "train.en.conllu"
-    words = ((1, "dogs", "NOUN"), (2, "bark", "VERB"))
-    lines = [f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" for i, word, tag in words]
-    treebank.write_text("".join([*lines, "\n"]))
+    assert pivot_tags(plan, StoredPredictions(made[1])) is None
     key = next(key for key, stage in plan.stages.items() if stage.kind == "evaluation")
-    places = {"train/en": str(treebank), "train/de": "elsewhere.conllu"}
-    tagging = replace(plan.stages[key], maker="pos", locations=places)
-    tagger = pivot_tags(replace(plan, stages={**plan.stages, key: tagging}))
+    plan = replace(plan, stages={**other, key: replace(other[key], maker="pos", options=POS)})
+    assert pivot_tags(plan, StoredPredictions(None)) is None
+    ledger = Ledger(str(tmp_path))
+    assert pivot_tags(plan, StoredPredictions(ledger)) is None
+    words = {"words": [["dogs", "bark"], ["cats"]], "label": [["NOUN", "VERB"], ["NOUN"]]}
+    table = pa.table({"lang": ["en", "de"], "split": ["dev", "test"], **words})
+    ledger.write(key, {"scores": []}, table)
+    tagger = pivot_tags(plan, StoredPredictions(ledger))
     assert tagger is not None
-    assert "train.en.conllu" in tagger[0]
+    assert "the task of parts of speech" in tagger[0]
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
 
 
@@ -231,7 +236,7 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
 ) -> None:
     if not tagged:
         untagged = "raxalign.report.sections.word_retrieval.pivot_tags"
-        monkeypatch.setattr(untagged, lambda plan: None)
+        monkeypatch.setattr(untagged, lambda *_: None)
     known = results_of(made)
     measures = section("word_retrieval", known, ledger=made[1]).measures()
     (shown,), records = published(known, Judge(), ["cao2020"], measures)
@@ -244,7 +249,7 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
         assert states.count("no tags") == 30
         assert "not run" not in states
         told = (table.caption, *table.notes)
-        assert any("add the task `pos` with treebank files of the pivot" in text for text in told)
+        assert any("add the task `pos`" in text for text in told)
 
 
 def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(made):

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pytest
 
 from raxalign.config.search_spaces import Space
+from raxalign.errors import RaxalignError
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import SearchMetric, Study
 from raxalign.plan.study_record import StudyRecord, Tried
 from raxalign.plan.trial import Trial
-from raxalign.report.cells.choice import best_on_dev, of_methods
+from raxalign.report.cells.choice import best_on_dev, chosen_run, of_methods
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
@@ -28,7 +30,8 @@ from raxalign.report.sections import searches as panels
 from raxalign.report.sections.searches import Seen
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
-from tests.report.material import part, section
+from tests.ledgers import made_up
+from tests.report.material import part, results_of, section
 from tests.report.test_published_tables import row
 
 PLAN = Plan("p", "en", 1, (), {}, {})
@@ -68,6 +71,38 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
     assert [cell.method for cell in best] == ["m0", "m3", "m4"]
     assert "At most 3 of the 5 methods" in of_methods(results, 3)
     assert of_methods(results, 5) == ""
+
+
+def test_dev_chooses_the_best_run_of_the_best_point_other_than_baselines(tmp_path: Path) -> None:
+    """`none`, which is better than all, cannot be it, and another point has the best single run."""
+    better = {
+        ("none", None): (0.9, 0.9),
+        ("finetune", 0.1): (0.7, 0.1),
+        ("finetune", 1.0): (0.5, 0.6),
+    }
+
+    def write(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+        value = better[trial.method, trial.params.get("lambda")][trial.seed or 0]
+        place = {"lang": "de-en", "metric": "contextual_accuracy"}
+        scores = [
+            {**place, "split": "dev", "value": value},
+            {**place, "split": "test", "value": 0.0},
+        ]
+        ledger.write(key, {"scores": scores, "params": {}, "task": "retrieval"}, None)
+
+    parts: dict[str, Any] = {"languages": "{together: [de]}", "sentences": "100"}
+    parts |= {
+        "methods": ("none: {}", "finetune: {lambda: [0.1, 1.0]}"),
+        "tasks": ("retrieval: {}",),
+    }
+    opened, ledger = made_up(tmp_path, write, **parts)
+    key, why = chosen_run(results_of((opened, ledger)))
+    trial = opened.plan.by_key[key]
+    assert (trial.params["lambda"], trial.seed) == (1.0, 1)
+    assert "is the best on dev of 2 points and 2 runs of it, by retrieval" in why
+    apart = made_up(tmp_path, **parts | {"languages": "{each: [de, fr]}", "name": "each.yaml"})
+    with pytest.raises(RaxalignError, match=r"give a key: .*\(de\), .*\(fr\)"):
+        chosen_run(results_of(apart))
 
 
 @pytest.mark.slow

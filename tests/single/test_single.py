@@ -2,6 +2,8 @@
 would.
 """
 
+# ruff: noqa: F811 - a fixture is imported
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -32,6 +34,7 @@ from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ran import ran
+from tests.test_cli import run  # noqa: F401 - a fixture
 from tests.tiny import tiny_bert
 
 REQUEST = PairsRequest(
@@ -272,6 +275,18 @@ def test_an_exported_encoder_scores_what_its_trial_scored_and_opens_in_transform
     for key, told in (("ab", "at least 4"), ("zzzzzz", "none of the 1 plans")):
         with pytest.raises(RaxalignError, match=told):
             export_trial(key, tmp_path / "out", storage=finished.storage)
+
+
+def test_the_encoder_that_dev_chose_is_exported_by_the_grid_file(finished, tmp_path, run):
+    found = rows(finished.plan, finished.storage.ledger)
+    own = ("dev", "de-en", "contextual_accuracy")
+    dev = [row for row in found if (row["split"], row["lang"], row["metric"]) == own]
+    best = max(dev, key=lambda row: row["value"])["trial"]
+    place = ("--storage", finished.storage.root)
+    done = run("export", finished.grid.path, tmp_path / "out", "--best", *place)
+    assert (done.code, done.out.strip()) == (0, str(tmp_path / "out"))
+    assert f"{best[:12]} (" in done.err
+    assert best in card(tmp_path / "out")
 
 
 def test_an_alignment_in_another_precision_differs_and_its_card_names_it(site, tmp_path):

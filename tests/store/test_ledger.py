@@ -5,11 +5,15 @@ import math
 
 import fsspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store.files import files_of
+from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.store.manifest import file_entry
+from raxalign.store.sealed import seal
 
 KEY = "12" * 32
 SCORE = {"lang": "x", "metric": "m", "split": "test"}
@@ -132,27 +136,27 @@ def test_an_entry_under_another_key_is_damaged(tmp_path):
     ("damage", "said"),
     [
         (lambda data: data[:40], r"has 40 bytes instead of \d+"),
-        (lambda data: data.replace(b"ARROW1", b"ARROW2"), "was changed"),
+        (lambda data: data.replace(b"PAR1", b"PAR2"), "was changed"),
         (None, "is missing"),
     ],
 )
 def test_damaged_predictions_take_their_entry_with_them(root, tmp_path, monkeypatch, damage, said):
     Ledger(root).write(KEY, RECORD, TABLE)
-    files, path = stored(root, "predictions.arrow")
+    files, path = stored(root, "predictions.parquet")
     if damage is None:
         files.rm_file(path)
     else:
         files.pipe_file(path, damage(files.cat_file(path)))
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
     ledger = Ledger(root)
-    with pytest.raises(DamagedArtifact, match=f"predictions.arrow {said}"):
+    with pytest.raises(DamagedArtifact, match=f"predictions.parquet {said}"):
         ledger.predictions(KEY)
     assert not ledger.has(KEY)
 
 
 def test_a_folder_without_a_record_does_not_count(tmp_path):
     (tmp_path / "ledger" / KEY).mkdir(parents=True)
-    (tmp_path / "ledger" / KEY / "predictions.arrow").write_bytes(b"half")
+    (tmp_path / "ledger" / KEY / "predictions.parquet").write_bytes(b"half")
     ledger = Ledger(str(tmp_path))
     assert ledger.keys() == set()
     ledger.write(KEY, RECORD, TABLE)
@@ -171,8 +175,32 @@ def test_entries_lie_where_programs_outside_look_for_them(tmp_path):
     Ledger(str(tmp_path)).write(KEY, RECORD, TABLE)
     record = json.loads((tmp_path / "ledger" / KEY / "evaluation.json").read_text(encoding="utf-8"))
     assert record["scores"] == RECORD["scores"]
-    with pa.ipc.open_file(tmp_path / "ledger" / KEY / "predictions.arrow") as file:
-        assert file.read_all().equals(TABLE)
+    file = pq.ParquetFile(tmp_path / "ledger" / KEY / "predictions.parquet")
+    assert file.read().equals(TABLE)
+    assert file.metadata.row_group(0).column(1).compression == "ZSTD"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_predictions_of_an_earlier_version_are_compared_with_their_digest_and_stay(root, whole):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    data = sink.getvalue().to_pybytes()
+    entry, storage = file_entry(data), files_of(root)
+    with storage.staging(f"ledger/{KEY}") as staged:
+        (staged / "predictions.arrow").write_bytes(data if whole else data[:-1] + b"x")
+        (staged / "evaluation.json").write_bytes(seal(RECORD | {"predictions": vars(entry)}))
+        storage.publish(staged, f"ledger/{KEY}", "evaluation.json", digest(entry.sha256))
+    ledger, before = Ledger(root), storage.names("ledger")
+    assert ledger.read(KEY) == RECORD
+    if whole:
+        assert ledger.predictions(KEY).equals(TABLE)
+        ledger.write(KEY, RECORD, TABLE.slice(1))
+        assert storage.names("ledger") == before
+        assert ledger.sizes() == {KEY: sum(before.values())}
+    else:
+        with pytest.raises(DamagedArtifact, match=r"predictions\.arrow was changed"):
+            ledger.predictions(KEY)
 
 
 def test_failures_are_kept_replaced_and_forgotten(root):

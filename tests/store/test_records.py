@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
@@ -93,7 +94,11 @@ def records(root):
     for path in sorted(Path(root).rglob("*")):
         name = path.relative_to(root).as_posix()
         kinds = [kind for kind in FORMS if name.startswith(kind)]
-        if path.is_file() and kinds and path.suffix not in (".arrow", ".log", ".lock", ""):
+        if (
+            path.is_file()
+            and kinds
+            and path.suffix not in (".arrow", ".parquet", ".log", ".lock", "")
+        ):
             yield max(kinds, key=len), path
         elif path.is_file() and "locks" in kinds:
             yield "locks", path
@@ -213,16 +218,39 @@ def test_a_lock_is_taken_beside_a_file_with_an_odd_name(tmp_path, name):
     assert locks(storage) == {"x": True}
 
 
-def test_a_table_whose_positions_lead_out_of_it_is_damage(tmp_path):
+def arrow_that_leads_out() -> bytes:
+    """Positions in a file of an earlier version, far behind its text."""
+    sink, table = pa.BufferOutputStream(), pa.table({"id": ["a", "b", "c"]})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    before, after = (struct.pack("<4i", 0, 1, *ends) for ends in ((2, 3), (2**30, 2**30 + 1)))
+    return sink.getvalue().to_pybytes().replace(before, after)
+
+
+def parquet_with(text: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": pa.array([text]).view(pa.string())}), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("field", "suffix", "data"),
+    [
+        pytest.param("predictions", "arrow", arrow_that_leads_out(), id="positions"),
+        pytest.param("parquet", "parquet", parquet_with(b"\xff\xfe"), id="no text"),
+        pytest.param("parquet", "parquet", parquet_with(b"x")[:-30] + bytes(30), id="no footer"),
+    ],
+)
+def test_predictions_that_are_no_whole_table_under_their_own_digest_are_damage(
+    tmp_path, field, suffix, data
+):
     ledger, key = Ledger(str(tmp_path)), "12" * 32
-    ledger.write(key, {"scores": []}, pa.table({"id": ["a", "b", "c"]}))
-    file = tmp_path / "ledger" / key / "predictions.arrow"
-    before = struct.pack("<4i", 0, 1, 2, 3)
-    data = file.read_bytes().replace(before, struct.pack("<4i", 0, 1, 2**30, 2**30 + 1))
+    ledger.write(key, {"scores": []}, None)
+    file = tmp_path / "ledger" / key / f"predictions.{suffix}"
     file.write_bytes(data)
-    record = {"key": key, "scores": [], "predictions": vars(file_entry(data))}
+    record = {"key": key, "scores": [], "predictions": None, field: vars(file_entry(data))}
     (file.parent / "evaluation.json").write_bytes(seal(record))
-    with pytest.raises(DamagedArtifact, match=r"predictions\.arrow is not a whole table"):
+    with pytest.raises(DamagedArtifact, match=rf"predictions\.{suffix} is not a whole table"):
         ledger.predictions(key)
 
 

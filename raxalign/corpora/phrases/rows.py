@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raxalign.errors import DataError
+from raxalign.lazy import pq
 
 LANGS = ("en", "de", "es", "fr", "bg", "el")
 FILE = Path(__file__).with_name("phrasebook.parquet")
@@ -51,8 +52,6 @@ def read(kind: str, part: str, langs: Sequence[str], rows: range) -> Iterator[tu
 
     Raises `DataError` where there is no such part, or it has fewer rows.
     """
-    import pyarrow.parquet as pq
-
     parts = held(kind)
     if part not in parts:
         known = f"has no {kind} {part!r}"

@@ -182,7 +182,8 @@ def itermax(similarities_NST: torch.Tensor) -> torch.Tensor:
 
     Before each further pass, similarities of two words that both have a link are left out, and
     those of two words of which one has a link are multiplied by `ALPHA`. A word may so get a second
-    link. The authors' program multiplies similarities of two words without a link too.
+    link. The authors' program makes no further pass where a sentence has at most two words, or all
+    of its words have a link.
     """
     links_NST = mutual_argmax(similarities_NST)
     for _ in range(PASSES - 1):

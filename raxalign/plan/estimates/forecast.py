@@ -22,9 +22,11 @@ from raxalign.config.run import Keep
 from raxalign.encoders.models.folder import Footprint
 from raxalign.plan.estimates.cost import duration, roughly, volume
 from raxalign.plan.expansion.data import EVERYTHING, ROW_BYTES, row_count
+from raxalign.plan.expansion.identity import UNRESOLVED
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import below, run_cell, weights_of
+from raxalign.printing import counted
 from raxalign.tasks.transfer.few_shot import Average
 
 CORE, GPU = 1.2e11, 2e13
@@ -52,6 +54,8 @@ _START, _OVERHEAD = 0.5, 4e-4  # seconds to load an encoder, and per sentence th
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
 _FLOAT = 4  # bytes: encoders are loaded and saved in float32
 _HELD = 2.2  # where they are held in bfloat16, with what adapters were merged into
+_RECORD, _PREDICTED = 3_000, 40  # bytes of an evaluation, and of predictions per sentence read
+_TAGGER, _DEEP = 28_000_000, 1_000  # bytes of one on a frozen encoder, of any number of layers
 _COPIES = 3  # a checkpoint holds the weights and two moments of each
 
 
@@ -63,6 +67,7 @@ class Forecast:
     kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
     unknown: Mapping[str, int]  # kind of stage -> how many have no estimate
     measured: int  # how many are of a kind and maker that has run in the storage
+    missing: str = ""  # what is not known, where that is most of it: a total would mislead
 
     @property
     def total(self) -> float:
@@ -75,6 +80,8 @@ class Forecast:
         """
         if not self.seconds and not self.unknown:
             return "nothing is left to run"
+        if self.missing:
+            return f"time, not known yet: {self.missing}"
         rest = f"not known before something like it has run: {_counts(self.unknown)}"
         if not self.seconds:
             return f"time: {rest}"
@@ -96,16 +103,19 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes of a grid's artifacts. The ledger, with predictions, is not counted."""
+    """Bytes of a grid's artifacts, and of its evaluations in the ledger."""
 
     kinds: Mapping[str, int]  # kind of stage -> bytes of all its stages, none of them dropped
     after: Mapping[str, int]  # value of `run.keep` -> bytes when the grid is done
     peak: Mapping[str, int]  # value of `run.keep` -> most bytes while it runs, with checkpoints
     unknown: Mapping[str, int]  # kind of stage -> how many of its stages have no known size
     measured: int  # how many sizes come from what was made
+    missing: str = ""  # as of `Forecast`; there are then no totals in `after` and `peak`
 
     def told(self, keep: Keep) -> str:
         """Return the line of `plan`."""
+        if self.missing:
+            return f"disk, not known yet: {self.missing}"
         policies = "; ".join(
             f"run.keep: {name} {volume(self.after[name])} (peak {volume(self.peak[name])})"
             for name in sorted(self.after, key=lambda name: name != keep)
@@ -136,33 +146,38 @@ def forecast(
     `took`, both by key, and the operations per second of a worker (`speed`).
     """
     work, seconds, measured = Work(plan, speed), dict[str, float](), 0
-    kinds, unknown = defaultdict[str, float](float), Counter[str]()
+    kinds, unknown = defaultdict[str, float](float), list[str]()
     for key, cost, like in _corrected(plan, took, left, work.seconds):
-        kind = plan.stages[key].kind
         if cost is None:
-            unknown[kind] += 1
+            unknown.append(key)
         else:
             seconds[key] = cost
-            kinds[kind] += cost
+            kinds[plan.stages[key].kind] += cost
             measured += like
-    return Forecast(seconds, dict(kinds), dict(unknown), measured)
+    counts = dict(Counter(plan.stages[key].kind for key in unknown))
+    missing = work.missing(unknown, {*unknown, *seconds})
+    return Forecast(seconds, dict(kinds), counts, measured, missing)
 
 
 def estimate_disk(plan: Plan, measured: Mapping[str, int], at_once: int | None = None) -> Disk:
-    """Estimate the bytes of a plan's artifacts by those that were `measured`, by key, also of what
-    was dropped since. So many trials run `at_once` (None: one).
+    """Estimate the bytes of a plan's artifacts and evaluations by those that were `measured`, by
+    key, also of what was dropped since. So many trials run `at_once` (None: one).
     """
     weights = weights_of(plan)
-    work, kinds, unknown, sizes = Work(plan), Counter[str](), Counter[str](), dict[str, int]()
-    stored = [k for k, s in plan.stages.items() if not s.inline and s.kind != "evaluation"]
+    work, kinds, unknown, sizes = Work(plan), Counter[str](), list[str](), dict[str, int]()
+    stored = [key for key, stage in plan.stages.items() if not stage.inline]
     plain = {key: work.size(key, has_weights=key in weights) for key in stored}
     for key, size, _ in _corrected(plan, measured, stored, plain.get):
         found = measured.get(key, size)
-        unknown[plan.stages[key].kind] += found is None
+        unknown += [key] * (found is None)
         sizes[key] = round(found or 0)
         kinds[plan.stages[key].kind] += sizes[key]
+    counts, known = Counter(plan.stages[k].kind for k in unknown), measured.keys() & sizes.keys()
+    missing = work.missing(unknown, stored)
     after, peak = _policies(plan, sizes, weights, at_once or 1)
-    return Disk(dict(kinds), after, peak, dict(+unknown), len(measured.keys() & sizes.keys()))
+    if missing:
+        after, peak = {}, {}
+    return Disk(dict(kinds), after, peak, dict(counts), len(known), missing)
 
 
 def _corrected(
@@ -244,7 +259,7 @@ def quicker_links(plan: Plan, times: Forecast) -> str:
     took: dict[str, float] = defaultdict(float)
     for key, seconds in times.seconds.items():
         took[plan.stages[key].maker] += seconds * (plan.stages[key].kind == "pairs")
-    for maker, seconds in took.items():
+    for maker, seconds in took.items() if not times.missing else ():
         if seconds > times.total / 2 and (quicker := catalog("aligners")[maker].QUICKER):
             return (
                 f"  most of it is {maker}, about {duration(seconds)}: `pairs: {{aligner:"
@@ -281,18 +296,34 @@ class Work:
 
     def size(self, key: str, *, has_weights: bool) -> float | None:
         """Return the bytes of a stage, which may be trained weights or maps of an encoder's
-        vectors; None where they are not known.
+        vectors, or a record with predictions; None where they are not known.
         """
         stage = self.plan.stages[key]
         if stage.kind in _DATA:
             size = self.kept(key) * _DATA[stage.kind][2]
             return size if math.isfinite(size) else None
+        if stage.kind == "evaluation":
+            size = _RECORD + self._read(stage)[0] * _PREDICTED
+            return size if math.isfinite(size) else None
+        if stage.kind == "tuned" and not stage.plugin().reads(_DEEP).tunes:
+            return _TAGGER
         found = self._footprint(stage)
         if found is None or stage.kind != "aligned" or has_weights:
             each = _FLOAT if stage.base_precision == "fp32" else _HELD
             return None if found is None else found.parameters * each
         languages: Any = stage.params["languages"]
         return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
+
+    def missing(self, unknown: Collection[str], every: Collection[str]) -> str:
+        """Return what is not known, where that is most trainings, or without any most stages."""
+        trained = weights_of(self.plan).intersection(every)
+        lacking = [self.plan.stages[key] for key in unknown if key in (trained or unknown)]
+        if 2 * len(lacking) <= len(trained or every):
+            return ""
+        told = counted(len(lacking), "training run" if trained else "stage")
+        if all(map(self._footprint, lacking)):
+            return f"{told} on data whose size is not known yet"
+        return f"{told} of an encoder whose size is not known yet (`raxalign fetch` brings it)"
 
     def sentences(self, key: str) -> float:
         """Return the number of sentence pairs that a stage of data reads; infinity where it reads
@@ -331,7 +362,8 @@ class Work:
                 return None
             stage = self.plan.stages[before]
         if stage.key not in self._footprints:
-            revision = stage.digests.get("encoder")
+            found = stage.digests.get("encoder", UNRESOLVED)
+            revision = None if found.startswith(UNRESOLVED) else found
             self._footprints[stage.key] = stage.plugin().footprint(
                 lambda name: revision if name.startswith("hub:") else None
             )

@@ -7,8 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from raxalign.analysis.cells import MEANS, Cell, Value, compared_mean, mean_name
-from raxalign.plan.names import searched_mark
+from raxalign.errors import RaxalignError
+from raxalign.measured import spoken
+from raxalign.plan.names import searched_mark, trial_name
 from raxalign.plan.values.comparisons import baseline_cells
+from raxalign.printing import counted
 from raxalign.report.cells.results import Results, table_of
 from raxalign.report.render import caption
 
@@ -125,3 +128,30 @@ def dev_of(results: Results, cell: Cell, task: str, metric: str) -> float:
     """
     value, sign = value_of(cell, task, metric, "dev"), results.plan.measured(task, metric).sign
     return sign * value.mean if value is not None and sign else -math.inf
+
+
+def chosen_run(results: Results) -> tuple[str, str]:
+    """Return the key of the trial that dev chooses, and why: of the cells but the baselines the
+    best on the grid's first task that has such values, and of its runs the best. Raises
+    `RaxalignError` where there are none, or each language has an encoder of its own.
+    """
+    plan, bases = results.plan, baseline_cells(results.cells, results.plan)
+    cells = [cell for cell in results.cells if cell not in bases]
+    for task, metric, _ in results.leading_tables():
+        ranks = [dev_of(results, cell, task, metric) for cell in cells]
+        best = max(ranks, default=-math.inf)
+        if best == -math.inf:
+            continue
+        cell, sign = cells[ranks.index(best)], plan.measured(task, metric).sign or 1
+        name = compared_mean(cell, task, metric, "dev")
+        runs = cell.by_seed[name] if name is not None else {}
+        seed = max(runs, key=lambda seed: sign * runs[seed])
+        own = [plan.by_key[key] for key in cell.trials if plan.by_key[key].seed in (seed, None)]
+        if len(own) > 1:
+            told = ", ".join(f"{trial.key[:12]} ({trial.languages[0]})" for trial in own)
+            raise RaxalignError(f"--best: languages have encoders of their own; give a key: {told}")
+        points = counted(sum(rank > -math.inf for rank in ranks), "point")
+        how = f"of {points} and {counted(len(runs), 'run')} of it, by {task} ({spoken(metric)})"
+        told = f"{own[0].key[:12]} ({trial_name(own[0], plan)}) is the best on dev {how}"
+        return own[0].key, told
+    raise RaxalignError(f"--best: {plan.name} has no results on dev of any method. Run it first")

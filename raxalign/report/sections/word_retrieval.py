@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import final
 
 from raxalign.analysis.cells import Cell, Value
@@ -32,7 +31,12 @@ from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.predictions import MOST_METHODS, CellPredictions, shown_cells
+from raxalign.report.predictions import (
+    MOST_METHODS,
+    CellPredictions,
+    StoredPredictions,
+    shown_cells,
+)
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
@@ -78,7 +82,7 @@ class WordRetrieval(Section):
 
     @cached_property
     def _tagger(self) -> tuple[str, Tagger] | None:
-        return pivot_tags(self.material.plan) if self._asked[1] else None
+        return pivot_tags(self.material.plan, self.material.predictions) if self._asked[1] else None
 
     def _by_tags(self, how: str, tags: Tagger) -> Iterator[Table]:
         """Yield the table without pairs of one form and, where there are such, with them."""
@@ -220,14 +224,13 @@ def training_counts(
     return found_counts[0], found_counts[1]
 
 
-def pivot_tags(plan: Plan) -> tuple[str, Tagger] | None:
+def pivot_tags(plan: Plan, predictions: StoredPredictions) -> tuple[str, Tagger] | None:
     """Return how the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags,
-    or of each form the most frequent one in the treebank files of the grid's tagging task; None
-    where there are neither.
+    or of each form the most frequent one in the sentences that a task of universal parts of speech
+    was evaluated on; None where there are neither.
     """
     from raxalign.corpora.phrases.rows import sentences
-    from raxalign.tasks.taggers.reading import read_tagged
-    from raxalign.tasks.taggers.scheme import UNIVERSAL
+    from raxalign.tasks.taggers.scheme import UPOS
 
     books = [
         stage
@@ -244,19 +247,12 @@ def pivot_tags(plan: Plan) -> tuple[str, Tagger] | None:
             return tags_of_places(table, "tgt", {id_: one.tags for id_, (one,) in said})
 
         return "the phrasebook's own", own
-    places = [
-        Path(place)
-        for stage in plan.stages.values()
-        if stage.kind == "evaluation"
-        for name, place in stage.locations.items()
-        if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")
-    ]
-    files = [file for file in dict.fromkeys(places) if file.is_file()]
-    if not files:
+    found = ((k, s) for k, s in plan.stages.items() if s.kind == "evaluation")
+    tagged = (key for key, stage in found if getattr(stage.plugin(), "labels", ()) == UPOS)
+    if (table := predictions.first(tagged)) is None:
         return None
-    rows = (row for file in files for row in read_tagged(file, scheme=UNIVERSAL).rows)
-    lexicon = majority_tags((row.words, row.tags) for row in rows)
-    names = " and ".join(file.name for file in files)
-    return f"the most frequent one of each form in {names}", lambda table: tags_of_types(
-        table, "tgt", lexicon
-    )
+    rows = table.filter(pc.equal(table["lang"], plan.pivot))
+    words, labels = rows["words"].to_pylist(), rows["label"].to_pylist()
+    lexicon = majority_tags(zip(words, labels, strict=True))
+    how = "the most frequent one of each form in the task of parts of speech"
+    return how, lambda table: tags_of_types(table, "tgt", lexicon)

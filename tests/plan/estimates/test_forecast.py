@@ -2,7 +2,9 @@
 measured.
 """
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +18,12 @@ from raxalign.plan.estimates.forecast import (
     quicker_links,
     worker_speed,
 )
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import weights_of
-from tests.grids import small_plan
+from raxalign.report.plans import Stock, as_json, as_text
+from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
 
 BLOCKS = 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64)
@@ -155,12 +159,50 @@ def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path, from_files):
     tuned = [key for key in trained if not from_files.stages[key].params["task"]["max_train"]]
     found = forecast(from_files, {}, tuned)
     assert found.unknown == {"tuned": len(tuned)}
-    assert "not known before something like it has run" in found.told(1)
-    everything = forecast(from_files, {}, [*tuned, *of(from_files, "bitext")])
+    assert f"{len(tuned)} training runs on data whose size is not known" in found.told(1)
+    everything = forecast(from_files, {}, [*trained, *of(from_files, "bitext")])
     assert everything.told(1).startswith("time, at least: ")
+    left = f"; not known before something like it has run: {len(tuned)} tuned"
+    assert left in everything.told(1)
     assert forecast(from_files, {}, of(from_files, "bitext")).told(1).startswith("time, about: ")
     one, *others = tuned
     assert forecast(from_files, {one: 5.0}, others).total == 5.0 * len(others)
+
+
+NAMED = {"hidden_size": 768, "num_hidden_layers": 12, "vocab_size": 119547}
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_trainings_of_an_encoder_of_unknown_size_have_no_total_and_are_named(
+    tmp_path, monkeypatch, cached
+):
+    parts = {"encoder": "bert-base-multilingual-cased", "methods": ("none: {}", "finetune: {}")}
+    file = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
+    cache = tmp_path / "hub" / "models--bert-base-multilingual-cased"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache.parent))
+    if cached:
+        (cache / "refs").mkdir(parents=True)
+        (cache / "refs" / "main").write_text("a" * 40)
+        (cache / "snapshots" / ("a" * 40)).mkdir(parents=True)
+        (cache / "snapshots" / ("a" * 40) / "config.json").write_text(json.dumps(NAMED))
+    opened = open_grid(file, storage=str(tmp_path / "storage"))
+    told = as_text(opened.plan, opened.storage, opened.run).splitlines()
+    time, disk = (next(line for line in told if line.startswith(n)) for n in ("time,", "disk,"))
+    what = "not known yet: 2 training runs of an encoder whose size is not known yet"
+    assert (what in time, what in disk) == (not cached, not cached)
+    found = json.loads(as_json(opened.plan, opened.storage, opened.run))
+    assert (found["time"]["seconds"] is not None, bool(found["disk"]["peak"])) == (cached, cached)
+    assert not cached or found["disk"]["kinds"]["aligned"] == pytest.approx(2 * 711e6, rel=0.02)
+
+
+def test_the_ledger_counts_as_large_as_it_is_and_before_a_first_run_as_its_sentences(tmp_path):
+    opened, ledger = made_up(tmp_path, sentences="100", methods=("none: {}", "rotation: {}"))
+    evaluations = of(opened.plan, "evaluation")
+    assert estimate_disk(opened.plan, {}).kinds["evaluation"] > len(evaluations) * 3_000
+    after = Stock.of(opened.plan, opened.storage).bytes
+    written = sum(file.stat().st_size for file in Path(ledger.root, "ledger").rglob("*.*"))
+    assert sum(after[key] for key in evaluations) == written
+    assert estimate_disk(opened.plan, after).kinds["evaluation"] == written
 
 
 @pytest.mark.parametrize(

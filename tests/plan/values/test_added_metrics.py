@@ -206,7 +206,7 @@ def test_a_metric_that_cannot_be_computed_names_its_line_of_the_grid(
 def test_an_evaluation_whose_predictions_are_damaged_counts_as_not_done(tmp_path):
     opened, ledger = with_metrics(tmp_path, "[macro_f1]")
     key = next(iter(opened.plan.trials[0].evaluations.values()))
-    (tmp_path / "storage" / "ledger" / key / "predictions.arrow").write_bytes(b"x")
+    (tmp_path / "storage" / "ledger" / key / "predictions.parquet").write_bytes(b"x")
     with pytest.warns(UserWarning, match=key):
         found = rows(opened.plan, ledger)
     assert key not in {row["evaluation"] for row in found}

@@ -360,8 +360,8 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path)
     opened, ledger = made_up(tmp_path, **GRID)
     key = next(t.evaluations["retrieval"] for t in opened.plan.trials if t.method == "none")
     found = rows(opened.plan, ledger)
-    Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
-    with pytest.raises(DamagedArtifact, match=r"predictions\.arrow"):
+    Path(opened.root, "ledger", key, "predictions.parquet").write_bytes(b"no table")
+    with pytest.raises(DamagedArtifact, match=r"predictions\.parquet"):
         comparisons(cells_of(opened, found), opened.plan, ledger)
     again = compared(opened, ledger)
     assert ("none", "retrieval") not in {(entry.cell.method, entry.name[0]) for entry in again}
