@@ -42,6 +42,8 @@ class Measured:
         range: the smallest and the largest value that there can be (None: those of the unit).
         unmoved: the motion of each language's vectors that leaves the metric as it is, where it is
             one of representations alone: `rigid` includes rotations (`any`: there is none).
+        over_all_pairs: of a metric over word pairs that are never linked in training, the name of
+            the same one over all pairs.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Measured:
     unit: Unit = "number"
     range: tuple[float, float] | None = None
     unmoved: Motion = "any"
+    over_all_pairs: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no reader of a declaration knows. Raises ValueError."""

@@ -85,8 +85,8 @@ def _updated(opened: Opened) -> Opened:
 
 
 def _tell_answer(opened: Opened) -> None:
-    """Report in one sentence what the results show, where there are not too many to read; it is
-    the description of the grid's experiment in MLflow, too.
+    """Report what the results show, and what they lack; it is the description of the grid's
+    experiment in MLflow, too.
     """
     from raxalign.report.answer import stored_answer
     from raxalign.sweep.tracked import describe

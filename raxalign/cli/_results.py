@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -79,6 +80,8 @@ def results(
     if short and (per_seed or transpose):
         raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
     opened = open_grids(files, storage, confirm)
+    file = files[0] if len(files) == 1 else Path("FILE")
+    run = again("grid", file, storage=storage, confirm=confirm)
     records: dict[str, dict[str, Any]] = {}
     rows = _rows_as_read(opened, records)
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
@@ -89,6 +92,7 @@ def results(
         if not opened.plan.studies:
             told = "has no `search`; `raxalign results` shows it all"
             raise RaxalignError(f"{opened.grid.path}: {told}")
+        _tell_unfinished(opened, run, format)
         print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
         return
     if keys:
@@ -97,8 +101,10 @@ def results(
     rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
         print_rows(rows, rest, FIELDS)
+        _tell_unfinished(opened, run, format)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
+        _tell_unfinished(opened, run, format)
         if short:
             _print_short(opened, found, selection, format, compare or None)
         elif compare is not None:
@@ -110,10 +116,25 @@ def results(
             )
         _tell_fallen(opened, found)
     else:
-        run = again("grid", files[0], storage=storage, confirm=confirm)
         tell(f"no results yet in the storage {opened.storage}: {run}")
     for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
+
+
+def _tell_unfinished(opened: Opened, run: str, format: opt.ResultsFormat) -> None:  # noqa: A002
+    """Say what the results lack, and what runs it: over tables for people, on stderr beside what
+    programs read.
+    """
+    from raxalign.plan.values.missing import missing, unfinished
+    from raxalign.report.terminal.fit import paragraph
+
+    plan = opened.plan
+    told = unfinished(plan, missing(plan, opened.storage.ledger.keys()), run)
+    if told and format == "table":
+        print_out("\n".join(paragraph(told, width())))
+        print_out("")
+    elif told:
+        tell(f"note: {told}")
 
 
 def _rows_as_read(opened: Opened, kept: dict[str, dict[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""The answer of a grid in one sentence, from its comparisons, and what became of its claims."""
+"""The answer of a grid in a few sentences, from its comparisons, and what became of its claims."""
 
 from __future__ import annotations
 
@@ -7,98 +7,112 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raxalign.analysis.cells import MEANS, Cell, compared_mean, mean_name
-from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import LEFT, Compared, baseline_cells, comparisons
+from raxalign.plan.values.missing import unfinished, why_uncompared
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
+from raxalign.plan.values.remarks import FLOOR, near_floor
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
-from raxalign.report.cells.numbers import NumberFormat, signed, unit_of
+from raxalign.report.cells.numbers import MINUS, unit_of
 from raxalign.report.cells.results import Results, TableKey, table_of
 from raxalign.store.ledger import Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
+_MOST_NAMED = 6  # languages; more of them are counted
+_FEW_NAMED = 3  # languages that are named where it is all of them
+_NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
 @dataclass(frozen=True)
 class LanguageTally:
-    """What the comparisons of one cell in one table say: in how many languages its values are
-    better, worse, and compared at all. `whole` is the comparison of the mean over languages, or of
-    the only language; `untested` says why nothing is tested, where that is so.
+    """What the comparisons of one cell in one table say: the languages in which its values are
+    better, worse, and neither. `whole` is the comparison of the mean over languages, or of the only
+    language; `untested` says why nothing is tested, where that is so.
     """
 
     table: TableKey
-    better: int
-    worse: int
-    languages: tuple[str, ...]
+    better: list[str]
+    worse: list[str]
+    neither: list[str]
     whole: Compared | None
-    at_chance: int
+    at_chance: list[str]
     untested: str
 
     @property
-    def significant(self) -> int:
-        """The languages in which the difference is significant."""
-        return self.better + self.worse
+    def languages(self) -> list[str]:
+        """All languages that are compared."""
+        return self.better + self.worse + self.neither
 
     @property
-    def where(self) -> str:
-        """The task with its metric."""
-        task, metric, split = self.table
-        return f"{task} ({spoken(metric)}{'' if split == 'test' else ', dev set'})"
+    def decided(self) -> bool:
+        """Whether the whole is significant, and no language is the other way."""
+        verdict = self.whole.verdict if self.whole is not None else None
+        return (verdict == "better" and not self.worse) or (verdict == "worse" and not self.better)
 
-    @property
-    def span(self) -> str:
-        """The only language, or how many there are."""
-        many = len(self.languages)
-        if many == 1:
-            return f"for {self.languages[0]}"
-        sample = self.whole.over_languages if self.whole is not None else None
-        # too few for a statement on languages like these, which are named instead
-        few = sample is not None and sample.untested == FEW_LANGUAGES
-        named = f" ({', '.join(self.languages)})" if few else ""
-        return f"{many} languages{named}"
+    def within(self, langs: Sequence[str]) -> str:
+        """Say which of the languages these are: ``in de and fr``, ``in all five languages``."""
+        every = len(self.languages)
+        if len(langs) == every > _FEW_NAMED:
+            return f"in all {_number(every)} languages"
+        if len(langs) > _MOST_NAMED:
+            return f"in {len(langs)} of {every} languages"
+        return f"in {_listed(langs)}"
+
+    def judged(self) -> str:
+        """Say where it is better or worse: ``better in bg and de, worse in es, neither in fr``."""
+        sides = [("better", self.better), ("worse", self.worse)]
+        parts = [f"{verdict} {self.within(langs)}" for verdict, langs in sides if langs]
+        rest = "not" if len(parts) == 1 else "neither"
+        if parts and 0 < len(self.neither) <= _MOST_NAMED:
+            parts.append(f"{rest} in {_listed(self.neither, 'or')}")
+        return ", ".join(parts)
 
 
 def answer(compared: Sequence[Compared], results: Results) -> str:
-    """Return one sentence on what the grid shows, and on how little where it shows little.
+    """Return in few sentences what the grid shows, and how little where it shows little.
 
-    It is about the point that the development set chooses by the main task: the first task of the
-    grid that is compared with a baseline over enough examples.
+    They begin with what the development set chooses by the main task: the first task of the grid
+    that is compared with a baseline over enough examples.
     """
     if not results.cells:
         return "No results yet."
     tables = compared_tables(compared, results)
     if not tables:
         return _uncompared(results, left=any(f.untested == LEFT for f in compared))
-    system, how = leader(results, compared, tables[0])
-    main, *others = (_tally(compared, results, system, table) for table in tables)
-    assert main.whole is not None or main.languages, "the leader is compared in the main table"
-    cells = {id(found.cell): found.cell for found in compared}.values()
-    name = named(system, results.plan)
-    if system.sentences and len({cell.sentences for cell in cells} - {None}) > 1:
-        name += f" with {system.sentences:,} pairs"
-    name += f" on {system.encoder}" if len({cell.encoder for cell in cells}) > 1 else ""
-    name += f" ({how})" if how else ""
-    clauses = _others([tally for tally in others if tally.languages])
-    unseen = _tally(compared, results, system, tables[0], unseen=True)
-    if unseen.languages and unseen.languages != main.languages:
-        clauses.append(_on_unseen(unseen, results.unit(*tables[0][:2])))
-    left = [f.name[1] for f in compared if f.cell is system and f.untested == LEFT]
-    if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
-        clauses.append(f"it leaves what was not aligned as it is ({', '.join(alone)})")
-    return "; ".join([_main(name, main, results.unit(*main.table[:2])), *clauses]) + "."
+    told = _Answer(compared, results, tables)
+    return ("So far " if results.missing else "") + " ".join(told.sentences())
 
 
 def stored_answer(plan: Plan, ledger: Ledger) -> str:
-    """Return the answer of a ledger's results; nothing where there are none, or too many."""
+    """Return the answer of a ledger's results, after what they lack; nothing where there are none.
+
+    Only the predictions of the tables that it is about are read: of very many evaluations those of
+    the first task, and none where these are too many by themselves.
+    """
     found = rows(plan, ledger)
-    if not found or len({row["evaluation"] for row in found}) > MOST_EVALUATIONS:
+    if not found:
         return ""
     results = Results.of(found, plan)
-    return answer(comparisons(results.cells, plan, ledger), results)
+    tables = results.leading_tables()
+    if results.done > MOST_EVALUATIONS:
+        tables = [t for t in tables if plan.measured(t[0], t[1]).better != "neither"][:1]
+        tasks = {table[0] for table in tables}
+        count = len({row["evaluation"] for row in found if row["task"] in tasks})
+        if count > MOST_EVALUATIONS:
+            told = f"The answer is in {count:,} evaluations: `raxalign results FILE --compare`."
+            return f"{unfinished(plan, results.missing)} {told}".strip()
+    read = [*tables, *(_over_all(plan, table) for table in tables)]
+    told = answer(comparisons(results.cells, plan, ledger, tables=read), results)
+    return f"{unfinished(plan, results.missing)} {told}".strip()
+
+
+def _over_all(plan: Plan, table: TableKey) -> TableKey:
+    """Return the table of the same metric over all pairs, of one over unseen pairs alone."""
+    return table[0], plan.measured(*table[:2]).over_all_pairs, table[2]
 
 
 def compared_tables(compared: Sequence[Compared], results: Results) -> list[TableKey]:
@@ -122,163 +136,234 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
     cells = list({id(found.cell): found.cell for found in own}.values())
     if len(cells) == 1:
         return cells[0], ""
-    best = max(cells, key=lambda cell: dev_of(results, cell, task, metric))
-    if dev_of(results, best, task, metric) > -math.inf:
-        name = mean_name(best, *table)
-        # dev and test share the seeds of the runs that both are values of
-        chance = name is not None and any(s is not None for s in best.by_seed.get(name, ()))
-        how = f"the best of {len(cells)} on dev"
-        return best, how + (", chosen by the tested runs" if chance else "")
+    several = "methods" if len({cell.method for cell in cells}) == len(cells) else "configurations"
+    on_dev = [dev_of(results, cell, task, metric) for cell in cells]
+    there = max(on_dev) > -math.inf
+    tied = there and on_dev.count(max(on_dev)) > 1
+    how = "tied for the best" if tied else "the better" if len(cells) == 2 else "the best"
+    how += f" of {_number(len(cells))} {several} on {'dev' if there else f'{split} itself'}"
+    if there:
+        return cells[on_dev.index(max(on_dev))], how
     measured = [cell for cell in cells if mean_name(cell, *table)] or cells
     gains = {
         id(found.cell): (found.difference or 0.0) * found.measured.sign
         for found in compared
         if found.name == compared_mean(found.cell, *table)
     }
-    best = max(measured, key=lambda cell: gains.get(id(cell), -math.inf))
-    return best, f"the best of {len(cells)} on {split} itself, which is optimistic"
+    return max(measured, key=lambda cell: gains.get(id(cell), -math.inf)), how
 
 
-def _tally(
-    compared: Sequence[Compared],
-    results: Results,
-    system: Cell,
-    table: TableKey,
-    *,
-    unseen: bool = False,
-) -> LanguageTally:
-    of_cell = [
-        found
-        for found in compared
-        if found.cell is system and found.baseline is not None and table_of(found.name) == table
-    ]
-    single = [found for found in of_cell if found.name[1] not in MEANS]
-    others = [found for found in single if found.name[1] != results.plan.pivot] or single
-    asked = [found for found in others if (found.name[1] in system.unseen) == unseen]
-    transferred = asked if asked or unseen else others  # a task may be for unseen ones alone
-    mean = (table[0], "avg_unseen", *table[1:]) if unseen else mean_name(system, *table)
-    tests = [found.comparison for found in transferred if found.comparison is not None]
-    untested = [] if any(test.p is not None for test in tests) else transferred
-    return LanguageTally(
-        table,
-        sum(found.verdict == "better" for found in transferred),
-        sum(found.verdict == "worse" for found in transferred),
-        tuple(found.name[1] for found in transferred),
-        next((found for found in of_cell if found.name == mean), None),
-        sum(found.at_chance for found in transferred),
-        next((found.untested for found in untested), ""),
-    )
+@dataclass(frozen=True)
+class _Answer:
+    """The sentences on a grid of which `tables` are compared, that of the main task first."""
 
+    compared: Sequence[Compared]
+    results: Results
+    tables: Sequence[TableKey]
 
-def _main(name: str, tally: LanguageTally, unit: NumberFormat) -> str:
-    """The clause on the main task."""
-    found, many = tally.whole, len(tally.languages)
-    base = found.baseline.method if found is not None and found.baseline else "the baseline"
-    if tally.untested:
-        why = f"not tested ({tally.untested})"
-        difference = None if found is None else found.difference
-        if difference is None:
-            return f"{name} is compared with {base} in {tally.where}, but {why}"
-        side = "above" if difference > 0 else "below" if difference else "apart from"
-        by = f"{unit.show(abs(difference))}{' points' if unit.sign else ''}"
-        span = tally.span if many == 1 else f"on average over {tally.span}"
-        return f"{name} is {by} {side} {base} in {tally.where} {span}, which is {why}"
-    if tally.better and tally.worse:
-        clause = (
-            f"{name} is better than {base} in {tally.where} in {tally.better} of {many} languages"
-            f" and worse in {tally.worse}"
-        )
-    elif tally.significant:
-        verb = "beats" if tally.better else "is worse than"
-        among = tally.span if many == 1 else f"in {tally.significant} of {tally.span}"
-        clause = f"{name} {verb} {base} in {tally.where} {among}"
-    else:
-        span = tally.span if many == 1 else f"in any of {tally.span}"
-        clause = (
-            f"There is no significant difference between {name} and {base} in {tally.where} {span}"
-        )
-    return clause + _by(tally, unit)
+    def sentences(self) -> Iterator[str]:
+        """Yield the sentences."""
+        main, others = self.tables[0], self.tables[1:]
+        system, how = leader(self.results, self.compared, main)
+        tally = self._tally(system, main)
+        assert tally.whole is not None or tally.languages, "the leader is compared in the main one"
+        yield f"{self._main(self._who(system, how), tally)}{self._doubts(tally)}."
+        yield from self._over_all_pairs(system, tally)
+        unseen = self._tally(system, main, unseen=True)
+        if unseen.languages and unseen.languages != tally.languages:
+            where = _listed(unseen.languages)
+            yield f"In what was not aligned ({where}) {self._other('it', unseen)}."
+        left = (f.name[1] for f in self.compared if f.cell is system and f.untested == LEFT)
+        if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
+            yield f"It leaves what was not aligned as it is ({', '.join(alone)})."
+        yield from self._others(system, others)
+        yield from self._asides(system, how, tally)
 
+    def _who(self, cell: Cell, how: str) -> str:
+        """The name of a cell, with what tells it from others, and how it was chosen."""
+        cells = {id(found.cell): found.cell for found in self.compared}.values()
+        name = named(cell, self.results.plan)
+        if cell.sentences and len({other.sentences for other in cells} - {None}) > 1:
+            name += f" with {cell.sentences:,} pairs"
+        name += f" on {cell.encoder}" if len({other.encoder for other in cells}) > 1 else ""
+        return f"{name}, {how}," if how else name
 
-def _on_unseen(tally: LanguageTally, unit: NumberFormat) -> str:
-    """The clause on the languages that no method has aligned, in the main task."""
-    many, named = len(tally.languages), ", ".join(tally.languages)
-    where = f"{many} languages that were" if many > 1 else "a language that was"
-    start = f"in {where} not aligned ({named}) "
-    if tally.untested:
-        return f"{start}nothing is tested ({tally.untested})"
-    counts = (("better", tally.better), ("worse", tally.worse))
-    parts = [f"{verdict} in {count}" for verdict, count in counts if count]
-    return f"{start}it is {' and '.join(parts) or 'not significantly different'}{_by(tally, unit)}"
+    def _task(self, table: TableKey) -> str:
+        """What is measured: the task, its metric where that is not a main one in percent, and
+        that a metric is over unseen pairs.
+        """
+        task, metric, split = table
+        plan, measured = self.results.plan, self.results.plan.measured(task, metric)
+        plugin = plan.task(task) if self.results.tasks.get(task) == task else None
+        name = (plugin.called if plugin is not None else "") or task.replace("_", " ")
+        facts = []
+        if metric != plan.main_metric(task) or measured.unit != "share":
+            facts.append(spoken(metric))
+        facts += ["lower is better"] if measured.better == "lower" else []
+        if measured.over_all_pairs:
+            facts.append("words never linked in training")
+        facts += ["dev set"] if split != "test" else []
+        return name + (f" ({', '.join(facts)})" if facts else "")
 
-
-def _by(tally: LanguageTally, unit: NumberFormat) -> str:
-    """By how much: the difference of the mean over languages with its interval."""
-    found = tally.whole
-    test = found.comparison if found is not None else None
-    if found is None or test is None or test.low is None or test.high is None:
-        return ""
-    average = " on average" if len(tally.languages) > 1 else ""
-    points = " points" if unit.sign else ""
-    difference, low, high = test.difference, test.low, test.high
-    one_way = bool(tally.better) != bool(tally.worse)
-    if one_way and found.verdict == ("better" if tally.better else "worse"):
-        if difference < 0:
-            difference, low, high = -difference, -high, -low
-        shown = unit.show(difference), unit.show(low), unit.show(high)
-        like = _for_languages_like_these(found, unit, flipped=test.difference < 0)
-        return f", by {shown[0]}{points}{average} (95 %: {shown[1]} to {shown[2]}{like})"
-    bounds = [signed(value * unit.scale, unit.decimals) for value in (low, high)]
-    like = _for_languages_like_these(found, unit, flipped=None)
-    text = f"{unit.show_difference(difference)}{points} (95 %: {bounds[0]} to {bounds[1]}{like})"
-    chance = ""
-    if found.verdict == "no difference":
-        chance = f", {found.says}"
-    elif found.verdict == "not after correction":
-        chance = ", not significant after correction"
-    elif bool(tally.significant) != found.is_significant:
-        chance = ", which may be chance" if tally.significant else ", which is significant"
-    return f"; the difference{average} is {text}{chance}"
-
-
-def _for_languages_like_these(found: Compared, unit: NumberFormat, *, flipped: bool | None) -> str:
-    """The interval of a mean difference where its languages are a sample; `flipped` says whether
-    the difference is shown without its minus (None: all numbers are shown with their signs).
-    """
-    sample = found.over_languages
-    if sample is None or sample.low is None or sample.high is None:
-        return ""
-    low, high = (-sample.high, -sample.low) if flipped else (sample.low, sample.high)
-    signs = flipped is None or low < 0
-    shown = unit.show_difference if signs else unit.show
-    return f"; for languages like these {shown(low)} to {shown(high)}"
-
-
-def _others(tallies: Sequence[LanguageTally]) -> list[str]:
-    """The clauses on the other tasks; many of them are counted together."""
-    better, worse = sum(t.better for t in tallies), sum(t.worse for t in tallies)
-    if len(tallies) > _MOST_TASKS:
-        every, tasks = sum(len(t.languages) for t in tallies), f"in the other {len(tallies)} tasks"
-        if not better and not worse:
-            return [f"{tasks} 0 of {every} differences are significant"]
-        return [
-            f"{tasks} it is better in {better} and worse in {worse} of {every} comparisons, and the"
-            " others are not significant"
+    def _tally(self, system: Cell, table: TableKey, *, unseen: bool = False) -> LanguageTally:
+        of_cell = [
+            found
+            for found in self.compared
+            if found.cell is system and found.baseline is not None and table_of(found.name) == table
         ]
-    clauses = []
-    for tally in tallies:
-        chance = f" (at chance in {tally.at_chance})" if tally.at_chance else ""
-        counts = (("better", tally.better), ("worse", tally.worse))
-        parts = [f"{verdict} in {count}" for verdict, count in counts if count]
-        clause = f"it is {' and '.join(parts)} of {len(tally.languages)}"
+        pivot = self.results.plan.pivot
+        single = [found for found in of_cell if found.name[1] not in MEANS]
+        others = [found for found in single if found.name[1] != pivot] or single
+        asked = [found for found in others if (found.name[1] in system.unseen) == unseen]
+        there = asked if asked or unseen else others  # a task may be for unseen ones alone
+        mean = (table[0], "avg_unseen", *table[1:]) if unseen else mean_name(system, *table)
+        langs: dict[str, list[str]] = {"better": [], "worse": [], "": [], "chance": []}
+        for found in there:
+            lang = found.name[1].removesuffix(f"-{pivot}")
+            langs[found.verdict or "" if found.is_significant else ""].append(lang)
+            langs["chance"] += [lang] if found.at_chance else []
+        return LanguageTally(
+            table,
+            langs["better"],
+            langs["worse"],
+            langs[""],
+            next((found for found in of_cell if found.name == mean), None),
+            langs["chance"],
+            "" if any(found.tested for found in there) else next((f.untested for f in there), ""),
+        )
+
+    def _main(self, who: str, tally: LanguageTally) -> str:
+        """The sentence on the main task."""
+        found, several = tally.whole, len(tally.languages) > 1
+        against = f"{self._base(found)} at {self._task(tally.table)}"
+        against += "" if several else f" {tally.within(tally.languages)}"
+        by, many = self._by(tally), _number(len(tally.languages))
         if tally.untested:
-            clause = f"nothing is tested ({tally.untested})"
-        elif not parts:
-            whole = tally.whole
-            mean = f", but the mean is {whole.verdict}" if whole and whole.is_significant else ""
-            clause = f"0 of {len(tally.languages)} differences are significant{mean}"
-        clauses.append(f"in {tally.where} {clause}{chance}")
-    return clauses
+            average = f" on average over {many} languages" if several else ""
+            told = f"is {by}{against}{average}, which is" if by else f"and {against} are"
+            return f"{who} {told} not tested ({tally.untested})"
+        if tally.decided:
+            verb = "beats" if found and found.verdict == "better" else "is worse than"
+            where = tally.judged().partition(" ")[2]
+            how = f"significantly {where}" if where else "but significantly in no single language"
+            return f"{who} {verb} {against} by {by}, {how if several else 'which is significant'}"
+        difference = f"; the difference{' on average' if several else ''} is {by}" if by else ""
+        if tally.better or tally.worse:
+            return f"{who} differs from {against}: it is significantly {tally.judged()}{difference}"
+        span = f" in any of {many} languages" if several else ""
+        return f"{who} does not differ significantly from {against}{span}{difference}"
+
+    def _base(self, found: Compared | None) -> str:
+        if found is None or found.baseline is None:
+            return "the baseline"
+        unaligned = baseline_cells([found.baseline], self.results.plan)
+        return "the unaligned encoder" if unaligned else named(found.baseline, self.results.plan)
+
+    def _by(self, tally: LanguageTally) -> str:
+        """The difference of the mean over languages, with its interval where it is tested; without
+        a sign where the verb has it.
+        """
+        found, unit = tally.whole, self.results.unit(*tally.table[:2])
+        test, difference = (found.comparison, found.difference) if found else (None, None)
+        points = " points" if unit.sign else ""
+        if tally.untested:
+            side = "above " if (difference or 0) > 0 else "below " if difference else "apart from "
+            return "" if difference is None else f"{unit.show(abs(difference))}{points} {side}"
+        if found is None or test is None or test.low is None or test.high is None:
+            return ""
+        interval = f"95 % CI {self._interval(tally, test.low, test.high)}"
+        if tally.decided:
+            average = " on average" if len(tally.languages) > 1 else ""
+            return f"{unit.show(abs(test.difference))}{points}{average} ({interval})"
+        plain = "not significant" if tally.better or tally.worse else ""
+        said = {"no difference": found.says, "cannot tell": plain}
+        said["not after correction"] = "not significant after correction"
+        note = said.get(found.verdict or "", "significant")
+        return f"{unit.show_difference(test.difference)}{points} ({interval}{note and f', {note}'})"
+
+    def _interval(self, tally: LanguageTally, low: float, high: float) -> str:
+        """An interval of the difference, turned where the verb has the minus."""
+        unit, found = self.results.unit(*tally.table[:2]), tally.whole
+        if tally.decided and found is not None and (found.difference or 0) < 0:
+            low, high = -high, -low
+        shown = [unit.show(low), unit.show(high)]
+        return ("–" if MINUS not in "".join(shown) else " to ").join(shown)
+
+    def _doubts(self, tally: LanguageTally) -> str:
+        """Where the values say little, whatever the tests say."""
+        results, (task, metric, _) = self.results, tally.table
+        best: dict[str, float] = {}
+        for name in (name for name in results.names_of(tally.table) if name[1] not in MEANS):
+            values = [cell.values[name].mean for cell in results.cells if name in cell.values]
+            best[name[1].removesuffix(f"-{results.plan.pivot}")] = max(values)
+        low = near_floor(results.plan, task, metric, best)
+        told = [f"at chance {tally.within(tally.at_chance)}"] if tally.at_chance else []
+        told += [f"no method reaches {FLOOR * 100:g} % in {_listed(low)}"] if low else []
+        return f" ({'; '.join(told)})" if told else ""
+
+    def _over_all_pairs(self, system: Cell, tally: LanguageTally) -> Iterator[str]:
+        """Yield what the same metric says over all pairs, where it decides otherwise."""
+        every = self._tally(system, _over_all(self.results.plan, tally.table))
+        verdicts = [t.whole.verdict if t.decided and t.whole else "" for t in (tally, every)]
+        if every.languages and not every.untested and verdicts[0] != verdicts[1]:
+            by = f"{self._other('it', every)}, by {self._by(every)}".removesuffix(", by ")
+            yield f"Over all words, those linked in training too, {by}."
+
+    def _other(self, subject: str, tally: LanguageTally) -> str:
+        """The clause on another task, other languages or another metric."""
+        if tally.untested:
+            return f"nothing is tested ({tally.untested})"
+        if judged := tally.judged():
+            return f"{subject} is significantly {judged}"
+        if tally.decided and tally.whole:
+            told = f"significantly {tally.whole.verdict} on average, in no single language"
+            return f"{subject} is {told}"
+        return f"{subject} shows no significant difference"
+
+    def _others(self, system: Cell, tables: Sequence[TableKey]) -> Iterator[str]:
+        """Yield a sentence per other task, on the best there; many of them are counted together."""
+        best = {table: leader(self.results, self.compared, table) for table in tables}
+        if len(tables) <= _MOST_TASKS:
+            for table, (cell, how) in best.items():
+                tally = self._tally(cell, table)
+                told = self._other("it" if cell is system else self._who(cell, how), tally)
+                yield f"At {self._task(table)} {told}{self._doubts(tally)}."
+            return
+        tallies = [self._tally(system, table) for table in tables]
+        better, worse = sum(len(t.better) for t in tallies), sum(len(t.worse) for t in tallies)
+        every = sum(len(t.languages) for t in tallies)
+        yield (
+            f"At the other {_number(len(tables))} tasks it is significantly better in {better} and"
+            f" worse in {worse} of {every} comparisons."
+        )
+        apart = [f"{self._who(c, '')} at {t[0]}" for t, (c, _) in best.items() if c is not system]
+        if apart:
+            yield f"Best on dev there: {', '.join(apart)}."
+
+    def _asides(self, system: Cell, how: str, tally: LanguageTally) -> Iterator[str]:
+        """Yield in brackets how to take the first sentence."""
+        name = mean_name(system, *tally.table)
+        # dev and test share the seeds of the runs that both are values of
+        chance = name is not None and any(s is not None for s in system.by_seed.get(name, ()))
+        notes = ["significance after Holm correction"] if not tally.untested else []
+        if how.endswith("itself"):
+            notes.append("chosen on test itself, which is optimistic")
+        elif how and chance:
+            notes.append("chosen and tested on the same training runs")
+        sample = tally.whole.over_languages if tally.whole is not None else None
+        if sample is not None and sample.low is not None and sample.high is not None:
+            shown = self._interval(tally, sample.low, sample.high)
+            notes.append(f"95 % CI for other languages {shown}")
+        if told := "; ".join(notes):
+            yield f"({told[0].upper()}{told[1:]}.)"
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
+
+
+def _listed(names: Sequence[str], last: str = "and") -> str:
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _uncompared(results: Results, *, left: bool) -> str:
@@ -287,19 +372,11 @@ def _uncompared(results: Results, *, left: bool) -> str:
     """
     if not results.leading_tables():
         return "Every result is over too few pairs for a conclusion."
-    bases = baseline_cells(results.cells, results.plan)
-    methods = {trial.method for trial in results.plan.trials}
-    if len(bases) == len(results.cells) and methods > {base.method for base in bases}:
-        why = f"so far only the baseline {bases[0].method} has results"
-    elif len(bases) == len(results.cells):
-        why = f"the grid has no method besides its baseline {bases[0].method}"
-    elif not bases:
-        why = "the grid has no baseline (a method of kind none)"
-    elif left:
+    why = why_uncompared(results.plan, results.cells)
+    if not why and left:
         why = "no method changes anything of the languages that the tasks are for"
-    else:
-        why = "no task of the grid has values of a method and of its baseline that compete"
-    return f"Nothing is compared: {why}."
+    values = "no task of the grid has values of a method and of its baseline that compete"
+    return f"Nothing is compared: {why or values}."
 
 
 def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
+from raxalign.plan.values.missing import why_uncompared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import TableKey, table_of
@@ -125,7 +126,9 @@ def _against(entries: Sequence[Compared], plan: Plan) -> str:
     if measured.better == "neither":
         return ": neither higher nor lower is better, so nothing is compared"
     if not bases:
-        return ": no baseline, so nothing is compared"
+        cells = list({id(entry.cell): entry.cell for entry in entries}.values())
+        why = why_uncompared(plan, cells) or "no method has a value next to one of its baseline"
+        return f", nothing is compared: {why}"
     return ", all pairs" if all_pairs(entries) else f", against {' and '.join(bases)}"
 
 

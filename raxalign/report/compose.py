@@ -11,20 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.missing import unfinished
 from raxalign.printing import masked
 from raxalign.report.answer import claim_lines
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
-from raxalign.report.document import Document, Part, Table, identifier
+from raxalign.report.document import Document, Figure, Part, Table, identifier
 from raxalign.report.paper.references import references
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import (
@@ -99,10 +100,11 @@ def compose(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
-        tuple(_joined(part for share in shares for part in share.parts)),
+        tuple(_joined((p for share in shares for p in share.parts), results.unfinished)),
         tuple(caption(f"legend_of_{name}") for name in ("cells", "marks", "states")),
         headline and replace(headline, claims=tuple(claim_lines(asked.claims))),
         tuple(listing for share in shares for listing in share.listings),
+        unfinished(plan, results.missing),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     short = {key[0]: table for key, table in short_tables(results, judge)}
@@ -119,8 +121,18 @@ def section_kinds(plan: Plan) -> list[type[Section]]:
     return sorted(found, key=lambda kind: (not kind.__module__.startswith(own), kind.place))
 
 
-def _joined(shared: Iterable[Part]) -> Iterator[Part]:
-    """The parts in the order of their first shares, those of one anchor joined."""
+_Shown = TypeVar("_Shown", Table, Figure)
+
+
+def _captioned(shown: Iterable[_Shown], told: str) -> tuple[_Shown, ...]:
+    """Return tables or figures whose captions begin with a sentence."""
+    return tuple(replace(one, caption=f"{told} {one.caption}".strip()) for one in shown)
+
+
+def _joined(shared: Iterable[Part], told: str) -> Iterator[Part]:
+    """The parts in the order of their first shares, those of one anchor joined; all captions begin
+    with what is `told`.
+    """
     parts: dict[str, Part] = {}
     number = 0
     for part in shared:
@@ -131,8 +143,8 @@ def _joined(shared: Iterable[Part]) -> Iterator[Part]:
         before = parts.get(part.anchor, replace(part, tables=(), figures=(), remarks=()))
         parts[part.anchor] = replace(
             before,
-            tables=(*before.tables, *tables),
-            figures=(*before.figures, *part.figures),
+            tables=(*before.tables, *_captioned(tables, told)),
+            figures=(*before.figures, *_captioned(part.figures, told)),
             remarks=(*before.remarks, *part.remarks),
         )
     yield from parts.values()

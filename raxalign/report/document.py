@@ -153,7 +153,9 @@ class Share:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report; `facts` say how it was made, `listings` what it was made from."""
+    """The whole report; `facts` say how it was made, `listings` what it was made from, and
+    `unfinished` what is missing.
+    """
 
     title: str
     subtitle: str
@@ -162,6 +164,7 @@ class Document:
     legend: tuple[str, ...] = ()
     headline: Headline | None = None
     listings: tuple[Listing, ...] = ()
+    unfinished: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:

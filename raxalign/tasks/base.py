@@ -159,6 +159,8 @@ class Task(PlugIn):
     by what is declared. An evaluation that reports a value outside a metric's limits fails.
     """
     main_metric: str
+    called: ClassVar[str] = ""
+    """What sentences call the task, where that is not its own name."""
     guessing: float | None = None
     """The main metric of a guesser: 1 over the number of labels of a classifier. None where there
     is no such level.

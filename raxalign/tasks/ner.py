@@ -40,6 +40,7 @@ class Ner(TaggingTask):
     """
 
     VERSION = 4
+    called = "NER"
     papers = ("hu2020", "data=hub pan2017")
 
     class Params(TaggingParams):

@@ -36,6 +36,7 @@ class Pos(TaggingTask):
     """
 
     VERSION = 4
+    called = "POS tagging"
     papers = ("nivre2020", "hu2020")
     entities = False
     labels = UPOS

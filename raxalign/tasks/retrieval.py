@@ -61,6 +61,7 @@ class Retrieval(frame.VectorTask):
     )
     metrics = MEASURED
     main_metric = "contextual_accuracy"
+    called = "word retrieval"
     columns = COLUMNS
     averaged = ACCURACIES
 

@@ -40,6 +40,7 @@ class Xnli(ClassificationTask):
     """
 
     VERSION = 3
+    called = "XNLI"
     papers = ("conneau2018xnli", "hu2020")
     labels = LABELS
     aliases = ALIASES

@@ -57,8 +57,8 @@ class Page:
         self._set(tags)
 
     def describe(self, answer: str, run: str | None) -> None:
-        """Write the description: what the results show in one sentence, and links, to the files of
-        the grid that a `run` has too. One that a person has written stays.
+        """Write the description: what the results show, and links, to the files of the grid that a
+        `run` has too. One that a person has written stays.
         """
         links = [
             f"[One row per cell]({address(self._experiment)})",

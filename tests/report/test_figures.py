@@ -367,6 +367,6 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
 def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
     rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
     alone = part("own_tables", Results.of(rows, BASELINE), Judge())
-    assert "No method next to the baseline has results: nothing is compared" in alone.lead
+    assert "Nothing is compared and nothing is marked: the grid has no method" in alone.lead
     without = part("own_tables", Results.of([row(0.5)], PLAN), Judge())
-    assert "The grid has no baseline (a method of kind none)" in without.lead
+    assert "marked: the grid has no baseline (a method of kind none)" in without.lead

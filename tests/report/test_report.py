@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from raxalign.plan.load import Opened
+from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.numbers import published_unit, signed
@@ -28,7 +30,9 @@ from raxalign.report.render import (
     markdown,
     short_markdown,
 )
+from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
+from tests.ledgers import fill, made_up
 from tests.report.compiled import ENGINES, faults
 from tests.report.material import part, section, write
 
@@ -87,12 +91,33 @@ def test_the_page_begins_with_the_answer_and_hides_nothing_without_a_script(writ
 def test_every_form_of_the_report_has_the_answer_and_what_its_intervals_do_not_hold_for(written):
     texts = {kind: (written / f"report.{kind}").read_text("utf-8") for kind in FORMS}
     (sentence,) = re.findall(r'<p class="sentence">(.*?)</p>', texts["html"])
-    assert " none in retrieval (contextual accuracy) in " in sentence
+    assert " the unaligned encoder at word retrieval " in sentence
     assert markdown(sentence) in texts["md"]
     assert tex(sentence) in texts["tex"]
     for text in texts.values():
         said = "among all comparisons of the table the difference may be chance"
         assert said in " ".join(text.split())
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_table_and_figure_of_an_unfinished_grid_says_so(tmp_path: Path) -> None:
+    def some(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+        if trial.method != "none":
+            fill(ledger, opened, trial, key)
+
+    write(made_up(tmp_path, some), tmp_path / "report")
+    told = "Unfinished: results of 2 of 18 trials are missing"
+    texts = {kind: (tmp_path / "report" / f"report.{kind}").read_text("utf-8") for kind in FORMS}
+    for text in texts.values():
+        assert f"{told} (none): " in text
+        assert "grid has no baseline" not in text
+    page = texts["html"]
+    captions = re.findall(r"<figcaption.*?</figcaption>|<p class=\"caption\">.*?</p>", page)
+    captions += re.findall(r"<summary><b>[^<]*</b> .*?</summary>", page)
+    assert len(captions) > 8
+    assert [caption for caption in captions if f"{told}." not in caption] == []
+    for table in (tmp_path / "report" / "tables").iterdir():
+        assert f"{told}." in table.read_text("utf-8")
 
 
 @pytest.mark.slow

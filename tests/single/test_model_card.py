@@ -91,6 +91,11 @@ def test_the_text_names_what_was_aligned_on_what_and_under_which_licences() -> N
         assert words in text
 
 
+def test_scores_of_an_unfinished_grid_are_called_so() -> None:
+    assert "## Results\n\nUnfinished: half." in card(unfinished="Unfinished: half.").text()
+    assert "Unfinished" not in card().text()
+
+
 @pytest.mark.parametrize("pooling", ["first", "last", "mean"])
 def test_the_code_reads_words_as_the_alignment_was_fitted(pooling: str) -> None:
     params = {"pooling": pooling, "layers": "3"}

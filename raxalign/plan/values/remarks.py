@@ -140,16 +140,23 @@ def _floors(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[st
                     values[score["lang"]] = max(score["value"], values.get(score["lang"], 0.0))
                     there.setdefault(task, set()).add(trial.method)
     for task, values in best.items():
-        measured = plan.measured(task, plan.main_metric(task) or "")
-        low = ordered((lang for lang, value in values.items() if value < FLOOR), plan)
-        higher = (measured.unit, measured.better, measured.limits[0]) == ("share", "higher", 0)
-        guessed = plan.guessing(task) is not None
-        if low and higher and not guessed and len(there[task]) > 1:
+        low = near_floor(plan, task, plan.main_metric(task) or "", values)
+        if low and len(there[task]) > 1:
             yield (
                 f"near the floor: no method reaches {FLOOR:.0%} in {task} ({', '.join(low)}), so"
                 " that differences there say little; more `sentences`, longer trainings or a"
                 " stronger encoder leave it"
             )
+
+
+def near_floor(plan: Plan, task: str, metric: str, best: Mapping[str, float]) -> list[str]:
+    """Return the languages whose best value of a metric is below `FLOOR`: of shares of which more
+    is better, without a level of guessing.
+    """
+    measured = plan.measured(task, metric)
+    higher = (measured.unit, measured.better, measured.limits[0]) == ("share", "higher", 0)
+    low = [lang for lang, value in best.items() if value < FLOOR]
+    return ordered(low, plan) if higher and plan.guessing(task) is None else []
 
 
 def _said(notes: Mapping[str, Any]) -> Iterator[str]:

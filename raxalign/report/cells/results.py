@@ -12,6 +12,7 @@ from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.missing import in_short, missing
 from raxalign.report.cells.numbers import FEW, NumberFormat, unit_of
 
 TableKey = tuple[str, str, str]
@@ -27,7 +28,9 @@ def table_of(name: Name) -> TableKey:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells of a grid's results; `kinds` and `tasks` map names to their kinds."""
+    """The cells of a grid's results, and the trials that lack one (`missing`); `kinds` and `tasks`
+    map names to their kinds.
+    """
 
     plan: Plan
     cells: Sequence[Cell]
@@ -37,6 +40,7 @@ class Results:
     planned: int = 0
     done: int = 0
     seeds: tuple[int, ...] = ()
+    missing: Sequence[Trial] = ()
     _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
     _units: dict[tuple[str, str], NumberFormat] = field(default_factory=dict, repr=False)
 
@@ -49,6 +53,7 @@ class Results:
         tasks = {name: name for name in params}
         wanted = [found for trial in plan.trials for found in trial.evaluations.items()]
         tasks |= {name: plan.stages[key].maker for name, key in wanted if key in plan.stages}
+        there = {row["evaluation"] for row in rows}
         return cls(
             plan,
             [*cells(rows, plan.pivot, plan.measured), *(idle_cells(plan) if rows else ())],
@@ -56,9 +61,15 @@ class Results:
             tasks,
             params,
             planned=len({key for _, key in wanted}),
-            done=len({row["evaluation"] for row in rows}),
+            done=len(there),
             seeds=tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None})),
+            missing=missing(plan, there),
         )
+
+    @cached_property
+    def unfinished(self) -> str:
+        """What captions say of a grid that lacks results; empty for one that has all."""
+        return in_short(self.plan, self.missing)
 
     @cached_property
     def several_encoders(self) -> bool:

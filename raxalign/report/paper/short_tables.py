@@ -96,7 +96,7 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
         Line(label, tuple(_entry(judge, cell, name, unit) for name in names))
         for label, cell in zip(line_labels(results, cells), cells, strict=True)
     )
-    about = _caption(results, judge, cells, table)
+    about = f"{results.unfinished} {_caption(results, judge, cells, table)}".strip()
     about += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
     columns = tuple(in_columns(name[1], results.unseen) for name in names)

@@ -21,15 +21,15 @@ _SHADES = 4
 
 @final
 class AnswerSection(Section):
-    """The answer in one sentence, and a matrix of methods and languages per task and metric that is
-    compared with a baseline: each value with its difference, and whether it is better or worse.
+    """The answer, and a matrix of methods and languages per task and metric that is compared with
+    a baseline: each value with its difference, and whether it is better or worse.
     """
 
     VERSION = 1
     place = 5
 
     def share(self) -> Share:
-        """Return the sentence and the matrices, that of the main task first."""
+        """Return the answer and the matrices, that of the main task first."""
         results, compared = self.results, self.judge.compared
         first = compared_tables(compared, results)
         found = {table_of(f.name) for f in compared if f.baseline is not None}
@@ -53,7 +53,8 @@ class AnswerSection(Section):
             )
             for cell in cells
         )
-        about = caption("matrix", measured=measured) + unaligned(cells) + one_per_method(left_out)
+        about = f"{results.unfinished} {caption('matrix', measured=measured)}".strip()
+        about += unaligned(cells) + one_per_method(left_out)
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
         columns = tuple(in_columns(name[1], results.unseen) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, about)

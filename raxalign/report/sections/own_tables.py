@@ -7,7 +7,7 @@ from typing import final
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
 from raxalign.plan.names import base_names
-from raxalign.plan.values.comparisons import baseline_cells
+from raxalign.plan.values.missing import why_uncompared
 from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.names import capitalized, in_columns, named, under
 from raxalign.report.cells.numbers import FEW
@@ -35,8 +35,8 @@ class OwnTables(Section):
         first = next(iter(results.leading_tables()), None)
         made = tuple(self._table(table, folded=table != first) for table in results.tables)
         pairs = [(entry.cell, entry.baseline) for entry in self.judge.compared if entry.baseline]
-        names, bases = base_names(pairs, results.plan), baseline_cells(results.cells, results.plan)
-        lead = caption("own_tables", names=names, bases=bases)
+        why = why_uncompared(results.plan, results.cells)
+        lead = caption("own_tables", names=base_names(pairs, results.plan), why=why)
         return Share((Part("grid", "The grid's own tables", lead, made),))
 
     def _table(self, table: TableKey, *, folded: bool) -> Table:

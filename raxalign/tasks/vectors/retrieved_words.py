@@ -8,7 +8,7 @@ from typing import Any
 
 from raxalign.arrays import Bools, Ints
 from raxalign.lazy import np, pa, torch
-from raxalign.measured import count, share, standard_error
+from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import TEMPERATURE, Measure
@@ -215,14 +215,18 @@ ACCURACIES = (
 
 _FAMILIES = "{contextual|noncontextual}_accuracy"
 MEASURED = (
-    share(
+    Measured(
         "contextual_accuracy",
         "Share of unseen pairs that are found among all words, the mean of both directions.",
+        unit="share",
+        over_all_pairs="contextual_accuracy_all",
     ),
-    share(
+    Measured(
         "noncontextual_accuracy",
         "Share of unseen pairs that are found among first occurrences, the mean of both"
         " directions.",
+        unit="share",
+        over_all_pairs="noncontextual_accuracy_all",
     ),
     share("contextual_accuracy_all", "The contextual accuracy over seen pairs too."),
     share("noncontextual_accuracy_all", "The non-contextual accuracy over seen pairs too."),
