@@ -1,10 +1,9 @@
 """What a card makes of fine-tuning and of CSLS: random encoders of the size of mBERT and of
-ModernBERT, at 40 pairs per step, with packed rows under a mask or by flash kernels, plain or
-compiled. It needs neither Ray nor MLflow. Prints one JSON object.
+ModernBERT, at 40 pairs per step, plain or compiled. It needs neither Ray nor MLflow. Prints one
+JSON object.
 
-usage: python -m benchmarks.card [--models mbert modernbert] [--variants mask flash mask+compiled
-flash+compiled] [--steps 20] [--batch 40] [--words 25] [--n 50000] [--device cuda] [--precision
-bf16] [--tiny]
+usage: python -m benchmarks.card [--models mbert modernbert] [--variants plain compiled]
+[--steps 20] [--batch 40] [--words 25] [--n 50000] [--device cuda] [--precision bf16] [--tiny]
 
 Per model and variant: tokens per second (padding does not count), the share of the card's peak
 (`share_of_peak`: two operations per weight of the blocks and token forward, six with gradients;
@@ -14,8 +13,8 @@ rows really went through the encoder. CSLS is compared with one bare product of 
 clouds. Goals on a card: half of the peak for fine-tuning, 0.6 of a product's speed for CSLS.
 
 Sentences have random words and random lengths, with a mean of `--words`. On a machine without a
-card everything runs on the CPU, at a tiny size with `--tiny`, and the output says so: the variants
-by flash kernels are left out then, and no share of a peak is printed.
+card everything runs on the CPU, at a tiny size with `--tiny`, and the output says so: no share of a
+peak is printed then.
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ from benchmarks.csls import clouds, product
 from benchmarks.sentences import random_bert, write_pairs
 from benchmarks.steps import finetune, measure
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.encoders.models.flash import has_kernels
-from raxalign.encoders.models.packing import attends_by_runs, can_pack
+from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.similarity import nearest_neighbors
 
-VARIANTS = ("mask", "flash", "mask+compiled", "flash+compiled")
+VARIANTS = ("plain", "compiled")
 NO_CARD = "no card was there: all numbers are those of the CPU and say nothing about a card"
 SHARE, CSLS_SHARE = 0.5, 0.6
 PROFILED = 4  # steps; reading the profile of 40 steps of a BERT takes longer than a minute
@@ -95,36 +93,23 @@ def encoder_of(
     torch.manual_seed(0)
     model = AutoModelForMaskedLM.from_config(config).eval()
     encoder = TransformerEncoder(model, tokenizer, options.device, options.precision)
-    encoder.compiled = variant.endswith("compiled")
+    encoder.compiled = variant == "compiled"
     return encoder
 
 
 def rows_of(encoder: TransformerEncoder) -> str:
     """Return how rows go through an encoder."""
-    if attends_by_runs(encoder):
-        return "packed, flash kernels"
-    return "packed, under a mask" if can_pack(encoder) else "padded"
+    return "packed" if can_pack(encoder) else "padded"
 
 
 def fine_tuning(
     name: str, variant: str, pairs: Path, tokenizer: Any, options: argparse.Namespace
-) -> dict[str, object] | None:
-    """Measure a model in a variant; None where the device has no kernels for it. Without leave to
-    use flash kernels, packed rows go through under a mask.
-    """
+) -> dict[str, object]:
+    """Measure a model in a variant."""
     load = partial(encoder_of, name, variant, tokenizer, options)
-    flash = variant.startswith("flash")
-    encoder = load()
-    if flash and not has_kernels(encoder.model, encoder.precision, encoder.device):
-        return None
-    if options.device.startswith("cuda"):
-        torch.backends.cuda.enable_flash_sdp(flash)
-    try:
-        few = argparse.Namespace(**{**vars(options), "steps": min(options.steps, PROFILED)})
-        whole, profiled = finetune(pairs, options), finetune(pairs, few)
-        return {"rows": rows_of(load()), **measure(whole, load, options, profiled)}
-    finally:
-        torch.backends.cuda.enable_flash_sdp(True)
+    few = argparse.Namespace(**{**vars(options), "steps": min(options.steps, PROFILED)})
+    whole, profiled = finetune(pairs, options), finetune(pairs, few)
+    return {"rows": rows_of(load()), **measure(whole, load, options, profiled)}
 
 
 def csls(options: argparse.Namespace) -> dict[str, float]:
@@ -184,11 +169,8 @@ def run(options: argparse.Namespace) -> dict[str, object]:
             for variant in options.variants:
                 label = f"{model}, {variant}"
                 made = fine_tuning(model, variant, pairs, tokenizer, options)
-                found[label] = made or "left out: the device has no kernels for it"
-                if made is None:
-                    print(f"{label}: {found[label]}", flush=True)
-                else:
-                    report(label, made, options)
+                found[label] = made
+                report(label, made, options)
     found["csls"] = products = csls(options)
     share = products["fp32 bare product"] / products["fp32 seconds"]
     what = f"CSLS, {options.n:,} x {options.n:,}, fp32, {options.device}"
@@ -202,7 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     on_card = torch.cuda.is_available()
     parser.add_argument("--models", nargs="+", choices=SIZES, default=list(SIZES))
-    chosen = VARIANTS if on_card else ("mask", "flash")
+    chosen = VARIANTS if on_card else VARIANTS[:1]
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=chosen)
     for name, value in (("steps", 20), ("batch", 40), ("words", 25), ("n", 50_000)):
         parser.add_argument(f"--{name}", type=int, default=value)

@@ -6,8 +6,8 @@ MLflow. Prints one JSON object per part.
 usage: python -m benchmarks.card_checks [PART ...] [--device cuda] [--tiny]
 
 Parts:
-  precisions   states of packed rows and losses of fine-tuning in fp32, tf32 and bf16, under a mask,
-               by flash kernels and compiled, each against fp32 under a mask
+  precisions   states of packed rows and losses of fine-tuning in fp32, tf32 and bf16, plain and
+               compiled, each against plain fp32
   xnli         training of XNLI: rows per second, share of the peak, and the largest kernels
   memory       fine-tuning in ever less memory: what was done, and losses against those of the whole
   checkpoints  seconds of steps with a checkpoint every few steps against those without
@@ -58,12 +58,10 @@ from raxalign.train.runtime import Runtime
 
 Found = dict[str, Any]
 WAYS = {  # precision, variant of benchmarks.card
-    "fp32": ("fp32", "mask"),
-    "tf32": ("tf32", "mask"),
-    "bf16": ("bf16", "mask"),
-    "bf16 flash": ("bf16", "flash"),
-    "bf16 compiled": ("bf16", "mask+compiled"),
-    "bf16 flash compiled": ("bf16", "flash+compiled"),
+    "fp32": ("fp32", "plain"),
+    "tf32": ("tf32", "plain"),
+    "bf16": ("bf16", "plain"),
+    "bf16 compiled": ("bf16", "compiled"),
 }
 
 
@@ -78,12 +76,8 @@ class Bench:
         self.tokenizer = TransformerEncoder.from_folder(folder).tokenizer
 
     def encoder(self, precision: str, variant: str, model: str = "mbert") -> TransformerEncoder:
-        """Make a random encoder without dropout; flash kernels are allowed where the variant says
-        so.
-        """
+        """Make a random encoder without dropout."""
         named = argparse.Namespace(**{**vars(self.options), "precision": precision})
-        if self.on_card:
-            torch.backends.cuda.enable_flash_sdp(variant.startswith("flash"))
         encoder = encoder_of(model, variant, self.tokenizer, named)
         for module in encoder.model.modules():
             if isinstance(module, torch.nn.Dropout):
@@ -146,7 +140,7 @@ def precisions(bench: Bench) -> Found:
     first: list[float] = []
     for way in bench.options.ways:
         precision, variant = WAYS[way]
-        if not bench.on_card and (precision == "tf32" or variant.startswith("flash")):
+        if not bench.on_card and precision == "tf32":
             continue
         encoder = bench.encoder(precision, variant)
         rows = packed(encoder, encoder.pieces(sentences, "de"))
@@ -181,12 +175,12 @@ def _nli_file(bench: Bench, rows: int, seed: int) -> Path:
 
 
 def xnli(bench: Bench) -> Found:
-    """XNLI at several batch sizes, by flash kernels, plain and compiled, and the largest kernels of
+    """XNLI at several batch sizes, plain and compiled, and the largest kernels of
     the batch of 32.
     """
     found: Found = {}
     top = {} if not bench.on_card else {"bf16": peak("bf16", bench.options.device)}
-    for variant in ("mask", "flash", "flash+compiled") if bench.on_card else ("mask",):
+    for variant in ("plain", "compiled") if bench.on_card else ("plain",):
         for batch in (8,) if bench.options.tiny else (32, 256):
             encoder = bench.encoder("bf16", variant)
             made = found[f"{variant}, batch {batch}"] = _one_xnli(bench, encoder, batch, top)
@@ -275,7 +269,7 @@ def memory(bench: Bench) -> Found:
     total = torch.cuda.mem_get_info()[1] if bench.on_card else 0
     for gib in (None, 6.0, 4.5, 4.0, 3.75, 3.0) if bench.on_card else (None,):
         entry: Found = {}
-        encoder = bench.encoder("bf16", "flash")
+        encoder = bench.encoder("bf16", "plain")
         if gib is not None:
             torch.cuda.empty_cache()
             torch.cuda.set_per_process_memory_fraction(gib * 2**30 / total)
@@ -302,7 +296,7 @@ def checkpoints(bench: Bench) -> Found:
     """
     found: Found = {}
     for name, writes in (("first", 0), ("without", 0), ("with", 1)):
-        encoder, folder = bench.encoder("bf16", "flash"), bench.scratch / "checkpoints"
+        encoder, folder = bench.encoder("bf16", "plain"), bench.scratch / "checkpoints"
         more: Found = {}
         if writes:
             saved: list[float] = []

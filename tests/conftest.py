@@ -35,7 +35,6 @@ LONG = (
     "e2e/test_hub.py",
     "e2e/test_faults.py",
     "sweep/test_on_ray.py",
-    "train/test_sharding.py",
     "families/test_methods_and_tasks.py",
     "encoders/test_packing.py",
     "test_paper_grids.py",

@@ -12,6 +12,11 @@ from raxalign.errors import Fault
 
 _NEAR = 0.62
 _MANY = 24
+_REMOVED = {
+    "run.shard_weights": "train adapters (`lora`), and hold their base in bfloat16:"
+    " `base_precision: bf16`",
+}
+"""What older files may have, a key or one value of it (`key: value`), and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,9 @@ class Faults:
     found: dict[Fault, None] = field(default_factory=dict)
 
     def add(self, place: Node, problem: str, remedy: str = "") -> None:
-        """Record a fault of a value."""
+        """Record a fault of a value. What a key or a value that was removed is, is said instead."""
+        if instead := _REMOVED.get(place.key):
+            problem, remedy = "was removed", instead
         self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
 
     def __len__(self) -> int:

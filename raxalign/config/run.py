@@ -49,8 +49,7 @@ class RunConfig(BaseParams):
     workers compute them. Each has `gpus_per_worker` (`auto`: as the cards that are there allow, see
     `raxalign.sweep.gpu_shares`) and `threads`; `precision` is that of encoders, whose weights
     are held in `base_precision` where nothing trains them, and whose blocks run as torch.compile
-    makes them where `compile` is set; `shard_weights` divides the weights of a training among its
-    workers; `activation_checkpointing` says how trainings save memory;
+    makes them where `compile` is set; `activation_checkpointing` says how trainings save memory;
     `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency` limits how
     many trials run at once (computed from the cluster where it is not given); `cache_gib` limits
     the copies of an object store that each machine keeps; `max_failures` is how often a lost worker
@@ -65,7 +64,6 @@ class RunConfig(BaseParams):
     precision: Precision = "fp32"
     base_precision: BasePrecision = "fp32"
     compile: bool = False
-    shard_weights: bool = False
     activation_checkpointing: Checkpointing = "auto"
     checkpoint_minutes: float = Field(10.0, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
@@ -111,11 +109,6 @@ def effective(
     environ = environ or {}
     if workers is not None and workers < 1:
         raise RaxalignError(f"--workers {workers}: a trial needs at least 1 worker")
-    if workers == 1 and run.shard_weights:
-        raise RaxalignError(
-            "--workers 1: with run.shard_weights the workers of a trial divide its weights: give 2"
-            " or more"
-        )
     if keep is not None and keep not in get_args(Keep):
         raise RaxalignError(f"--keep {keep}: write {', '.join(get_args(Keep))}")
     tracking = environ.get("MLFLOW_TRACKING_URI")

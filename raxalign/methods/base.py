@@ -105,10 +105,6 @@ class Method(PlugIn):
     """Whether each language has readouts of its own, which depend on no other language, so that
     those of several are what `align` makes for one at a time.
     """
-    shards: ClassVar[bool] = False
-    """Whether workers may divide the weights that it trains (`run.shard_weights`); its objective
-    then keeps what `Objective.shards` says.
-    """
     per_language: ClassVar[tuple[str, ...]] = ()
     """Numeric params whose value can be chosen for each language, because a language's results
     depend on no other language's value.

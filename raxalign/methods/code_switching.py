@@ -47,7 +47,6 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
     """
 
     VERSION = 2
-    shards = True
     name = "code_switching"
     reads = "text"
     predicts = True

@@ -51,7 +51,6 @@ class Distillation(TrainedMethod["Lessons"]):
     """
 
     VERSION = 1
-    shards = True
     name = "distillation"
     reads = "bitext"
     reference = "Reimers & Gurevych 2020"
@@ -180,8 +179,6 @@ class Distill(Objective):
     Teacher vectors of at most `cache_bytes` are computed once and kept in memory, others batch by
     batch.
     """
-
-    shards = True
 
     def __init__(
         self,

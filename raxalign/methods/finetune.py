@@ -74,7 +74,6 @@ class Finetune(TrainedMethod[Bitexts]):
     """
 
     VERSION = 1
-    shards = True
     name = "finetune"
     reads = "links"
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
@@ -245,8 +244,6 @@ class Alignment(HostSided[_Weights, _Read]):
     Row r of the training is row ``r % len(corpus)`` of each corpus. One forward reads both sides of
     all corpora; the frozen twin reads the side that is held, without gradients.
     """
-
-    shards = True
 
     def __init__(
         self,

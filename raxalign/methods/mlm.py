@@ -30,7 +30,6 @@ class Mlm(MaskedLMMethod[Texts]):
     """
 
     VERSION = 1
-    shards = True
     name = "mlm"
     reference = "Devlin et al. 2019; Pan et al. 2021"
     papers = ("devlin2019", "pan2021")

@@ -44,7 +44,6 @@ class Tlm(MaskedLMMethod[Bitexts]):
     """
 
     VERSION = 1
-    shards = True
     name = "tlm"
     reads = "bitext"
     predicts = True

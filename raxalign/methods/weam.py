@@ -46,7 +46,6 @@ class Weam(TrainedMethod[Bitexts]):
     """
 
     VERSION = 1
-    shards = True
     name = "weam"
     reads = "links"
     predicts = True

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from raxalign.encoders.models.folder import Footprint
 from raxalign.plan.plan import Plan
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
@@ -45,12 +44,9 @@ def settle(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
     job = replace(job, auto_gpus=False)
     if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
         return replace(job, gpus=0.0), nodes
-    parts = job.workers if job.shard_weights else 1
-    wanted = wanted_bytes(read_plan(job.plan), job.storage, parts) if job.plan else None
+    wanted = wanted_bytes(read_plan(job.plan), job.storage) if job.plan else None
     share = 1.0 if job.workers > 1 else share_of_a_card(wanted, smallest_card())
     held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
-    if job.shard_weights and wanted is not None:
-        held += f", of which its part of a training takes about {wanted / 2**30:.2g} GiB"
     hear(Said(f"each worker gets {held} (run.gpus_per_worker: auto)"))
     return replace(job, gpus=share), nodes
 
@@ -70,14 +66,11 @@ def share_of_a_card(wanted: float | None, card: int) -> float:
     return math.floor(_STEP / count) / _STEP  # rounded up, the last worker would not fit
 
 
-def wanted_bytes(plan: Plan, storage: Storage, parts: int = 1) -> float | None:
+def wanted_bytes(plan: Plan, storage: Storage) -> float | None:
     """Return the memory of a card that the largest training of a plan takes: by what trainings of
     the same method or task took in this storage, else by its encoder's parameters. None where
-    neither is known for one of them. Where workers divide the weights into several `parts`, the
-    parameters alone count.
+    neither is known for one of them.
     """
-    if parts > 1:
-        return _estimated(plan, parts)
     fitted = [stage for stage in plan.stages.values() if stage.kind in FITTED and not stage.inline]
     manifests = storage.artifacts.manifests([(stage.kind, stage.key) for stage in fitted])
     measured: dict[tuple[str, str], float] = {}
@@ -93,25 +86,10 @@ def wanted_bytes(plan: Plan, storage: Storage, parts: int = 1) -> float | None:
     return max(known) if len(known) == len(found) else None
 
 
-def sharded_bytes(size: Footprint, parts: int, *, held: bool) -> float:
-    """Return what one of several workers takes that divide the weights of a training among them
-    (`run.shard_weights`), in bfloat16 where they are `held` so.
-
-    A part of all that a training has of each parameter, and whole what lies outside the blocks,
-    which a micro-batch has with its gradients. At least it takes whole weights beside its part of
-    them and of the moments: as such they are read before and after, and where selections score
-    them.
-    """
-    each, whole, own = (PER_HELD_PARAMETER, 2, 2) if held else (PER_PARAMETER, 4, 12)
-    outside = size.parameters - size.blocks
-    step = size.parameters * each / parts + outside * (2 if held else 8)
-    return max(step, size.parameters * (whole + own / parts))
-
-
-def _estimated(plan: Plan, parts: int = 1) -> float | None:
-    """Return what training the largest encoder of a plan takes by its parameters, on each of the
-    workers that have one of the `parts` of its weights; None where the size of one is not known.
-    One that is trained from scratch is not held in bfloat16 meanwhile.
+def _estimated(plan: Plan) -> float | None:
+    """Return what training the largest encoder of a plan takes by its parameters; None where
+    the size of one is not known. One that is trained from scratch is not held in bfloat16
+    meanwhile.
     """
     sizes = []
     held = any(stage.base_precision == "bf16" for stage in plan.stages.values())
@@ -125,9 +103,5 @@ def _estimated(plan: Plan, parts: int = 1) -> float | None:
                 return None
             narrow = held and stage.inline
             each = PER_HELD_PARAMETER if narrow else PER_PARAMETER
-            sizes.append(
-                footprint.parameters * each
-                if parts == 1
-                else sharded_bytes(footprint, parts, held=narrow)
-            )
+            sizes.append(footprint.parameters * each)
     return max(sizes) + BESIDES if sizes else None

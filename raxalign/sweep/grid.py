@@ -163,7 +163,6 @@ def _checked(opened: Opened, plan: Plan) -> Job:
         auto_gpus=settings.gpus_per_worker == "auto",
         checkpoint_minutes=settings.checkpoint_minutes,
         activation_checkpointing=settings.activation_checkpointing,
-        shard_weights=settings.shard_weights,
     )
 
 

@@ -41,7 +41,6 @@ class Job:
     auto_gpus: bool = False  # `gpus` are still to be chosen (see `raxalign.sweep.gpu_shares`)
     checkpoint_minutes: float = 10.0
     activation_checkpointing: Checkpointing = "auto"
-    shard_weights: bool = False
 
 
 def write_plan(plan: Plan, storage: Storage) -> str:
@@ -109,7 +108,6 @@ def open_workshop(
         threads=job.threads,
         checkpoint_seconds=60 * job.checkpoint_minutes,
         checkpointing=job.activation_checkpointing,
-        shard_weights=job.shard_weights,
     )
     if report is not None:
         runtime = replace(runtime, report=report)

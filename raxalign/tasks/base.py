@@ -203,12 +203,6 @@ class Task(PlugIn):
             return "it is not trained", "name a task that is: a classifier, a tagger, answers"
         return "its training is its own", "name another task, or leave `with_task` out"
 
-    def not_sharded(self) -> str | None:
-        """Return why workers cannot divide the weights that the training changes
-        (`run.shard_weights`); None where they can.
-        """
-        return "its training is its own"
-
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the languages whose data the training reads, dev sets that select included."""
         return (pivot,)

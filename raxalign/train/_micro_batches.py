@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
-from raxalign.lazy import np, torch
+from raxalign.lazy import torch
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.checkpoint import TrainProgress
 from raxalign.train.devices import arithmetic
-from raxalign.train.group import among_peers
 from raxalign.train.objective import Objective, Prepared, Step
 from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    from raxalign.train.sharding import Sharded
 
 
 class Ahead:
@@ -70,22 +65,15 @@ class MicroBatches:
     activations, and then halves the micro-batches; later steps begin with what was found.
     """
 
-    def __init__(
-        self, objective: Objective, runtime: Runtime, name: str, sharded: Sharded | None = None
-    ) -> None:
-        """Make one. `runtime` says how memory may be saved, `name` is for messages, and `sharded`
-        has the weights where workers divide them.
-        """
+    def __init__(self, objective: Objective, runtime: Runtime, name: str) -> None:
+        """Make one. `runtime` says how memory may be saved, and `name` is for messages."""
         self._objective, self._runtime, self._name = objective, runtime, name
-        blocks = objective.blocks() if sharded is None else sharded.blocks
-        self._blocks = () if runtime.checkpointing == "never" else blocks
-        self._sharded = sharded
+        self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
         self._ahead = Ahead(objective, works=runtime.prepares_ahead)
 
     def recomputes(self, progress: TrainProgress) -> bool:
         """Return whether the backward pass computes activations again."""
-        # divided weights leave no second try once memory has run out
-        asked = self._runtime.checkpointing == "always" or self._sharded is not None
+        asked = self._runtime.checkpointing == "always"
         return (asked or progress.recomputes) and bool(self._blocks)
 
     def compute(
@@ -115,13 +103,6 @@ class MicroBatches:
 
     def _save_memory(self, step: Step, progress: TrainProgress, error: Exception) -> None:
         """Choose what needs less memory from now on. Raises `RaxalignError` where nothing does."""
-        if self._sharded is not None:
-            raise RaxalignError(
-                f"{self._name}: memory ran out at step {step.number + 1} with {step.micro} rows in"
-                f" the micro-batch of a worker ({error}). With run.shard_weights the workers cannot"
-                " go on with fewer rows: use more workers (run.workers), a smaller `batch_size` or"
-                " shorter sentences"
-            ) from error
         if self._blocks and not self.recomputes(progress):
             progress.recomputes = True
             return
@@ -141,17 +122,15 @@ class MicroBatches:
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
         kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()
-        peers = among_peers() if self._sharded is not None else nullcontext()
-        with arithmetic(precision, self._runtime.device), kept, peers:
+        with arithmetic(precision, self._runtime.device), kept:
             step = self._ahead.take(step)
             self._objective.begin(step)
             total = torch.zeros((), device=self._runtime.device)
-            for i, (taken, positions, counts) in enumerate(self._passes(step)):
-                part, own = taken.part_of(positions)
-                if i and counts and own[0] == (share := part.share_of(own)):
+            for i, positions in enumerate(step.micro_batches()):
+                part, own = step.part_of(positions)
+                if i and own[0] == (share := part.share_of(own)):
                     self._seed(part, share)
-                loss = self._loss(taken, positions)
-                loss = loss if counts else 0.0 * loss
+                loss = self._objective.loss(step, positions)
                 if i == 0:
                     # now, because a backward pass leaves the interpreter to other threads
                     self._ahead.ask(step_of(step.number + 1))
@@ -159,17 +138,6 @@ class MicroBatches:
                     loss.backward()  # type: ignore[no-untyped-call]
                 total = total + loss.detach()
         return total
-
-    def _passes(self, step: Step) -> Sequence[tuple[Step, np.ndarray, bool]]:
-        """Return the micro-batches, each with its step and with whether it counts."""
-        if self._sharded is not None:
-            return self._sharded.passes(step)
-        return [(step, positions, True) for positions in step.micro_batches()]
-
-    def _loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        if self._sharded is None:
-            return self._objective.loss(step, positions)
-        return self._sharded.run(lambda: self._objective.loss(step, positions))
 
     def _seed(self, step: Step, share: int) -> None:
         seed_generators(mix(self._runtime.seed, step.number, share, DROPOUT))

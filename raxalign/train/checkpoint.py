@@ -34,7 +34,7 @@ from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
 from raxalign.store.manifest import Sha256
 from raxalign.store.sealed import seal, unseal
-from raxalign.train.group import agree, gathered, placed, share_state, share_value
+from raxalign.train.group import share_state, share_value
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -85,12 +85,9 @@ def module_state(module: torch.nn.Module) -> Tensors:
     }
 
 
-def copied(tensors: Tensors, *, kept: bool = True) -> Tensors:
-    """Return copies on the CPU, whole. Where workers divide the tensors all of them call it, also
-    those that keep nothing.
-    """
-    whole = ((name, gathered(tensor.detach())) for name, tensor in tensors.items())
-    return {name: tensor.to("cpu", copy=True) for name, tensor in whole if kept}
+def copied(tensors: Tensors) -> Tensors:
+    """Return copies on the CPU."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
 def changing_state(objective: Objective) -> Tensors:
@@ -108,7 +105,7 @@ def restore_objective(objective: Objective, tensors: Tensors) -> None:
     """Put back, in place, what `changing_state` gave; all of it must be there."""
     with torch.no_grad():
         for name, tensor in changing_state(objective).items():
-            tensor.copy_(placed(tensors[name], tensor))
+            tensor.copy_(tensors[name])
 
 
 def training_state(objective: Objective, optimizer: torch.optim.Optimizer) -> Tensors:
@@ -138,13 +135,8 @@ def restore_training(
             number, _, name = name.partition(".")
             state.setdefault(int(number), {})[name] = tensor
     restore_objective(objective, own)
-    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    own_parts = {
-        number: {name: placed(tensor, trained[number]) for name, tensor in entry.items()}
-        for number, entry in state.items()
-    }
     groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": own_parts, "param_groups": groups})
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
@@ -317,28 +309,23 @@ class Saver:
 
     def due(self, step: int) -> bool:
         """Return whether this worker saves after a step. By the clock nothing is due while the
-        checkpoint before is being written, so that no step waits for it. Workers that divide the
-        weights all save when the first one does.
+        checkpoint before is being written, so that no step waits for it.
         """
         every, late = self.runtime.checkpoint_every, time.monotonic() - self._saved_at
-        due = self.folder is not None and self.runtime.rank == 0
+        if self.folder is None or self.runtime.rank != 0:
+            return False
         if every is None:
-            due = due and late >= self.runtime.checkpoint_seconds and not self.busy
-        else:
-            due = due and step % every == 0
-        return agree(due) if self.runtime.shards else due
+            return late >= self.runtime.checkpoint_seconds and not self.busy
+        return step % every == 0
 
     def save(self, progress: TrainProgress, *, now: bool = False) -> None:
         """Begin a checkpoint, on the first worker. One of a given step, and one that must be there
         `now`, is waited for. Raises what writing the one before raised.
         """
-        first = self.runtime.rank == 0
-        if self.folder is None or not (first or self.runtime.shards):
+        if self.folder is None or self.runtime.rank != 0:
             return
         self.wait()
-        tensors = copied(training_state(self.objective, self.optimizer), kept=first)
-        if not first:
-            return
+        tensors = copied(training_state(self.objective, self.optimizer))
         checkpoint = Checkpoint(progress.record(self.fingerprint), tensors, progress.best)
         self._written = self._thread.submit(self._write, self.folder, progress.step, checkpoint)
         self._saved_at = time.monotonic()
@@ -372,8 +359,7 @@ class Saver:
         best = found.best if found else None
         shared: Any = (found.record, found.tensors) if found else None
         if self.runtime.world_size > 1:
-            if not self.runtime.shards:
-                share_state(module_state(self.objective.module).values())
+            share_state(module_state(self.objective.module).values())
             shared = share_value(shared)
         if shared is None:
             return None

@@ -97,38 +97,6 @@ def share_value(value: object) -> object:
     return values[0]
 
 
-def gathered(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whole, on every worker, of which each has a part; others as they are."""
-    from torch.distributed.tensor import DTensor
-
-    if not isinstance(tensor, DTensor):
-        return tensor
-    with _together():
-        return tensor.full_tensor()
-
-
-def placed(whole: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return of a whole tensor, which every worker has, the part that this worker has of another
-    one; all of it where that is not divided.
-    """
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    if not isinstance(like, DTensor) or not whole.ndim:
-        return whole
-    whole = whole.to(like.device)
-    return distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
-
-
-def clip_gradients(parameters: Sequence[torch.nn.Parameter], longest: float) -> torch.Tensor:
-    """Scale gradients down to a norm of at most `longest`, in place; return the norm that they had.
-    Of divided ones it is that of the whole, and every worker calls it.
-    """
-    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    norm = gathered(norm)
-    torch.nn.utils.clip_grads_with_norm_(parameters, longest, norm)
-    return norm
-
-
 def gather_values(value: ValueT, workers: int) -> list[ValueT]:
     """Return the values of all `workers` (plain data, arrays on the CPU), by their ranks."""
     values: list[Any] = [None] * workers
@@ -189,15 +157,3 @@ def _together() -> Iterator[None]:
     except RuntimeError as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PeerLost(f"another worker of this training is gone ({first[:200]})") from error
-
-
-@contextmanager
-def among_peers() -> Iterator[None]:
-    """Raise `PeerLost` for what gloo and NCCL raise within a block of other computation."""
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
-            with _together():
-                raise
-        raise

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from raxalign.caveats import listener
 from raxalign.errors import RaxalignError, TrainingDiverged
@@ -14,14 +13,11 @@ from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
 from raxalign.train.checkpoint import Saver, TrainProgress, changing_state, copied, module_state
-from raxalign.train.group import add_up, agree, clip_gradients, gather_values, sharing
+from raxalign.train.group import agree, gather_values, sharing
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Schedule, TrainSettings, rate_at
 from raxalign.train.reading import LossReader
 from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
-
-if TYPE_CHECKING:
-    from raxalign.train.sharding import Sharded
 
 __all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged", "fit"]
 
@@ -114,17 +110,6 @@ def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch
     )
 
 
-def sharded_weights(objective: Objective, runtime: Runtime) -> Sharded | None:
-    """Divide the weights of an objective among the workers, where they do so (None: they do
-    not).
-    """
-    if not runtime.shards:
-        return None
-    from raxalign.train.sharding import Sharded
-
-    return Sharded(objective, runtime)
-
-
 class _Loop:
     """One training."""
 
@@ -137,13 +122,11 @@ class _Loop:
         name: str,
         keep: KeepBest | None,
     ) -> None:
-        runtime = replace(runtime, shard_weights=runtime.shards and objective.shards)
         self.objective, self.settings, self.runtime = objective, settings, runtime
         self.name, self.keep = name, keep
         self.order = objective.order(n_rows, settings, runtime.seed)
         self.total = self.order.total
         self.module = objective.module
-        self.sharded = sharded_weights(objective, runtime)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
@@ -154,7 +137,7 @@ class _Loop:
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-self.order.batch_size // self.shares))
         self.progress = TrainProgress(micro=self.micro)
-        self.micro_batches = MicroBatches(objective, runtime, name, self.sharded)
+        self.micro_batches = MicroBatches(objective, runtime, name)
         self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
@@ -187,7 +170,6 @@ class _Loop:
                 self.saver.save(self.progress)
             self.maybe_end()
         progress = self.progress
-        self.restore()
         self.saver.finish(progress, selected=self.keep is not None)
         sums = [parameter.detach().sum() for parameter in self.parameters]
         if sums and not bool(torch.isfinite(torch.stack(sums)).all()):
@@ -223,13 +205,10 @@ class _Loop:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
         step, total = self.micro_batches.compute(self.progress.step, self.step_of, self.progress)
-        if self.sharded is None:
-            total = self.objective.gathered(step, self.parameters, total)
-        else:  # the gradients are sums already
-            add_up(total)
+        total = self.objective.gathered(step, self.parameters, total)
         norm = torch.zeros_like(total)
         if self.settings.clip is not None:
-            norm = clip_gradients(self.parameters, self.settings.clip).to(total)
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
         self.reading.add(total, norm)
         self.update()
         self.optimizer.zero_grad(set_to_none=True)
@@ -247,7 +226,6 @@ class _Loop:
             if not is_out_of_memory(error):
                 raise
             needed = 16 * sum(parameter.numel() for parameter in self.parameters) / 2**30
-            needed /= self.runtime.world_size if self.sharded is not None else 1
             raise RaxalignError(
                 f"{self.name}: memory ran out at step {self.progress.step + 1}, in Adam's step."
                 f" The trained weights, their gradients and Adam's moments take {needed:.2g} GiB,"
@@ -282,13 +260,8 @@ class _Loop:
     def reads_weights(self) -> Iterator[None]:
         """A block in which all workers measure the module together."""
         self.module.eval()
-        with sharing(self.runtime), self.sharded.whole() if self.sharded else nullcontext():
+        with sharing(self.runtime):
             yield
-
-    def restore(self) -> None:
-        """Go on with whole weights, where they were divided."""
-        if self.sharded is not None:
-            self.parameters, self.sharded = self.sharded.restore(), None
 
     def selects(self) -> bool:
         """Return whether the module is scored at this step."""
@@ -314,5 +287,4 @@ class _Loop:
             ends = agree(ends)
         if ends:
             self.saver.save(self.progress, now=True)
-            self.restore()
             raise Pruned(self.name, at)

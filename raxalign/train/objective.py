@@ -97,9 +97,7 @@ class Objective(ABC):
     `comparable_from` (0-based) lack parts that later ones have, as a contrast with a queue that is
     not yet full. `loss_unit` is the weight of a regulariser, which
     begins at 0, where that is more than 1: a loss is not taken for exploding below a multiple of
-    it. With `shards` its weights may be divided among workers (`raxalign.train.sharding`): each
-    micro-batch that `reads` runs the same blocks equally often, and gives gradients to the same
-    weights; nothing else reads weights during a step, nor changes them.
+    it.
     """
 
     module: torch.nn.Module
@@ -108,7 +106,6 @@ class Objective(ABC):
     rows: Any = None
     comparable_from: int = 0
     loss_unit: float = 1.0
-    shards: bool = False
 
     def on(self, rows: Any) -> Self:
         """Return the same objective over other rows; it shares the module."""
@@ -147,12 +144,6 @@ class Objective(ABC):
     def encoders(self) -> Sequence[Any]:
         """Return the encoders that the loss runs: that of the module, and those beside it."""
         return () if self.encoder is None else (self.encoder,)
-
-    def reads(self, step: Step, positions: np.ndarray) -> bool:  # noqa: ARG002
-        """Return whether the loss of some rows reads the encoder, in a step that has begun. Rows of
-        which nothing is counted may be left out.
-        """
-        return True
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """Before the micro-batches: for what needs the whole global batch. It may be called again

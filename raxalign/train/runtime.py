@@ -81,8 +81,7 @@ class Runtime:
     computes them (0: as many as there are workers). Besides the seed, only these three change a
     result. `checkpointing` says when the backward pass computes the activations of blocks again
     instead of keeping them (``auto``: once memory has run out). With `prefetch` a thread prepares
-    the next step (None: where the device is a card). With `shard_weights` the workers of a group
-    divide weights, gradients and moments among them (`raxalign.train.sharding`).
+    the next step (None: where the device is a card).
     """
 
     device: str = "cpu"
@@ -102,12 +101,6 @@ class Runtime:
     shares: int = 0
     checkpointing: Checkpointing = "auto"
     prefetch: bool | None = None
-    shard_weights: bool = False
-
-    @property
-    def shards(self) -> bool:
-        """Whether the weights of a training are divided."""
-        return self.shard_weights and self.world_size > 1
 
     @property
     def prepares_ahead(self) -> bool:

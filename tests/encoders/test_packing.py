@@ -69,6 +69,16 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
     assert torch.equal(*(flat_states(encoder, packed, (2,))[0] for packed in rows))
 
 
+def test_the_probe_computes_in_float32_also_within_a_block_of_autocast() -> None:
+    encoder, seen = encoder_of("bert"), list[torch.dtype]()
+    encoder.precision = "bf16"
+    block = encoder.model.base_model.encoder.layer[0].attention.self.query
+    block.register_forward_hook(lambda *made: seen.append(made[-1].dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert can_pack(encoder)
+    assert (seen, encoder.precision) == ([torch.float32] * 2, "bf16")
+
+
 def with_config(name: str, **config: object) -> TransformerEncoder:
     model = encoder_of(name).model
     for key, value in config.items():

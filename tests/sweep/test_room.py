@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from raxalign.encoders.models.folder import Footprint
 from raxalign.errors import ResourceError
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
@@ -18,7 +17,6 @@ from raxalign.sweep.gpu_shares import (
     PER_HELD_PARAMETER,
     PER_PARAMETER,
     settle,
-    sharded_bytes,
     share_of_a_card,
     wanted_bytes,
 )
@@ -253,23 +251,6 @@ def test_an_encoder_that_is_held_in_bfloat16_takes_an_eighth(plan, job):
     loaded = replace(plan, stages=inline)
     assert wanted_bytes(loaded, job.storage) == parameters * PER_HELD_PARAMETER + BESIDES
     assert PER_HELD_PARAMETER * 8 == PER_PARAMETER
-
-
-def test_workers_that_divide_the_weights_have_a_part_each_and_whole_what_is_in_no_block():
-    size = Footprint(parameters=1000, width=8, blocks=900)
-    assert sharded_bytes(size, 2, held=False) == 1000 * PER_PARAMETER / 2 + 100 * 8
-    assert sharded_bytes(size, 2, held=True) == 1000 * (2 + 2 / 2)
-    # whole weights are gathered beside the parts of weights and moments
-    assert sharded_bytes(size, 12, held=False) == 1000 * (4 + 12 / 12)
-
-
-def test_a_group_that_divides_the_weights_hears_what_each_worker_takes(plan, job, heard):
-    group = replace(job, auto_gpus=True, workers=2, shard_weights=True)
-    found, _ = settle(group, Nodes((CARDED,)), heard)
-    assert found.gpus == 1.0
-    assert wanted_bytes(plan, job.storage, 2) < wanted_bytes(plan, job.storage)
-    told = "each worker gets a card, of which its part of a training takes about 3 GiB"
-    assert heard.notices == [f"{told} (run.gpus_per_worker: auto)"]
 
 
 def test_what_was_measured_takes_the_place_of_the_estimate(plan, job):

@@ -366,13 +366,10 @@ def trainings(folder):
 
 
 def train(rank, folder):
-    """One of two workers, which train each task, two of them with weights that they divide; the
-    first one writes what was heard.
-    """
+    """One of two workers, which train each task; the first one writes what was heard."""
     for name, (task, metric) in trainings(folder).items():
         watch = Heard(metric)
-        divided = name in ("nli", "ner")
-        runtime = Runtime(rank=rank, world_size=2, watch=watch, shard_weights=divided)
+        runtime = Runtime(rank=rank, world_size=2, watch=watch)
         made = folder / f"{name}-{rank}"
         made.mkdir()
         tags = name in ("ner", "crf")

@@ -127,15 +127,11 @@ class Stacked(HostSided[int, tuple[np.ndarray, np.ndarray]]):
 
 
 def live() -> dict[int, int]:
-    """The bytes of each storage of all tensors that are there, by its address; a tensor that is
-    divided counts with this worker's part.
-    """
-    from torch.distributed.tensor import DTensor
-
+    """The bytes of each storage of all tensors that are there, by its address."""
     gc.collect()
     found = (made for made in gc.get_objects() if issubclass(type(made), torch.Tensor))
-    whole = (tensor.untyped_storage() for tensor in found if not isinstance(tensor, DTensor))
-    return {storage.data_ptr(): storage.nbytes() for storage in whole}
+    storages = (tensor.untyped_storage() for tensor in found)
+    return {storage.data_ptr(): storage.nbytes() for storage in storages}
 
 
 def dies_at(step: int, objective: Any) -> Any:

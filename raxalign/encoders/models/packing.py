@@ -2,16 +2,14 @@
 without padding.
 
 Position ids begin anew with each sentence, and attention keeps sentences apart, so every sentence
-has exactly the states that it has alone: by kernels that take the places where sentences begin
-(`flash`), or else by a block-diagonal mask. Probes compare packed with padded sentences once per
-encoder: where sentences have other states, rows are padded, and where kernels do, there is a mask.
-Blocks may be compiled: one graph serves all of a kind, and hooks and what is outside run as always.
+has exactly the states that it has alone, by a block-diagonal mask. A probe compares packed with
+padded sentences once per encoder: where sentences have other states, rows are padded. Blocks may be
+compiled: one graph serves all of a kind, and hooks and what is outside run as always.
 """
 
 from __future__ import annotations
 
 import heapq
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,14 +18,6 @@ from types import MethodType
 from typing import Any
 
 from raxalign.encoders.models.blocks import find_blocks, watched
-from raxalign.encoders.models.flash import (
-    NAME,
-    SentenceRuns,
-    has_kernels,
-    implementation,
-    inputs_of,
-    install,
-)
 from raxalign.encoders.models.model_inputs import first_position, states_dtype
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch, Spoken
@@ -37,18 +27,14 @@ from raxalign.train.recompute import forward_as
 
 WIDTH = 128
 """Pieces per row, about, where sentences share rows."""
-LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
+_LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
 """Entries of configs by which attention is within a window or of blocks. It is as the whole one in
 sentences as short as those of the probe, which would find no difference.
 """
 _LONGEST = 512  # the pieces of the widest packed rows, about
 _LENGTHS = (5, 8)  # the pieces of the sentences of a probe
-_BEYOND = 9  # and of a longer one, beyond the widest window of attention
 _TOLERANCE = 1e-5  # of the norm of the states, in float32
 _ROUNDINGS = 100  # how many units of the least precise type in use are rounding, not a difference
-_NOISE = 3  # how many times the rounding of a padded batch is rounding, not a difference
-_SLACK = 1e-4  # of the norm
-_MASKED = "sdpa"
 _GRAPHS = 64
 """The most graphs per kind of block. Each encoder has some: with and without gradient or dropout,
 for one row and for several.
@@ -138,9 +124,8 @@ def flat_states(
 ) -> list[torch.Tensor]:
     """The hidden states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
     if can_pack(encoder):
-        by_runs = attends_by_runs(encoder)
         with encoder.arithmetic(), compiled_blocks(encoder):
-            states = _packed_states(encoder, packed, layers, by_runs=by_runs)
+            states = _packed_states(encoder, packed, layers)
         states = [encoder.widened(state) for state in states]
     else:
         hidden = encoder.hidden(one_per_row(encoder, packed), upto=max(layers))
@@ -168,17 +153,16 @@ def _segments(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor | Non
 
 
 def _packed_states(
-    encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...], *, by_runs: bool
+    encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]
 ) -> list[torch.Tensor]:
-    """The hidden states (B, T, H) of some layers, in which a piece sees its sentence alone, by runs
-    or under a mask. Whether the encoder can do this is what a probe of it finds.
+    """The hidden states (B, T, H) of some layers, in which a piece sees its sentence alone. Whether
+    the encoder can do this is what a probe of it finds.
     """
     base, top, device = encoder.model.base_model, encoder.n_layers, encoder.device
-    if by_runs:
-        seen = inputs_of(SentenceRuns.of(packed.sentences_BT, device))
-    else:
-        seen = {"attention_mask": _mask(base, on_device(packed.sentences_BT, device))}
-    inputs = {"input_ids": on_device(packed.ids_BT, device), **seen}
+    inputs = {
+        "input_ids": on_device(packed.ids_BT, device),
+        "attention_mask": _mask(base, on_device(packed.sentences_BT, device)),
+    }
     if encoder.inputs.has_positions:
         inputs["position_ids"] = on_device(packed.positions_BT, device) + first_position(base)
     if (segments_BT := _segments(encoder, packed)) is not None:
@@ -235,22 +219,9 @@ def _compiled(kind: Any) -> Callable[..., Any]:
 
 def can_pack(encoder: TransformerEncoder) -> bool:
     """Whether sentences may share a row, which a probe finds at the first call."""
-    if attends_by_runs(encoder):
-        return True
     if encoder.packs is None:
         encoder.packs = probe(encoder)
     return encoder.packs
-
-
-def attends_by_runs(encoder: TransformerEncoder) -> bool:
-    """Whether packed rows attend by the places where sentences begin, without a mask: where the
-    device has kernels for it, and a probe at the first call finds that they do the same.
-    """
-    if not has_kernels(encoder.model, encoder.precision, encoder.device):
-        return False
-    if encoder.by_runs is None:
-        encoder.by_runs = probe_runs(encoder)
-    return encoder.by_runs
 
 
 def probe(encoder: TransformerEncoder) -> bool:
@@ -259,20 +230,23 @@ def probe(encoder: TransformerEncoder) -> bool:
     What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
     language per row. Neither random state nor the model's mode is changed.
     """
-    config = encoder.model.config
-    if not keeps_positions(encoder) or any(getattr(config, name, None) for name in LOCAL):
+    config, precision = encoder.model.config, encoder.precision
+    if not _keeps_positions(encoder) or any(getattr(config, name, None) for name in _LOCAL):
         return False
-    with at_rest(encoder), torch.no_grad():
-        encoder.precision = "fp32"  # rounding would hide a difference
+    # rounding, also that of an autocast around the call, would hide a difference
+    plain = torch.autocast(torch.device(encoder.device).type, enabled=False)
+    with evaluating(encoder.model), torch.random.fork_rng(devices=[]), plain, torch.no_grad():
+        encoder.precision = "fp32"
         try:
-            together = _probed(encoder, _LENGTHS, by_runs=False)
-            apart = _probed(encoder, _LENGTHS)
+            together, apart = _probed(encoder)
         except Exception:  # noqa: BLE001 (whatever stops a packed row, padded rows do without)
             return False
+        finally:
+            encoder.precision = precision
     return all(_equal(a, b) for a, b in zip(together, apart, strict=True))
 
 
-def keeps_positions(encoder: TransformerEncoder) -> bool:
+def _keeps_positions(encoder: TransformerEncoder) -> bool:
     """Whether nothing but attention could mix up the sentences of a row: neither a language per
     row, nor a row's own positions, which run on from sentence to sentence and could run out.
     """
@@ -282,37 +256,19 @@ def keeps_positions(encoder: TransformerEncoder) -> bool:
     )
 
 
-@contextmanager
-def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
-    """The model in eval mode, outside of any autocast around the block, whose rounding would enter
-    the comparison; afterwards mode, precision and the host's random state are as before.
+def _probed(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The states (F, H) of all layers of random sentences, always the same ones: in one row, and in
+    a padded batch, in the same order.
     """
-    precision, kind = encoder.precision, torch.device(encoder.device).type
-    plain = torch.autocast(kind, enabled=False)
-    with evaluating(encoder.model), torch.random.fork_rng(devices=[]), plain:
-        try:
-            yield
-        finally:
-            encoder.precision = precision
-
-
-def _probed(
-    encoder: TransformerEncoder, lengths: tuple[int, ...], *, by_runs: bool | None = None
-) -> list[torch.Tensor]:
-    """The states (F, H) of all layers of random sentences, always the same ones, in one row by runs
-    or under a mask; None: in a padded batch, in the same order.
-    """
-    sizes, pad = np.array(lengths), int(encoder.tokenizer.pad_token_id or 0)
+    sizes, pad = np.array(_LENGTHS), int(encoder.tokenizer.pad_token_id or 0)
     known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
     ids = np.random.default_rng(0).choice(known, sizes.sum())
-    row = pack(ids, sizes, pad, sum(lengths))
-    if by_runs is not None:
-        layers = tuple(range(encoder.n_layers + 1))
-        return [state[0] for state in _packed_states(encoder, row, layers, by_runs=by_runs)]
+    row = pack(ids, sizes, pad, sum(_LENGTHS))
+    together = _packed_states(encoder, row, tuple(range(encoder.n_layers + 1)))
     places = (torch.from_numpy(part[0]) for part in (row.sentences_BT, row.positions_BT))
     sentence_F, place_F = (part.to(encoder.device) for part in places)
-    states = encoder.hidden(one_per_row(encoder, pack(ids, sizes, pad, 0)))
-    return [state[sentence_F, place_F] for state in states]
+    apart = encoder.hidden(one_per_row(encoder, pack(ids, sizes, pad, 0)))
+    return [state[0] for state in together], [state[sentence_F, place_F] for state in apart]
 
 
 def _equal(together_FH: torch.Tensor, apart_FH: torch.Tensor) -> bool:
@@ -323,53 +279,3 @@ def _equal(together_FH: torch.Tensor, apart_FH: torch.Tensor) -> bool:
     tolerance = max(_TOLERANCE, min(_ROUNDINGS * coarse, 0.02))
     difference = (together_FH - apart_FH).norm(dim=-1)
     return bool((difference <= tolerance * apart_FH.norm(dim=-1)).all())
-
-
-def probe_runs(encoder: TransformerEncoder) -> bool:
-    """Whether sentences in one row that attend by runs have states, at all layers, as near to those
-    in float32 as a padded batch in the precision of the encoder has. Where this holds, the encoder
-    attends so from now on.
-
-    A difference or an error is False, and a warning names it. Neither random state nor the model's
-    mode is changed.
-    """
-    if not keeps_positions(encoder):
-        return False
-    before, problem = implementation(encoder.model), ""
-    with at_rest(encoder), torch.no_grad():
-        try:
-            if not _as_near(encoder):
-                problem = "its states are not those that it has under a mask"
-        except Exception as error:  # noqa: BLE001 (whatever stops it, a mask does without)
-            problem = str(error).partition("\n")[0] or type(error).__name__
-    if problem:
-        encoder.model.set_attn_implementation(before)
-        said = "flash attention is not used for packed rows, which is slower"
-        warnings.warn(f"{said}: {type(encoder.model).__name__}: {problem}", stacklevel=2)
-    return not problem
-
-
-def _as_near(encoder: TransformerEncoder) -> bool:
-    """Compare both ways; afterwards the encoder attends by runs."""
-    found = [getattr(encoder.model.config, name, None) for name in LOCAL]
-    windows = [window for window in found if isinstance(window, int)]
-    longest = min(max(windows, default=0) + _BEYOND, encoder.max_positions)
-    lengths = (*_LENGTHS, longest)  # one sentence is longer than the widest window of attention
-    precision, own = encoder.precision, implementation(encoder.model)
-    encoder.model.set_attn_implementation(_MASKED)
-    encoder.precision = "fp32"
-    exact = _probed(encoder, lengths)
-    encoder.precision = precision
-    rounded = _probed(encoder, lengths)
-    if own not in (_MASKED, NAME):
-        encoder.model.set_attn_implementation(own)
-    install(encoder.model)
-    with encoder.arithmetic():
-        by_runs = map(encoder.widened, _probed(encoder, lengths, by_runs=True))
-    return all(map(_near, by_runs, rounded, exact))
-
-
-def _near(found: torch.Tensor, rounded: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether what was found differs from the exact values only as much as rounding does."""
-    rounding = _NOISE * (rounded - exact).norm() + _SLACK * exact.norm()
-    return bool((found - exact).norm() <= rounding)

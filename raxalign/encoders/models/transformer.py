@@ -90,8 +90,6 @@ class TransformerEncoder(Encoder):
         self.inputs = ModelInputs(model, language_pieces(tokenizer, every))
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
-        self.by_runs: bool | None = None
-        """Whether packed rows attend by runs; None until `attends_by_runs` has probed it."""
 
     @classmethod
     def from_folder(

@@ -186,8 +186,6 @@ class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
     and lay some of them out for the encoder.
     """
 
-    shards = True
-
     def __init__(self, encoder: TransformerEncoder, mask_share: float) -> None:
         can_pack(encoder)  # found out here, and not by the thread that prepares steps
         self.module = encoder.model
@@ -209,10 +207,6 @@ class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
         """The rows of the global batch and its masks."""
         rows = self.batch(step)
         return Masked(rows, self.choose(step, rows))
-
-    def reads(self, _: Step, positions: np.ndarray) -> bool:
-        """Whether a place of some rows is masked."""
-        return bool((np.diff(self.host.masks.offsets)[positions] > 0).any())
 
     def host_part(
         self, _: Step, batch: Masked[_R], positions: np.ndarray

@@ -114,8 +114,6 @@ class WordExchange(Objective):
     them that are linked. `options` are the resolved params of `weam`.
     """
 
-    shards = True
-
     def __init__(
         self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any]
     ) -> None:

@@ -22,7 +22,6 @@ from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.checks.joint import joint_faults
-from raxalign.plan.checks.whole_weights import sharding_faults
 from raxalign.plan.expansion.data import SharedStages, code_not_run, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
@@ -136,7 +135,7 @@ def expand(
     if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
-    if faults := [*joint_faults(grid, expansion.tasks.by_name()), *sharding_faults(grid)]:
+    if faults := list(joint_faults(grid, expansion.tasks.by_name())):
         raise GridError(grid.path, faults)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
     for encoder, group, spec in product(grid.encoders, groups, grid.methods):

@@ -267,13 +267,6 @@ class TransferTask(Task):
             return told, "write `selection: pivot-dev` or `last`"
         return None
 
-    def not_sharded(self) -> str | None:
-        """Return why the weights cannot be divided: some are kept as the training goes on."""
-        several = Average.of(self.params.average).last > 1
-        return (
-            f"`average: {self.params.average}` keeps weights of several epochs" if several else None
-        )
-
     def evaluate(
         self,
         aligned: AlignedEncoder,

@@ -223,7 +223,6 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
     ) -> None:
         self.model, self.batches, self.dev, self.companion = model, batches, dev, companion
         self.module: nn.Module = model
-        self.shards = isinstance(model, FineTuned) and companion is None
         self.steps = 0
         self.averaged: Mapping[int, Path] = {}
         """Where the weights after a number of steps go that are averaged at the end."""
