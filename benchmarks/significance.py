@@ -1,7 +1,7 @@
 """How often equal systems are called different, by single tests and in tables, and how often a true
 difference is found: planted runs, tested with the project's own functions.
 
-usage: python -m benchmarks.significance [ROUNDS]
+usage: python -m benchmarks.significance [ROUNDS] [looks | detectable]
 
 A system is trained, in some runs that differ by `sd` points of accuracy, or deterministic. A table
 has four equal systems of five languages and their mean, each compared with the first, and Holm's
@@ -11,12 +11,17 @@ Budgets: equal systems have p < .05 in at most 7 % of every cell, and p < .002 i
 every kind of cells; at most 6 % of the tables of every cell have a mark; at least 80 % of true
 differences of 2 points are found with 5,010 examples and 5 runs that differ by .5; at most 5 % of
 differences at the margin are called equivalent; of effects that are planned to be found at 80 %,
-77 to 83 % are found. With fewer than 1,000 rounds, chance alone would take some cell above a
-budget, so that the means over all cells count. The noise is the standard error of the share.
+77 to 83 % are found. Of tables and single comparisons that are looked at two to four times, with
+more runs each time, at most 6 % have a mark at any look; and where a minimum detectable effect is
+printed, from the spread that the runs themselves show, 75 to 85 % of such effects are found
+(`looks` and `detectable` run these alone). With fewer than 1,000 rounds, chance alone would take
+some cell above a budget, so that the means over all cells count. The noise is the standard error of
+the share.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +31,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.analysis.power import at, design
+from raxalign.analysis.power import at, design, detectable
 from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import LEVEL, compare, holm, spread_of
+from raxalign.analysis.significance import LEVEL, Spread, at_look, compare, holm, spread_of
 from raxalign.arrays import Floats
 from raxalign.sample import Sample
 
@@ -104,6 +109,11 @@ TABLES = (
     Cell(1000, Side(2, 2.0), Side(5, 0.2)),
     Cell(1000, Side(5, 0.2), Side(2, 2.0)),
 )
+LOOKS = ((4, 9), (2, 5), (2, 10), (3, 5, 10), (2, 3, 5, 9), (2, 4, 6, 10))
+LOOKED_AT = tuple(
+    Cell(1000, baseline, Side(10, sd))
+    for baseline, sd in ((Side(10, 2.0), 2.0), (Side(), 2.0), (Side(10, 0.2), 2.0), (Side(), 0.5))
+)
 DIFFERENT = (
     *(Cell(examples, Side(5, 0.5), Side(5, 0.5), 2.0) for examples in _SIZES),
     *(Cell(5010, Side(runs, 0.5), Side(runs, 0.5), 2.0) for runs in (3, 2)),
@@ -117,11 +127,23 @@ PLANNED = (
     Cell(1000, Side(), Side()),
 )
 LEAST_PLANNED, MOST_PLANNED = 0.77, 0.83
+SHOWN = tuple(
+    Cell(examples, baseline, Side(runs, sd))
+    for examples in (5010, 1000)
+    for runs in (2, 3, 4, 5)
+    for baseline, sd in ((Side(runs, 0.5), 0.5), (Side(), 1.0), (Side(runs, 2.0), 2.0))
+)
+LEAST_SHOWN, MOST_SHOWN = 0.75, 0.85
 
 
 def main() -> None:
     """Print a line per cell, and which budgets are missed."""
     rounds, start = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS, time.monotonic()
+    parts = {"looks": _looks, "detectable": _detectable}
+    for part in [parts[name] for name in sys.argv[2:]]:
+        part(rounds)
+    if sys.argv[2:]:
+        return
     head = f"{'examples':8} {'baseline':16} {'system':16} difference"
     print(f"{head}  p < {LEVEL:g}  p < {SMALL:g}  ({rounds:,} rounds)")
     cells = (*(cell for kind in KINDS.values() for cell in kind), *DIFFERENT)
@@ -168,6 +190,61 @@ def main() -> None:
     ):
         what = f"planned at 80 %: found, {which} of {len(PLANNED)}, {rounds:,} rounds"
         show(Row(what, share, budget if whole else None, _noise(share, rounds), "all of them"))
+    for part in parts.values():
+        part(rounds)
+
+
+def _looks(rounds: int) -> None:
+    """Show how often equal systems have a mark at any of several looks."""
+    shares, tables = [], rounds // 5
+    for cell in LOOKED_AT:
+        for what, count in (("comparisons", rounds), ("tables", tables)):
+            found = marked_at_looks(cell, LOOKS, count, whole=what == "tables")
+            shares += found
+            told = ", ".join(
+                f"{looks} {100 * share:.1f} %" for looks, share in zip(LOOKS, found, strict=True)
+            )
+            print(f"{cell}  {what} with a mark at any look: {told}", flush=True)
+    what = f"equal systems: a mark at any of 2 to 4 looks, largest of {len(shares)}"
+    noise = _noise(max(shares), tables)
+    whole = f"{what}, {rounds:,} comparisons and {tables:,} tables"
+    show(Row(whole, max(shares), at_most(MOST_FALSE_MARKED), noise, f"the level of {LEVEL:g}"))
+
+
+def _detectable(rounds: int) -> None:
+    """Show the power at the minimum detectable effects that comparisons print."""
+    shares = []
+    for cell in SHOWN:
+        printed, share = power_at_printed(cell, rounds // 10)
+        if not printed:
+            print(f"{cell}  not printed", flush=True)
+            continue
+        low, middle, high = np.quantile(printed, [0.1, 0.5, 0.9])
+        print(
+            f"{cell}  printed {low:.2f} to {high:.2f} (10th to 90th percentile, median"
+            f" {middle:.2f}): {100 * share:.1f} % found",
+            flush=True,
+        )
+        shares.append(share)
+    for which, share, budget in (
+        ("smallest", min(shares), at_least(LEAST_SHOWN)),
+        ("largest", max(shares), at_most(MOST_SHOWN)),
+    ):
+        what = f"power at a printed minimum detectable effect, {which} of {len(shares)}"
+        show(Row(f"{what}, {rounds // 10:,} rounds", share, budget, 0.02, "80 %"))
+
+
+def power_at_printed(cell: Cell, rounds: int) -> tuple[list[float], float]:
+    """The minimum detectable effects in points that comparisons of a cell print, and the share of
+    true differences of these sizes that others find, under the variances of a hundred runs.
+    """
+    rng, known, printed = _rng(cell), design(_true_spread(cell)), []
+    for _ in range(rounds):
+        spread = spread_of(planted(cell, rng)[::-1])
+        effect = detectable(spread) if spread is not None else None
+        printed += [] if effect is None else [100 * effect]
+    found = [known.power(effect / 100) for effect in printed]
+    return printed, sum(found) / max(len(found), 1)
 
 
 def _printed(cell: Cell, p: Floats) -> Floats:
@@ -212,9 +289,12 @@ def share_equivalent(cell: Cell, rounds: int) -> float:
 
 
 def smallest_effect(cell: Cell) -> float:
-    """The effect that is planned to be found at 80 %, from the spread of an experiment of its own
-    with a hundred runs per side.
-    """
+    """The effect that is planned to be found at 80 %."""
+    return design(_true_spread(cell)).smallest()
+
+
+def _true_spread(cell: Cell) -> Spread:
+    """The spread of a cell, from that of an experiment of its own with a hundred runs per side."""
     base, other = (
         replace(side, runs=100 if side.runs else 0) for side in (cell.baseline, cell.system)
     )
@@ -224,7 +304,7 @@ def smallest_effect(cell: Cell) -> float:
     spread = spread_of([system, baseline])
     assert spread is not None
     runs = [side.runs for side in (cell.system, cell.baseline) if side.runs]
-    return design(at(spread, runs)).smallest()
+    return at(spread, runs)
 
 
 def p_values(cell: Cell, rounds: int) -> Floats:
@@ -236,14 +316,40 @@ def p_values(cell: Cell, rounds: int) -> Floats:
 def share_marked(cell: Cell, rounds: int) -> float:
     """The share of tables in which a system is called different from the first."""
     rng = _rng(cell)
-    return sum(min(holm(list(_of_table(cell, rng)))) < LEVEL for _ in range(rounds)) / rounds
+    return (
+        sum(min(holm(list(_of_table(_systems(cell, rng))))) < LEVEL for _ in range(rounds)) / rounds
+    )
 
 
-def _of_table(cell: Cell, rng: np.random.Generator) -> Iterator[float]:
-    """The p-values of one table."""
+def marked_at_looks(
+    cell: Cell, looks: Sequence[Sequence[int]], tables: int, *, whole: bool
+) -> list[float]:
+    """The shares of whole tables, or of single comparisons, in which a system is called different
+    from the first at any of several looks, each with so many runs: those of the look before and
+    others.
+    """
+    rng, marked = _rng(cell), np.zeros(len(looks))
+    for _ in range(tables):
+        systems = _systems(cell, rng) if whole else [planted(cell, rng)]
+        p_values = {runs: list(_of_table(systems, runs)) for runs in {*itertools.chain(*looks)}}
+        for place, several_ in enumerate(looks):
+            p = [[at_look(p, k) for p in p_values[r]] for k, r in enumerate(several_, start=1)]
+            marked[place] += min(min(holm(of_look)) for of_look in p) < LEVEL
+    return list(marked / tables)
+
+
+def _systems(cell: Cell, rng: np.random.Generator) -> list[list[Runs]]:
+    """The systems of one table, by language."""
     sides = [cell.baseline] + [cell.system] * (_SYSTEMS - 1)
-    by_language = [several(sides, cell.examples, rng) for _ in range(_LANGUAGES)]
-    columns = [*by_language, [mean_of(systems) for systems in zip(*by_language, strict=True)]]
+    return [several(sides, cell.examples, rng) for _ in range(_LANGUAGES)]
+
+
+def _of_table(systems: list[list[Runs]], runs: int | None = None) -> Iterator[float]:
+    """The p-values of one table, with the first so many runs of each system (None: all)."""
+    by_language = [[one.only(one.seeds[:runs]) for one in of_lang] for of_lang in systems]
+    columns = list(by_language)
+    if len(by_language) > 1:
+        columns.append([mean_of(systems) for systems in zip(*by_language, strict=True)])
     for baseline, *others in columns:
         yield from (_p(baseline, other) for other in others)
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from findings.claims import CLAIMS
+from findings.claims import CLAIMS, LOOKS
 from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name, cells
-from raxalign.analysis.power import design, runs_for
+from raxalign.analysis.power import detectable, runs_for
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.analysis.significance import (
     LEVEL,
     ContrastTest,
+    at_look,
     contrast,
     differences,
     holm,
@@ -57,19 +58,19 @@ class Answer:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest difference that four of five such comparisons find; None where the variances
-        are not known.
+        """The minimum detectable effect; None where the variances are not known, or fewer than five
+        runs show too little of them.
         """
         spread = self.contrast.spread if self.contrast is not None else None
-        return None if spread is None else design(spread).smallest()
+        return None if spread is None else detectable(spread)
 
     @property
     def more_runs(self) -> int | None:
         """How many more runs of each trained value find a difference of `MARGIN`; None where no
-        number does, or where the variances are not known.
+        number does, or where `detectable` is None.
         """
-        spread = self.contrast.spread if self.contrast is not None else None
-        needed = None if spread is None else runs_for(spread, MARGIN)
+        spread = self.contrast.spread if self.contrast and self.detectable is not None else None
+        needed = None if spread is None else runs_for(spread, MARGIN, measured=True)
         there = max((side.runs for side in spread.trained), default=1) if spread else 0
         return None if needed is None else max(0, needed - there)
 
@@ -116,8 +117,13 @@ def answer(opened: Mapping[str, Opened], kept: Sequence[Answered] = ()) -> list[
         else earlier.get(claim.text, _unanswered(claim))
         for claim in CLAIMS
     ]
-    tested = [entry for found in answered for entry in found.answers if _p(entry) is not None]
-    adjusted = dict(zip(map(id, tested), holm([_p(entry) or 0.0 for entry in tested]), strict=True))
+    tested = {
+        id(entry): p
+        for found in answered
+        for entry in found.answers
+        if (p := _p(entry, LOOKS.get(found.claim.grid, 1))) is not None
+    }
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return [
         replace(
             found,
@@ -131,11 +137,11 @@ def answer(opened: Mapping[str, Opened], kept: Sequence[Answered] = ()) -> list[
     ]
 
 
-def _p(entry: Answer) -> float | None:
-    """Return the p-value of an answer, or the corrected one where only that was kept."""
+def _p(entry: Answer, look: int) -> float | None:
+    """Return the p-value of an answer at a look, or the corrected one where only that was kept."""
     if entry.contrast is None:
         return None
-    return entry.p_adjusted if entry.contrast.p is None else entry.contrast.p
+    return entry.p_adjusted if entry.contrast.p is None else at_look(entry.contrast.p, look)
 
 
 def _unanswered(claim: Claim) -> Answered:

@@ -51,6 +51,8 @@ def _scaled(factor: float, parts: tuple[tuple[float, Pick], ...]) -> tuple[tuple
 
 
 DISTANT, NEAR = ("tr-en", "zh-en"), ("de-en", "fr-en")
+LOOKS = {"static": 3, "slots": 2, "xnli": 2}
+"""The looks at grids that had more runs after their answers had been read; others had one."""
 
 
 def _transfer(better: str, worse: str, quantity: Quantity = TAGS) -> tuple[Question, ...]:

@@ -23,15 +23,17 @@ which do not decide the claim.
 
 `python -m findings` makes this page from results, and keeps these in `findings/record.json`.
 Nothing in it is written by hand. A claim is *held* if every answer about the paper's quantity is
-above 0 with a p-value below 0.05 after Holm's correction over the whole page. It is *refuted* if
+above 0 with a p-value below 0.05 after Holm's correction over the whole page. Where a grid was run
+again or had more seeds after its answers had been read, the p-values of look k count k (k + 1)
+times before that, as those of every grid do. It is *refuted* if
 one of these answers is below 0 in the same sense. It is *no difference above 1* if an answer is
 neither, and its interval lies within one point of 0 on both sides. Otherwise the verdict is *cannot
 tell*. Differences are in points of 100.
 
-Each answer has its own result, whatever it says about the claim. *Could see* is the smallest
-difference that four of five such comparisons would find, and *more seeds* how many more a
-difference of one point takes, where the variances are known: grids that ran before these were kept
-have to run again.
+Each answer has its own result, whatever it says about the claim. *MDE* is the minimum detectable
+effect (80 % power): the true difference that four of five such comparisons would find. *More seeds*
+is how many more a difference of one point takes. Both are there where the variances are known from
+five runs: grids that ran before these were kept have to run again.
 
 Grids may have run on different days, which are named at the end of the page. Intervals and p-values
 of a grid were computed when it ran, with the correction over all answers that the page had then.
@@ -99,7 +101,7 @@ def _section(number: int, found: Answered) -> str:
         f"The paper measured: {claim.quantity.text}.",
         "",
         "| answer | measured here | metric | difference | 95 % interval | p (Holm) | runs |"
-        " result | could see | more seeds |",
+        " result | MDE | more seeds |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *(_row(entry) for entry in found.answers)]) + "\n"

@@ -117,7 +117,9 @@ def compare(
     `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the difference to the
     baseline, each by itself but for `p_adjusted`; `verdict` is what follows (better, worse, no
     difference, not after correction, cannot tell), and `reason` says why there is no test.
-    `detectable` is the smallest true difference that four of five such comparisons find, and
+    `look` counts the looks at a comparison, with this one: p-values of the second and later ones
+    are corrected for it. `detectable` is the minimum detectable effect (80 % power), with five runs
+    and more, and
     `languages_low`, `languages_high` and `languages_p` are those of a mean for languages like
     these.
 

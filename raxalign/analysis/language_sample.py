@@ -47,14 +47,15 @@ class LanguageSample:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest true difference that four of five such tests find: its standard error times
-        the sum of Student's quantiles of the level and of the power.
+        """The smallest true difference that four of five such tests find; None where languages and
+        runs say too little of the standard error.
         """
-        if self.high is None or self.freedom is None:
+        from raxalign.analysis.power import smallest_of_student
+
+        if self.high is None or self.freedom is None or self.freedom < FEWEST - 1:
             return None
         critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
-        error = (self.high - self.difference) / critical
-        return error * (critical + float(special.stdtrit(self.freedom, 0.8)))
+        return smallest_of_student((self.high - self.difference) / critical, self.freedom)
 
 
 def over_languages(

@@ -4,7 +4,9 @@ The test of `analysis.significance` calls a difference real where it is larger t
 of its interval, which depends on how much the runs happen to differ. Under true variances the
 squared spread of R runs is distributed as chi-square with R - 1 degrees of freedom, so that the
 share of experiments that find a difference is a mean over its quantiles, at nodes of Gauss and
-Legendre: nothing is drawn.
+Legendre: nothing is drawn. Where the variances are estimated, the share is also a mean over how far
+the variance of the difference may be from its estimate: chi-square with the degrees of freedom of
+Satterthwaite (1946).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from raxalign.analysis.significance import Spread, TrainedSide, noise_of
+from raxalign.analysis.significance import LEVEL, Spread, TrainedSide, noise_of
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, special
@@ -23,29 +25,35 @@ POWER = 0.8
 MOST_RUNS = 1000
 POINTS = 100
 _NEAR = 1e-5  # of the level, which is enough for the share of experiments
+FEWEST = 5
+"""Runs of a side, below which they say too little of how much runs differ."""
 _NODES = (12, 4)  # quantiles of the spread of a side's runs: of the only one, of one of several
+_QUANTILES = 32  # of what the variance may be where it is estimated
 
 
 @dataclass(frozen=True)
 class Design:
     """What a planned comparison may find: its halves of intervals with their probabilities, and the
-    true standard error of its difference.
+    true standard error of its difference. `scales` are what an effect is multiplied by where the
+    true variances are those of the quantiles that are as probable as each other.
     """
 
     halves: Floats
     weights: Floats
     error: float
+    scales: tuple[float, ...] = (1.0,)
 
     def power(self, effect: float) -> float:
         """Return the share of experiments that call a true difference real, in either direction."""
+        effects = abs(effect) * np.array(self.scales)[:, None]
         if self.error == 0:
-            return float(self.weights @ (abs(effect) > self.halves))
-        ends = special.ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
-        return float((ends @ self.weights).sum())
+            return float(((effects > self.halves) @ self.weights).mean())
+        ends = special.ndtr((np.stack([effects, -effects]) - self.halves) / self.error)
+        return float((ends @ self.weights).sum(0).mean())
 
     def smallest(self) -> float:
         """Return the smallest difference that the share `POWER` of experiments finds."""
-        low, high = 0.0, float(self.halves.max()) + 10 * self.error
+        low, high = 0.0, (float(self.halves.max()) + 10 * self.error) / min(self.scales)
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (low, middle) if self.power(middle) >= POWER else (middle, high)
@@ -71,6 +79,42 @@ def design(spread: Spread) -> Design:
     return Design(np.array(halves), np.array(weights), math.sqrt(spread.examples + added))
 
 
+def estimated(spread: Spread, runs: Sequence[int] = ()) -> Design:
+    """Return what a comparison with so many runs (by default those of the spread) may find, where
+    the variances are estimates from the runs of the spread.
+    """
+    planned = at(spread, runs) if runs else spread
+    found, pairs = design(planned), zip(spread.trained, planned.trained, strict=True)
+    square = sum(later.between**2 / (own.runs - 1) for own, later in pairs)
+    if square <= 0:
+        return found
+    return replace(found, scales=_ratios(found.error**4 / square))
+
+
+def smallest_of_student(error: float, freedom: float) -> float:
+    """Return the smallest difference that the share `POWER` of Student's tests finds, from an
+    estimate of its standard error with so many degrees of freedom.
+    """
+    ratios = _ratios(freedom)
+    halves = error * float(special.stdtrit(freedom, 1 - LEVEL / 2)) * np.array(ratios)
+    weights = np.full(len(ratios), 1 / len(ratios))
+    return Design(halves, weights, error, ratios).smallest()
+
+
+def _ratios(freedom: float) -> tuple[float, ...]:
+    """Quantiles of an estimated standard error over the true one."""
+    places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    return tuple(np.sqrt(special.gammaincinv(freedom / 2, places) / (freedom / 2)).tolist())
+
+
+def detectable(spread: Spread) -> float | None:
+    """Return the smallest difference that the share `POWER` of comparisons finds, from what the
+    runs of one show; None where a side has fewer than `FEWEST`.
+    """
+    few = any(side.runs < FEWEST for side in spread.trained)
+    return None if few else estimated(spread).smallest()
+
+
 def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
     """Return the spread with other numbers of runs, and with `examples` times the examples."""
     alone = spread.examples - sum(side.within for side in spread.trained)
@@ -84,15 +128,17 @@ def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
     return Spread(alone + sum(side.within for side in trained), clusters, tuple(trained))
 
 
-def runs_for(spread: Spread, effect: float) -> int | None:
+def runs_for(spread: Spread, effect: float, *, measured: bool = False) -> int | None:
     """Return the smallest number of runs of each trained side that finds a difference; None where
-    `MOST_RUNS` do not: the examples are too few.
+    `MOST_RUNS` do not: the examples are too few. The spread is known, or `measured` by its runs.
 
     A spread without runs that are chance gives 1 or None.
     """
 
     def enough(count: int) -> bool:
-        return design(at(spread, [count] * len(spread.trained))).power(effect) >= POWER
+        runs = [count] * len(spread.trained)
+        found = estimated(spread, runs) if measured else design(at(spread, runs))
+        return found.power(effect) >= POWER
 
     if not spread.trained:
         return 1 if enough(1) else None

@@ -248,6 +248,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def at_look(p: float, look: int) -> float:
+    """Return a p-value as what it counts where the same comparison was looked at with fewer or
+    other runs before: look k of several is tested at the level over k (k + 1).
+
+    >>> at_look(0.01, 1), at_look(0.01, 2), at_look(0.5, 3)
+    (0.01, 0.06, 1.0)
+    """
+    return p if look == 1 else min(1.0, look * (look + 1) * p)
+
+
 def differences(baseline: Runs, system: Runs) -> Runs:
     """System minus baseline as one system, seed by seed."""
     seeds = [seed for seed in system.seeds if seed in baseline.seeds]

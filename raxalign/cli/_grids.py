@@ -144,7 +144,7 @@ def plan(
 
     Options:
         format: table or json.
-        detect: Also say which differences the comparisons of the grid can see, and what a
+        detect: Also say the minimum detectable effect of each comparison of the grid, and what a
             difference of this size takes in seeds and time.
         run_sd: By how many points runs differ, where no two runs have been measured.
     """

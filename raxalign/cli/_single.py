@@ -124,7 +124,7 @@ def power(
     accuracy: opt.Percentage = 70.0,
     detect: Annotated[float | None, Option(min=0.01)] = None,
 ) -> None:
-    """Say which difference between two systems a comparison could see, before anything is run.
+    """Say which difference between two systems a comparison can detect, before anything is run.
 
     Options:
         runs: Runs (seeds) of each side that is trained.

@@ -10,7 +10,13 @@ from raxalign.analysis.cells import MEANS, Cell, compared_mean, mean_name
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
-from raxalign.plan.values.comparisons import LEFT, Compared, baseline_cells, comparisons
+from raxalign.plan.values.comparisons import (
+    LEFT,
+    MINIMUM,
+    Compared,
+    baseline_cells,
+    comparisons,
+)
 from raxalign.plan.values.missing import unfinished, why_uncompared
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.remarks import FLOOR, near_floor
@@ -402,5 +408,5 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     seen, sample = "", entry.over_languages
     smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
     if found.verdict == "cannot tell" and smallest:
-        seen = f", could see ≥ {unit.show(smallest)}"
+        seen = f"; {MINIMUM}: {unit.show(smallest)}"
     return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"

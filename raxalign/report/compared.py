@@ -9,8 +9,9 @@ from typing import Any
 from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
+from raxalign.plan.values.comparisons import MINIMUM, ONE_BY_ONE, Compared
 from raxalign.plan.values.missing import why_uncompared
+from raxalign.report.cells.looks import look_lines
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import TableKey, table_of
@@ -21,7 +22,7 @@ FIELDS = (
     *("better", "unit", "value", "low", "high", "runs", "examples"),
     *("baseline", "baseline_value", "baseline_runs"),
     *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
-    *("verdict", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
+    *("verdict", "look", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
     "unseen",
     *("languages_low", "languages_high", "languages_p", "languages_reason"),
 )
@@ -33,8 +34,8 @@ _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
     f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
-    " the value / of the baseline. “Could see ≥ d”: four of five such comparisons would find a true"
-    " difference of d."
+    f" the value / of the baseline. The {MINIMUM}: four of five such comparisons would find a true"
+    " difference of this size. “=”: equal by construction, and not tested."
 )
 _OVER_LEGEND = (
     f" “{_OVER.capitalize()}”: the interval and p of the mean difference where these languages are"
@@ -73,6 +74,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             "p_adjusted": entry.p_adjusted,
             "paired": found and found.paired,
             "verdict": entry.verdict,
+            "look": 1 + len(entry.earlier) if entry.tested else None,
             "reason": entry.untested,
             "unseen": entry.name[1] in cell.unseen or entry.name[1] == "avg_unseen",
             **{name: getattr(entry, name) for name in _OWN},
@@ -109,6 +111,7 @@ def as_text(
         table = _table(entries, plan, over_languages=over_languages)
         found += [
             *paragraph(f"{head}{_against(entries, plan)}", width),
+            *(line for text in look_lines(entries, plan) for line in paragraph(text, width)),
             *fitted(table, width),
             *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
             "",
@@ -179,8 +182,8 @@ def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
         names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)
         first = found.cells[0]
         size = f", {first.sentences:,} pairs" if first.sentences else ""
-        of = "for languages like these" if found.over_languages else "in these languages"
-        yield f"ranks {of} (95 % over all pairs; {first.encoder}{size}): {', '.join(names)}"
+        over = f"95 % over all {found.family:,} comparisons of the table"
+        yield f"ranks in these languages ({over}; {first.encoder}{size}): {', '.join(names)}"
 
 
 def _rank(rank: Rank) -> str:
@@ -213,7 +216,7 @@ def _line(
             p = _p(entry.p_adjusted)
     facts = [
         entry.says,
-        f"({entry.untested})" if entry.untested else "",
+        f"({entry.untested})" if entry.untested and entry.verdict != "=" else "",
         "(at chance)" if entry.at_chance else "",
         "(falls far below)" if entry.falls_far else "",
         "(outdated readouts)" if entry.outdated else "",

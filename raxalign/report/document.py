@@ -10,7 +10,7 @@ from typing import Literal
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
 Verdict = Literal[
-    "", "better", "worse", "no difference", "not after correction", "cannot tell", "baseline"
+    "", "better", "worse", "no difference", "not after correction", "cannot tell", "=", "baseline"
 ]
 
 

@@ -155,8 +155,9 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
 
 
 def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:
-    """Return what the claims and the comparisons of a plan can see: from assumptions before a first
-    run, then from what is measured; nothing once all has run, but where an `effect` in points asks.
+    """Return the minimum detectable effects of a plan's claims and comparisons: from assumptions
+    before a first run, then from what is measured; nothing once all has run, but where an `effect`
+    in points asks.
     Another `run_sd` than the usual one is computed with.
     """
     storage = opened.storage
@@ -168,7 +169,7 @@ def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) 
         if there == evaluations:
             return ""
         if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
-            return "what comparisons can see, by the results that are there: --detect POINTS"
+            return "minimum detectable effects, by the results that are there: --detect POINTS"
     from raxalign.analysis.power import Assumed
     from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
 

@@ -23,6 +23,7 @@ SIGNS = {
     "no difference": "≈",
     "not after correction": "○",
     "cannot tell": "○",
+    "=": "",
     "baseline": "",
 }
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~$]|&(?=#?\w+;))")

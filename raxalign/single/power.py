@@ -1,4 +1,4 @@
-"""The differences that a comparison could see, before anything has run: from what is assumed of
+"""The minimum detectable effect of a comparison, before anything has run: from what is assumed of
 examples and runs, without a grid.
 """
 
@@ -12,12 +12,12 @@ from raxalign.analysis.significance import Spread
 
 
 def power_lines(given: Assumed, runs: int, effect: float | None) -> Iterator[str]:
-    """Yield what `runs` of each side could see, and what an `effect` in points takes, if asked."""
+    """Yield what `runs` of each side can detect, and what an `effect` in points takes, if asked."""
     spread = given.spread(runs)
     trained = f"{runs} runs of each trained side" if spread.trained else "nothing is trained"
     smallest = POINTS * design(spread).smallest()
     yield (
-        f"{trained}, {spread.clusters:,} examples: 4 of 5 comparisons find a difference of"
+        f"{trained}, {spread.clusters:,} examples: the minimum detectable effect (80 % power) is"
         f" {smallest:.2g} points"
     )
     if effect is None:

@@ -25,7 +25,7 @@ BEAT_SECONDS = 600.0
 PREFIX = ".tmp-"
 _DIGITS = 9  # of the number of a process
 _PLACES = (
-    *(".", "ledger", "failures", "drivers/*", "plans"),
+    *(".", "ledger", "failures", "drivers/*", "plans", "looks"),
     *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
     *("locks/*", "locks/making/*"),
 )

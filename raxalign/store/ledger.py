@@ -19,6 +19,7 @@ from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
 from raxalign.store.key import checked, digest, is_name
+from raxalign.store.looks import Looks
 from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import FORM, seal, unseal
 
@@ -99,6 +100,13 @@ class Ledger:
     def __init__(self, root: str, files: Files | None = None) -> None:
         self.root = str(root)
         self._storage = files if files is not None else files_of(self.root)
+        self.looks: Looks | None = Looks(self._storage)
+
+    def without_looks(self) -> Ledger:
+        """Return the ledger for what shows no verdict: its comparisons are not looks."""
+        found = Ledger(self.root, self._storage)
+        found.looks = None
+        return found
 
     def has(self, key: str) -> bool:
         """Return whether an evaluation is done; cheap, does not look at its bytes."""

@@ -172,7 +172,7 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
     The mean over languages (or the value of the only language) has more values where it was
     compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
     ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``,
-    ``_p_adjusted``, ``_detectable``, the smallest difference that such comparisons find, and
+    ``_p_adjusted``, ``_detectable``, the minimum detectable effect (80 % power), and
     ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A metric
     without a test has none of these.
     """

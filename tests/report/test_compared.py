@@ -10,7 +10,7 @@ from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import table_of
 from raxalign.report.compared import all_pairs, as_text
 from tests.ledgers import made_up
-from tests.report.material import results_of, share
+from tests.report.material import judge_of, results_of, share
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,8 @@ def test_all_pairs_are_named_by_both_methods_and_ranked(results, made):
     assert "(test), %, all pairs" in shown
     assert "rotation center=true against rotation center=false" in shown
     line = next(line for line in shown.splitlines() if line.startswith("ranks "))
-    assert line[6:].startswith("for languages like these (95 % over all pairs; scratch, 100 pairs)")
+    over = "95 % over all 15 comparisons of the table; scratch, 100 pairs"
+    assert line[6:].startswith(f"in these languages ({over})")
     ranked = re.findall(r"(none|rotation center=\w+) (\d)", line)
     assert sorted(number for _, number in ranked) in (["1", "2", "3"], ["1", "1", "3"])
 
@@ -55,10 +56,12 @@ def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(resu
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(results, made, tmp_path):
-    (part,) = share("ranks", results, ledger=made[1], figures=tmp_path).parts
+    judge = judge_of(results, made[1])
+    (part,) = share("ranks", results, judge=judge, ledger=made[1], figures=tmp_path).parts
     (figure,) = part.figures
     assert figure.name == "ranks-retrieval"
-    assert "for languages like these" in figure.caption
+    assert "(corrected over 10 comparisons)" in figure.caption, "those of the table"
+    assert "all pairs (15 comparisons)" in figure.caption
     two = replace(results, cells=results.cells[:2])
     assert not share("ranks", two, ledger=made[1], figures=tmp_path).parts
 

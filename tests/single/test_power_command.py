@@ -14,7 +14,7 @@ def test_without_training_the_smallest_difference_follows_by_hand():
     given = Assumed(examples=(10_000,), run_sd=(0.0,), disagree=16.0)
     smallest = 100 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * (0.16 / 10_000) ** 0.5
     assert list(power_lines(given, 5, None)) == [
-        "nothing is trained, 10,000 examples: 4 of 5 comparisons find a difference of"
+        "nothing is trained, 10,000 examples: the minimum detectable effect (80 % power) is"
         f" {smallest:.2g} points"
     ]
 

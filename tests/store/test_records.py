@@ -21,7 +21,7 @@ from raxalign.plan.load import reopened
 from raxalign.plan.stored import plan_path
 from raxalign.plan.study_record import StudyRecord
 from raxalign.printing import printable
-from raxalign.store import drivers, lease, spool, tombstones
+from raxalign.store import drivers, lease, looks, spool, tombstones
 from raxalign.store import ledger as ledger_module
 from raxalign.store.lease import Lease, locks
 from raxalign.store.ledger import Ledger
@@ -45,6 +45,7 @@ FORMS = {
     "dropped": tombstones._Stored,
     "drivers": drivers._Left,
     "locks": lease._Record,
+    "looks": looks._Looked,
     "spool": spool._Points,
 }
 ODD = (None, [], {}, -1, 10**400, 1e300, float("nan"), "", "x\x1b[2J", True, [[1]], {"a": [None]})

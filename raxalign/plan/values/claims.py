@@ -66,7 +66,8 @@ def judged_claims(
     lock: Mapping[str, str],
     equivalence: float | None = None,
 ) -> list[JudgedClaim]:
-    """Judge the claims of a grid; Holm's correction is over the tests of all of them.
+    """Judge the claims of a grid; after the correction for earlier looks, Holm's is over the tests
+    of all of them.
 
     A claim is held where each of its tests says so, and refuted where one says the opposite. With
     `equivalence`, the smallest difference that matters (in points or in the metric's unit), there
@@ -75,7 +76,7 @@ def judged_claims(
     """
     tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
     every = [test for several in tests for test in several]
-    known = [test.p for test in every if test.p is not None]
+    known = [test.entry.at_look(test.p) for test in every if test.p is not None]
     adjusted = iter(holm(known))
     corrected = iter([replace(t, p=next(adjusted)) if t.p is not None else t for t in every])
     found = []
@@ -89,13 +90,17 @@ def judged_claims(
     return found
 
 
-def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedClaim]:
+def judged_in(
+    opened: Opened, equivalence: float | None = None, *, shown: bool = True
+) -> list[JudgedClaim]:
     """Return what the results of an opened grid say about its claims; of several grids that are
-    joined, each about its own.
+    joined, each about its own. What is not `shown` does not count as a look.
     """
     if opened.parts:
-        return [found for part in opened.parts for found in judged_in(part, equivalence)]
+        parts = (judged_in(part, equivalence, shown=shown) for part in opened.parts)
+        return [found for several in parts for found in several]
     plan, ledger = opened.plan, opened.storage.ledger
+    ledger = ledger if shown else ledger.without_looks()
     if not opened.grid.claims:
         return []
     found = cells(rows(plan, ledger), plan.pivot, plan.measured)

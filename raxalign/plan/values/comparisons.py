@@ -13,7 +13,15 @@ from typing import Literal
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
 from raxalign.analysis.language_sample import LanguageSample
 from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import LEVEL, Comparison, Interval, compare, holm, lies_within
+from raxalign.analysis.significance import (
+    LEVEL,
+    Comparison,
+    Interval,
+    at_look,
+    compare,
+    holm,
+    lies_within,
+)
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, parted, undeclared
@@ -21,14 +29,17 @@ from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
+from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.store.looks import EarlierLook
 
-Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell"]
+Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell", "="]
 ONE_BY_ONE = (
     "Each interval is that of one difference by itself, while better and worse hold for the whole"
     " table. “Not after correction”: the interval does not contain 0 (p below 0.05), but among all"
     " comparisons of the table the difference may be chance."
 )
+MINIMUM = "minimum detectable effect (80 % power)"
 ALL = "all"
 NO_PREDICTIONS = "no predictions"
 OTHER_LANGUAGES = "other languages"
@@ -43,7 +54,8 @@ class Compared:
 
     The verdict follows from `p_adjusted`: `not after correction` where the p-value of the
     comparison by itself is below the level of significance, and the adjusted one is not; `no
-    difference` where the interval lies within plus and minus `margin`.
+    difference` where the interval lies within plus and minus `margin`; `=` where both are equal by
+    construction, which is no test.
     """
 
     cell: Cell
@@ -62,6 +74,7 @@ class Compared:
     outdated: str = ""  # why the value is under readouts that the task's training has outdated
     stays: bool = False  # whether the method leaves the metric as it is, whatever it finds
     measured: Measured = _NEUTRAL  # what is declared of the metric
+    earlier: tuple[EarlierLook, ...] = ()  # the looks at it before, for which p is corrected
 
     @property
     def baseline_value(self) -> Value | None:
@@ -82,13 +95,18 @@ class Compared:
 
     @cached_property
     def detectable(self) -> float | None:
-        """The smallest true difference that four of five such comparisons would call real, from the
-        spread of this one; None where nothing is tested.
+        """The minimum detectable effect: the smallest true difference that four of five such
+        comparisons call real, from the spread of this one; None where nothing is tested, and where
+        fewer than five runs of a side say too little of it.
         """
-        from raxalign.analysis.power import design
+        from raxalign.analysis.power import detectable
 
         spread = self.comparison.spread if self.comparison is not None and self.tested else None
-        return design(spread).smallest() if spread is not None else None
+        return detectable(spread) if spread is not None else None
+
+    def at_look(self, p: float) -> float:
+        """Return a p-value of this comparison, corrected for the earlier looks at it."""
+        return at_look(p, 1 + len(self.earlier))
 
     @property
     def says(self) -> str:
@@ -100,7 +118,7 @@ class Compared:
             low, high = self.measured.limits
             if self.detectable > high - low:
                 return "cannot tell (too few runs and examples)"
-            return f"cannot tell (could see ≥ {scale * self.detectable:.2g})"
+            return f"cannot tell, {MINIMUM}: {scale * self.detectable:.2g}"
         return self.verdict or ""
 
     @property
@@ -122,8 +140,9 @@ class Compared:
 
     @property
     def tested(self) -> bool:
-        """Whether the difference to the baseline has a p-value."""
-        return self.comparison is not None and self.comparison.p is not None
+        """Whether the difference to the baseline has a p-value, and is not 0 by construction."""
+        known = self.comparison is not None and self.comparison.p is not None
+        return known and self.verdict != "="
 
 
 def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
@@ -149,7 +168,7 @@ def comparisons(
     Args:
         cells: All cells of the grid, since the correction is over whole tables.
         plan: Its plan.
-        ledger: Where the predictions are; without it nothing is tested.
+        ledger: Where the predictions are, without which nothing is tested, and the looks.
         baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
             sentences. By default the cell with the same encoder whose method leaves it as it is.
             `all` compares every two such cells, each pair once, with the correction over all.
@@ -171,7 +190,7 @@ def comparisons(
             found += reader.of_all_pairs(cells)
         else:
             found += reader.compared(cells, _chosen(cells, plan, baseline))
-    return _adjusted(found, equivalence)
+    return _adjusted(_looked(found, plan, ledger), equivalence)
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
@@ -258,7 +277,11 @@ class _Task:
             name,
             cell.values[name],
             baseline=base,
-            verdict="cannot tell" if base is not None else None,
+            verdict=None
+            if base is None
+            else "="
+            if self._equal(cell, base, name)
+            else "cannot tell",
             untested=NO_PREDICTIONS,
             outdated=trial.outdated_in(*name[:2], self.plan.pivot) if trial is not None else "",
             stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
@@ -287,6 +310,21 @@ class _Task:
         """Whether the method of a cell changes nothing of a language, or of those of a mean."""
         trial, unseen = self._trial(cell), name[1] in cell.unseen or name[1] == "avg_unseen"
         return trial is not None and self.plan.leaves(trial, unseen=unseen)
+
+    def _equal(self, cell: Cell, base: Cell, name: Name) -> bool:
+        """Whether values are equal by construction: they come from the same evaluations, or neither
+        method changes what the metric measures.
+        """
+
+        def kept(one: Cell) -> bool:
+            trial = self._trial(one)
+            return trial is not None and (
+                self.plan.stays(trial, name[0], name[2], None)
+                or self.plan.leaves(trial, unseen=False)
+            )
+
+        same = _evaluations(cell, name) == _evaluations(base, name) != set()
+        return same or (kept(cell) and kept(base))
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
@@ -329,8 +367,49 @@ class _Task:
         return replace(found, over_languages=over_languages(other, own, paired=test.paired))
 
 
+def _evaluations(cell: Cell, name: Name) -> set[str]:
+    """The evaluations behind a cell's values in the table of a name."""
+    table = (name[0], *name[2:])
+    several = [by for own, by in cell.evaluations.items() if (own[0], *own[2:]) == table]
+    return {key for by_seed in several for keys in by_seed.values() for key in keys}
+
+
+def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Compared]:
+    """Add the earlier looks at each comparison of two cells in a table, and record this one. What
+    was looked at is named by the two cells, whichever is the baseline, and by the table.
+    """
+    if ledger is None or ledger.looks is None:
+        return found
+    names: dict[tuple[object, ...], str] = {}
+    tested: dict[str, tuple[str, int]] = {}
+    pairs = [(id(e.cell), id(e.baseline), e.name[0], *e.name[2:]) for e in found]
+    for entry, pair in zip(found, pairs, strict=True):
+        test, base = entry.comparison, entry.baseline
+        if pair in names or not entry.tested or test is None or base is None:
+            continue
+        sides = sorted(_named_alone(cell, plan) for cell in (entry.cell, base))
+        names[pair] = name = digest([*sides, *pair[2:]])
+        keys = _evaluations(entry.cell, entry.name) | _evaluations(base, entry.name)
+        tested[name] = (digest(sorted(keys)), max(test.runs, test.baseline_runs))
+    earlier = ledger.looks.take(tested)
+    return [
+        replace(entry, earlier=earlier[names[pair]]) if entry.tested and pair in names else entry
+        for entry, pair in zip(found, pairs, strict=True)
+    ]
+
+
+def _named_alone(cell: Cell, plan: Plan) -> str:
+    """The key of a cell as its own grid has it, without what joined grids put before names."""
+    grids = (plan.by_key[key].grid for key in cell.trials if key in plan.by_key)
+    of = f"{next(grids, '')}: "
+    names = (cell.method.removeprefix(of), cell.encoder.removeprefix(of))
+    return replace(cell, method=names[0], encoder=names[1]).key
+
+
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
-    """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
+    """Add the corrections for earlier looks, and Holm's over the comparisons of each table, and the
+    verdicts that follow.
+    """
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, entry in enumerate(found):
         if entry.tested:
@@ -340,7 +419,8 @@ def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Comp
         scale = found[family[0]].measured.scale
         margin = None if equivalence is None else equivalence / scale
         alone = [_p(found[index]) for index in family]
-        for index, p, adjusted in zip(family, alone, holm(alone), strict=True):
+        looked = [found[index].at_look(p) for index, p in zip(family, alone, strict=True)]
+        for index, p, adjusted in zip(family, alone, holm(looked), strict=True):
             verdict: Verdict = "not after correction" if p < LEVEL else "cannot tell"
             if adjusted < LEVEL:
                 up = (found[index].difference or 0.0) * found[index].measured.sign > 0

@@ -4,9 +4,12 @@ under stated assumptions, from a table, so that `plan` need not start scipy.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import catalog
@@ -16,20 +19,33 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
 
+ASSUMED_EXAMPLES = 1000
 RUN_SD = 0.5
 """In points, by how much runs are assumed to differ."""
 ASSUMPTIONS = (
-    f"assumed: runs differ by {RUN_SD:g} points, and 1,000 examples, on 15 % of which one method"
-    " alone is right; measured after a first run (--detect POINTS: what a difference takes,"
-    " --run-sd: another assumption)"
+    f"assumed: runs differ by {RUN_SD:g} points, and of 15 % of the examples one method alone is"
+    " right; 1,000 examples where the plan does not know how many a task has; measured after five"
+    " runs (--detect POINTS: what a difference takes, --run-sd: another assumption)"
 )
-_LESS = {
-    0: (3.43,),
-    1: (10.18, 3.88, 3.33, 3.15, 3.06, 3.01, 2.97, 2.95, 2.93),
-    2: (12.79, 3.87, 3.04, 2.74, 2.57, 2.47, 2.4, 2.35, 2.31),
+_LESS: Mapping[int, Mapping[int, tuple[float, ...]]] = {
+    0: {100: (10.94,), 300: (6.28,), 1000: (3.43,), 3000: (1.98,), 10000: (1.09,)},
+    1: {
+        100: (27.16, 11.48, 10.18, 9.75, 9.54, 9.42, 9.34, 9.28, 9.24),
+        300: (16.37, 6.71, 5.9, 5.63, 5.5, 5.43, 5.38, 5.34, 5.32),
+        1000: (10.18, 3.88, 3.33, 3.15, 3.06, 3.01, 2.97, 2.95, 2.93),
+        3000: (7.52, 2.57, 2.09, 1.93, 1.85, 1.81, 1.77, 1.75, 1.74),
+        10000: (6.33, 1.94, 1.43, 1.26, 1.17, 1.12, 1.08, 1.05, 1.04),
+    },
+    2: {
+        100: (31.88, 10.73, 8.83, 8.12, 7.74, 7.49, 7.32, 7.19, 7.1),
+        300: (19.57, 6.38, 5.18, 4.74, 4.5, 4.35, 4.25, 4.17, 4.11),
+        1000: (12.79, 3.87, 3.04, 2.74, 2.57, 2.47, 2.4, 2.35, 2.31),
+        3000: (10.18, 2.8, 2.07, 1.81, 1.67, 1.58, 1.52, 1.47, 1.44),
+        10000: (9.06, 2.32, 1.61, 1.35, 1.21, 1.12, 1.06, 1.01, 0.97),
+    },
 }
-"""In points, by the number of trained sides: the smallest difference that four of five comparisons
-find with 2, 3, 4, ... runs of each under `ASSUMPTIONS` (`analysis.power.Assumed`).
+"""In points, by the number of trained sides and of examples: the smallest difference that four of
+five comparisons find with 2, 3, 4, ... runs of each under `ASSUMPTIONS` (`analysis.power.Assumed`).
 """
 MOST_LINES = 12
 
@@ -46,12 +62,15 @@ class PlannedSides:
     chance: tuple[bool, ...]  # of each side, whether its runs are chance
     runs: tuple[int, ...]  # the number of runs of those sides
     name: str
+    examples: int | None = None  # of the test, where the plan knows how many
 
     @property
-    def with_runs(self) -> str:
-        """How many runs there are, in words."""
+    def with_what(self) -> str:
+        """How many runs and examples there are, in words."""
         several = "run" if self.runs == (1,) else "runs"
-        return f" with {' and '.join(map(str, self.runs))} {several}" if self.runs else ""
+        parts = [f"{' and '.join(map(str, self.runs))} {several}"] if self.runs else []
+        parts += [f"{self.examples:,} examples"] if self.examples is not None else []
+        return f" with {' and '.join(parts)}" if parts else ""
 
     @property
     def tested(self) -> bool:
@@ -63,8 +82,15 @@ class PlannedSides:
         """In points, the smallest difference that is found in four of five grids under
         `ASSUMPTIONS`; None where nothing is tested.
         """
-        known = _LESS[len(self.runs)]
-        return known[min(min(self.runs, default=2) - 2, len(known) - 1)] if self.tested else None
+        if not self.tested:
+            return None
+        place, known = min(self.runs, default=2) - 2, _LESS[len(self.runs)]
+        by_size = [(n, less[min(place, len(less) - 1)]) for n, less in known.items()]
+        wanted = self.examples or ASSUMED_EXAMPLES
+        pairs = itertools.pairwise(by_size)
+        ends = [pair for pair in pairs if wanted <= pair[1][0]] or [(by_size[-2], by_size[-1])]
+        (few, large), (many, small) = ends[0]
+        return float(large * (wanted / few) ** (math.log(small / large) / math.log(many / few)))
 
 
 def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
@@ -110,7 +136,22 @@ def _sides(
     cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
     name = cell_name(cell, plan)
     name += f" with {first.sentences:,} pairs" if first.sentences else ""
-    return PlannedSides(task, metric, tuple(group), chance, counts, name)
+    examples = examples_of(plan, first.evaluations[task])
+    return PlannedSides(task, metric, tuple(group), chance, counts, name, examples)
+
+
+def examples_of(plan: Plan, evaluation: str) -> int | None:
+    """Return the number of test examples of a language: those that are made, or the held-out
+    sentences of a corpus; None where the plan does not know it.
+    """
+    stage = plan.stages[evaluation]
+    task: Any = stage.params["task"]
+    if task.get("data") == "phrasebook" and (made := task.get("phrasebook")):
+        return int(made["test"])
+    held = [plan.stages[key] for name, key in stage.inputs.items() if name.startswith("heldout/")]
+    below = [plan.stages[key] for made in held for key in made.inputs.values()]
+    texts: list[Any] = [text.params for text in (*held, *below) if text.params.get("split")]
+    return min((params["split"]["test"] for params in texts), default=None)
 
 
 def _paired(plan: Plan, trial: Trial, base: Sequence[Trial], task: str) -> bool:
@@ -128,17 +169,17 @@ def assumed_lines(plan: Plan) -> Iterator[str]:
     if found:
         yield SEEN
     for one in found[:MOST_LINES]:
-        yield f"  {one.task} ({one.metric}), {one.name}: {seen(one.assumed)}{one.with_runs}"
+        yield f"  {one.task} ({one.metric}), {one.name}: {seen(one.assumed)}{one.with_what}"
     yield from left_out(len(found))
     if found:
         yield ASSUMPTIONS
 
 
-SEEN = "smallest difference of means that 4 of 5 such grids find, in points:"
+SEEN = "minimum detectable effect (80 % power) of each mean, in points:"
 
 
 def seen(smallest: float | None) -> str:
-    """Write the smallest difference that is found, in points; None: one run is not tested."""
+    """Write a minimum detectable effect in points; None: one run is not tested."""
     return "not tested" if smallest is None else f"{smallest:.2g}"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from raxalign.analysis.cells import cells, mean_name
-from raxalign.analysis.power import POINTS, Assumed, at, design, runs_for
+from raxalign.analysis.power import FEWEST, POINTS, Assumed, at, design, estimated, runs_for
 from raxalign.analysis.significance import Spread
 from raxalign.plan.estimates.cost import roughly, trial_seconds
 from raxalign.plan.load import Opened
@@ -18,13 +18,13 @@ from raxalign.plan.names import cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.values import planned
 from raxalign.plan.values.claims import judged_in
-from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
 from raxalign.plan.values.planned import PlannedSides, planned_sides, seen
 from raxalign.plan.values.results import rows
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
 
-MEASURED, ONE_RUN, ASSUMED = "measured", "examples measured, runs assumed", "assumed"
+MEASURED, ASSUMED_RUNS, ASSUMED = "measured", "examples measured, runs assumed", "assumed"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class PlannedComparison:
     """What one comparison of a plan can see."""
 
     sides: PlannedSides
-    spread: Spread  # at the planned number of runs
+    spread: Spread  # as it was measured, or at the planned runs where those are assumed
+    planned: tuple[int, ...]  # runs, two at least
     source: str  # of the spread
     seconds: float  # of one more run of the cell in all languages (0: not known)
 
@@ -41,17 +42,23 @@ class PlannedComparison:
         """The smallest true difference that four of five such comparisons call real; None where
         there is one run of what is trained.
         """
-        return _smallest(self.spread) if self.sides.tested else None
+        known = self.planned if self.measured else ()
+        return _smallest(self.spread, known) if self.sides.tested else None
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs have shown how much they differ."""
+        return self.source.startswith(MEASURED)
 
     def more_runs_for(self, effect: float) -> int | None:
         """Return how many more runs find an effect; None where no number does."""
-        needed = runs_for(self.spread, effect)
+        needed = runs_for(self.spread, effect, measured=self.measured)
         return None if needed is None else max(0, needed - max(self.sides.runs, default=needed))
 
 
 @cache
-def _smallest(spread: Spread) -> float:
-    return design(spread).smallest()
+def _smallest(spread: Spread, runs: tuple[int, ...]) -> float:
+    return (estimated(spread, runs) if runs else design(spread)).smallest()
 
 
 def planned_comparisons(
@@ -62,9 +69,10 @@ def planned_comparisons(
     found = []
     for sides in planned_sides(plan):
         spread, source = _spread(plan, sides, given, measured)
-        at_runs = at(spread, [max(2, runs) for runs in sides.runs])
+        runs = tuple(max(2, count) for count in sides.runs)
+        spread = spread if source.startswith(MEASURED) else at(spread, runs)
         seconds = _seconds(plan, storage, sides) if timed else 0.0
-        found.append(PlannedComparison(sides, at_runs, source, seconds))
+        found.append(PlannedComparison(sides, spread, runs, source, seconds))
     return found
 
 
@@ -73,7 +81,7 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     planned runs, from what the storage has measured; over languages, with the runs that are there.
     """
     plan = opened.plan
-    for found in judged_in(opened):
+    for found in judged_in(opened, shown=False):
         smallest = []
         for test in found.tests:
             sample = test.entry.over_languages
@@ -86,18 +94,22 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
             seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
             counts = [max(seeds, 2)] * len(spread.trained)
-            smallest.append(design(at(filled(spread, given), counts)).smallest())
+            filled_ = filled(spread, given)
+            found_ = estimated(spread, counts) if filled_ == spread else design(at(filled_, counts))
+            smallest.append(found_.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
-        told = "a first run will show what it can see"
-        told = f"can see {scale * max(smallest):.2g}" if smallest else told
+        told = f"a first run will show the {MINIMUM}"
+        told = f"{MINIMUM}: {scale * max(smallest):.2g}" if smallest else told
         yield f"claim: {found.claim.text} ({told}; {found.written})"
 
 
 def filled(spread: Spread, given: Assumed) -> Spread:
-    """Return a spread in which what one run does not show is assumed."""
+    """Return a spread in which what fewer than five runs do not show is assumed."""
     sd = given.run_sd[0] / POINTS
     sides = [
-        side if side.runs > 1 else replace(side, between=(side.weight * sd) ** 2)
+        side
+        if side.runs >= FEWEST
+        else replace(side, between=(side.weight * sd) ** 2 / side.runs + side.within)
         for side in spread.trained
     ]
     return replace(spread, trained=tuple(sides))
@@ -111,7 +123,7 @@ def _measured(plan: Plan, storage: Storage) -> dict[tuple[str, str], Compared]:
     tables = {(task, metric, split) for task, _, metric, split in names}
     return {
         (entry.cell.key, entry.name[0]): entry
-        for entry in comparisons(found, plan, storage.ledger, tables=tables)
+        for entry in comparisons(found, plan, storage.ledger.without_looks(), tables=tables)
         if entry.comparison is not None
         and entry.name == mean_name(entry.cell, entry.name[0], *entry.name[2:])
     }
@@ -143,12 +155,13 @@ def _spread(
         spread = entry.comparison.spread if entry and entry.comparison else None
         if entry is None or spread is None or len(spread.trained) != len(sides.runs):
             continue
-        source = MEASURED if all(side.runs > 1 for side in spread.trained) else ONE_RUN
+        source = MEASURED if all(side.runs >= FEWEST for side in spread.trained) else ASSUMED_RUNS
         of = "" if entry is own else f" for {cell_name(entry.cell, plan)}"
         return filled(spread, given), source + of
     deviations = [given.run_sd[0] if trained else 0.0 for trained in sides.chance]
     sds = tuple(deviations) if len(deviations) == 2 else (*deviations, 0.0)
-    return replace(given, run_sd=sds).spread(2), ASSUMED
+    examples = given.examples if sides.examples is None else (sides.examples,)
+    return replace(given, run_sd=sds, examples=examples).spread(2), ASSUMED
 
 
 def power_lines(
@@ -162,18 +175,19 @@ def power_lines(
     for one in found if effect is not None else found[: planned.MOST_LINES]:
         sides, smallest = one.sides, one.smallest
         points = None if smallest is None else POINTS * smallest
-        line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_runs}"
+        line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_what}"
         line += f" ({one.source})"
         yield (
             line if effect is None else f"{line}; a difference of {effect:g} {_takes(one, effect)}"
         )
     if effect is None:
         yield from planned.left_out(len(found))
-    if any(one.source != MEASURED for one in found):
+    if not all(one.measured for one in found):
         yield (
-            f"assumed where not measured: runs differ by {given.run_sd[0]:g} points (--run-sd), and"
-            f" before a first run {given.examples[0]:,} examples, on {given.disagree:g} % of which"
-            " one method alone is right"
+            f"assumed where fewer than {FEWEST} runs were measured: runs differ by"
+            f" {given.run_sd[0]:g} points (--run-sd); before a first run: one method alone is right"
+            f" on {given.disagree:g} % of the examples, {given.examples[0]:,} where the plan knows"
+            " no number"
         )
 
 

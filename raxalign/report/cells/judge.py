@@ -14,6 +14,7 @@ from raxalign.plan.values.comparisons import (
     OTHER_LANGUAGES,
     Compared,
 )
+from raxalign.report.cells.looks import look_text
 from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.document import Mark
 from raxalign.report.figures.panels import Ends
@@ -96,6 +97,10 @@ def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
         yield "Not aligned: the language is not in the set."
     if found.interval is not None and found.untested in _WHY:
         yield f"No test: for the baseline, {why}"
+    if found.verdict == "=" and not found.stays:
+        yield "Equal by construction (=): no test."
+    if found.earlier:
+        yield f"{look_text(found.earlier)}."
     if found.verdict == "not after correction":
         yield f"Not after correction. {ONE_BY_ONE}"
     if found.untested == OTHER_LANGUAGES:

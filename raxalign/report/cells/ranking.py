@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from raxalign.analysis.cells import Cell, mean_name
 from raxalign.analysis.ranks import Rank, groups, ranks
-from raxalign.analysis.significance import LEVEL, holm
 from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.results import table_of
 
@@ -19,20 +18,23 @@ FEWEST = 3
 class Ranking:
     """The cells of one encoder and number of sentences, best first, with the `ranks` of their means
     over languages (or in the only language) in one table, and the `groups` of neighbours of which
-    no two differ, as places in this order. `over_languages` is whether the tests are those for
-    languages like these, corrected over all pairs; else they are the verdicts of the table.
+    no two differ, as places in this order. Which differ is what verdicts say, corrected over the
+    `family` of so many comparisons.
     """
 
     cells: tuple[Cell, ...]
     ranks: tuple[Rank, ...]
     groups: tuple[tuple[int, ...], ...]
-    over_languages: bool
+    family: int
 
 
-def rankings(entries: Sequence[Compared]) -> Iterator[Ranking]:
+def rankings(entries: Sequence[Compared], shown: Sequence[Compared] = ()) -> Iterator[Ranking]:
     """Yield the ranking of each encoder and number of sentences of one table whose pairs were all
-    compared; fewer than three cells are not ranked.
+    compared; fewer than three cells are not ranked. Pairs whose comparisons are `shown` next to the
+    ranks differ where these say so, others where the verdict over all pairs does.
     """
+    said = {_pair(entry): entry for entry in shown if entry.baseline is not None}
+    family = sum(entry.tested for entry in entries)
     together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
     for entry in entries:
         if entry.name == mean_name(entry.cell, *table_of(entry.name)):
@@ -44,13 +46,13 @@ def rankings(entries: Sequence[Compared]) -> Iterator[Ranking]:
         ordered = sorted(zip(cells, values, strict=True), key=lambda one: -one[1])
         cells, values = [cell for cell, _ in ordered], [value for _, value in ordered]
         places = {id(cell): place for place, cell in enumerate(cells)}
-        different, over = _different(pairs)
+        different = [e for e in pairs if said.get(_pair(e), e).is_significant]
         apart = {(places[id(e.cell)], places[id(e.baseline)]) for e in different}
         yield Ranking(
             tuple(cells),
             tuple(ranks(values, apart)),
             tuple(map(tuple, groups(values, apart))),
-            over,
+            family,
         )
 
 
@@ -66,11 +68,6 @@ def _valued(pairs: Sequence[Compared]) -> tuple[list[Cell], list[float]]:
     return list(cells.values()), list(values.values())
 
 
-def _different(pairs: Sequence[Compared]) -> tuple[list[Compared], bool]:
-    """The comparisons that find a difference, and whether that is for languages like these."""
-    samples = [entry.over_languages.p if entry.over_languages else None for entry in pairs]
-    known = [p for p in samples if p is not None]
-    if len(known) < len(pairs):
-        return [entry for entry in pairs if entry.is_significant], False
-    adjusted = zip(pairs, holm(known), strict=True)
-    return [entry for entry, p in adjusted if p < LEVEL], True
+def _pair(entry: Compared) -> tuple[object, ...]:
+    """Two cells in whichever order, and the name of the value."""
+    return frozenset((id(entry.cell), id(entry.baseline))), entry.name

@@ -11,6 +11,7 @@ from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.looks import look_lines
 from raxalign.report.cells.names import in_columns, marked, named, unaligned
 from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
@@ -98,6 +99,8 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
     )
     about = f"{results.unfinished} {_caption(results, judge, cells, table)}".strip()
     about += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
+    tested = [found for found in judge.compared if table_of(found.name) == table]
+    about += "".join(f" {line}." for line in look_lines(tested, results.plan))
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
     columns = tuple(in_columns(name[1], results.unseen) for name in names)
     return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, about)

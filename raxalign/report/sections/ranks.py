@@ -45,9 +45,11 @@ class MethodRanks(Section):
 
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
-        found = [r for r in rankings(entries) if any(e.tested for e in entries)]
+        shown = [e for e in self.judge.compared if table_of(e.name) == table]
+        found = [r for r in rankings(entries, shown) if any(e.tested for e in entries)]
         panels = [self._panel(ranking, table) for ranking in found]
-        about = caption("ranks", over_languages=all(r.over_languages for r in found))
+        numbers = [sum(entry.tested for entry in family) for family in (shown, entries)]
+        about = caption("ranks", marked=numbers[0], pairs=numbers[1])
         return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", about, panels)
 
     def _panel(self, ranking: Ranking, table: TableKey) -> Panel:

@@ -15,7 +15,13 @@ from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.names import cell_name
-from raxalign.plan.values.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, comparisons, fallen
+from raxalign.plan.values.comparisons import (
+    MINIMUM,
+    NO_PREDICTIONS,
+    OTHER_LANGUAGES,
+    comparisons,
+    fallen,
+)
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.tasks.retrieval import Retrieval
@@ -136,9 +142,10 @@ def test_what_cannot_be_told_says_what_could_have_been_seen(found):
         assert entry.detectable is not None
         half = entry.comparison.high - entry.comparison.difference
         assert entry.detectable > half, "half of the interval is seen half of the time"
-        seen = f"could see ≥ {100 * entry.detectable:.2g}"
+        seen = f"{MINIMUM}: {100 * entry.detectable:.2g}"
         few = entry.detectable > 1
-        assert entry.says == f"cannot tell ({'too few runs and examples' if few else seen})"
+        many = f"cannot tell, {seen}"
+        assert entry.says == ("cannot tell (too few runs and examples)" if few else many)
 
 
 def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_are_four(

@@ -5,7 +5,13 @@ import pytest
 from raxalign.analysis.power import POINTS, Assumed, design
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.planned import SEEN, PlannedSides, planned_sides
-from raxalign.plan.values.power import ASSUMED, MEASURED, ONE_RUN, planned_comparisons, power_lines
+from raxalign.plan.values.power import (
+    ASSUMED,
+    ASSUMED_RUNS,
+    MEASURED,
+    planned_comparisons,
+    power_lines,
+)
 from raxalign.report.plans import power_text
 from raxalign.store.storage import Storage
 from tests.grids import small_plan, write_grid
@@ -39,7 +45,9 @@ def test_each_method_and_task_is_compared_with_the_baseline(two_runs):
     assert set(found) == {
         (method, task) for method in ("rotation", "finetune") for task in ("retrieval", "xnli")
     }
-    assert {one.source for one in found.values()} == {MEASURED}
+    sources = {key: one.source for key, one in found.items()}
+    assert sources.pop(("rotation", "retrieval")) == MEASURED, "nothing is trained"
+    assert set(sources.values()) == {ASSUMED_RUNS}, "two runs do not show how much they differ"
     runs = {key: one.sides.runs for key, one in found.items()}
     assert runs == {
         ("rotation", "retrieval"): (),
@@ -87,7 +95,7 @@ def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path):
     opened, _ = made_up(tmp_path, **GRID, seeds="[0]")
     one = planned(opened)
     assert one["rotation", "retrieval"].source == MEASURED
-    assert one["finetune", "xnli"].source == ONE_RUN
+    assert one["finetune", "xnli"].source == ASSUMED_RUNS
     wide = planned(opened, Assumed(run_sd=(5.0,)))
     assert wide["finetune", "xnli"].spread.trained[0].between == pytest.approx(0.05**2 / 2), (
         "two runs at least"
@@ -95,14 +103,14 @@ def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path):
     empty = planned_comparisons(opened.plan, Storage(str(tmp_path / "empty")), GIVEN)
     assert {one.source for one in empty} == {ASSUMED}
     *_, last = power_lines(empty, GIVEN, 1.0)
-    assert last.startswith("assumed where not measured: runs differ by 0.5 points (--run-sd)")
+    assert last.startswith("assumed where fewer than 5 runs were measured: runs differ by 0.5")
 
 
 def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs):
     found = planned_comparisons(two_runs.plan, two_runs.storage, GIVEN)
-    (large,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 1e6) if "; " in line}
+    (large,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 1e6) if "; a" in line}
     assert large == "a difference of 1e+06 is found"
-    (small,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 0.01) if "; " in line}
+    (small,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 0.01) if "; a" in line}
     assert small == "a difference of 0.01 is beyond any number of runs"
 
 
@@ -123,7 +131,10 @@ def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, five_runs, tmp_
     new = open_grid(five_runs.grid.path, storage=str(tmp_path / "empty"))
     first, *lines, assumed = power_text(new, new.plan, None, 0.5).splitlines()
     assert first == SEEN
-    assert "  xnli (accuracy), finetune with 100 pairs: 2.7 with 5 and 5 runs" in lines
+    known = "3.5 with 5 and 5 runs and 600 examples"
+    assert f"  xnli (accuracy), finetune with 100 pairs: {known}" in lines
+    exact = design(Assumed(examples=(600,)).spread(5)).smallest()
+    assert 100 * exact == pytest.approx(3.5, abs=0.1), "with the plan's own number of examples"
     assert assumed.startswith("assumed: runs differ by 0.5 points")
     given = power_text(new, new.plan, None, 5.0)
     assert "runs differ by 5 points (--run-sd)" in given

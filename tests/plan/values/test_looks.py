@@ -1,0 +1,134 @@
+"""Comparisons that are looked at again with more runs: each command says so and corrects for it."""
+
+from dataclasses import replace
+
+import pytest
+
+from raxalign.analysis.power import POINTS, Assumed, design, detectable
+from raxalign.analysis.significance import holm
+from raxalign.lazy import np
+from raxalign.plan.load import open_grid
+from raxalign.plan.plan import Plan
+from raxalign.plan.values.claims import judged_in
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.report.answer import stored_answer
+from raxalign.report.cells.ranking import rankings
+from raxalign.report.cells.results import Results, table_of
+from raxalign.report.compared import as_text, comparison_rows
+from raxalign.report.garbage import collect
+from raxalign.report.plans import power_text
+from tests.grids import write_grid
+from tests.ledgers import fill_all, made_up
+from tests.report.material import results_of
+
+GRID = {"languages": "{together: [de, fr]}", "sentences": "100"}
+GRID |= {"methods": ("none: {}", "rotation: {}", "finetune: {batch_size: 16}")}
+GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
+GRID["more"] = "claims: [finetune > none in xnli]\n"
+
+
+@pytest.fixture
+def few(tmp_path):
+    return made_up(tmp_path, **GRID, seeds="[0, 1]")[0]
+
+
+def more(few, folder, seeds="[0, 1, 2, 3]"):
+    """The same grid and storage with more seeds, all of which have run."""
+    folder.mkdir()
+    opened = open_grid(write_grid(folder, **GRID, seeds=seeds), storage=few.root)
+    fill_all(opened.storage.ledger, opened)
+    return opened
+
+
+def compared(opened, baseline=None):
+    results = results_of((opened, opened.storage.ledger))
+    return comparisons(results.cells, opened.plan, opened.storage.ledger, baseline=baseline)
+
+
+def looks(found):
+    return {(e.cell.method, e.name[0]): [x.runs for x in e.earlier] for e in found if e.tested}
+
+
+def test_a_second_look_with_more_runs_is_told_and_corrected_for(few, tmp_path):
+    assert "look at" not in as_text(compared(few), few.plan)
+    found = compared(opened := more(few, tmp_path / "more"))
+    assert looks(found)["finetune", "xnli"] == [2]
+    assert looks(found)["rotation", "retrieval"] == [], "it has the same runs as before"
+    family = [e for e in found if table_of(e.name) == ("xnli", "accuracy", "test") and e.tested]
+    adjusted = holm([min(1.0, 6 * entry.comparison.p) for entry in family])
+    assert [entry.p_adjusted for entry in family] == adjusted
+    day = family[0].earlier[0].when[:10]
+    told = (
+        f"Second look at these comparisons (the first with 2 runs, {day}): p-values are corrected"
+    )
+    assert told in as_text(found, opened.plan)
+    assert {row["look"] for row in comparison_rows(found, opened.plan)} == {1, 2}
+    compared(more(few, tmp_path / "most", "[0, 1, 2, 3, 4]"), "finetune")
+    assert {len(e.earlier) for e in compared(opened) if e.tested} == {0, 1}, "as before"
+
+
+def test_the_same_runs_are_one_look_whatever_command_shows_them(few, tmp_path):
+    stored_answer(few.plan, few.storage.ledger)
+    compared(few, "all")
+    compared(few, "finetune")
+    judged_in(few)
+    collect([few.grid.path], few.root, delete=True)
+    assert {tuple(x) for x in looks(compared(few)).values()} == {()}
+    opened = more(few, tmp_path / "more")
+    (claim,) = judged_in(opened)
+    (test,) = claim.tests
+    assert test.p == pytest.approx(min(1.0, 6 * test.entry.comparison.p)), "of a claim too"
+
+
+def test_what_a_plan_detects_is_no_look(few, tmp_path):
+    power_text(few, few.plan, 1.0, 0.5)
+    assert not any(looks(compared(more(few, tmp_path / "more"))).values())
+
+
+def test_what_is_equal_by_construction_leaves_the_family(few, monkeypatch):
+    before = [e for e in compared(few) if e.name[0] == "retrieval" and e.tested]
+    monkeypatch.setattr(Plan, "stays", lambda _, trial, task, *at: trial.kind == "rotation")
+    found = [e for e in compared(few) if e.name[0] == "retrieval" and e.baseline is not None]
+    assert {e.says for e in found if e.cell.method == "rotation"} == {"="}
+    assert {e.p_adjusted for e in found if e.cell.method == "rotation"} == {None}
+    assert sum(e.tested for e in found) == len(before) / 2
+    assert " = \n" in as_text(found, few.plan).replace("=\n", "= \n").replace("  = ", " = ")
+
+
+def test_ranks_differ_from_the_baseline_where_the_table_says_so(few):
+    results: Results = results_of((few, few.storage.ledger))
+    table = ("retrieval", "contextual_accuracy", "test")
+    pairs = [e for e in compared_cells(results, few, "all") if table_of(e.name) == table]
+    shown = [e for e in compared_cells(results, few, None) if table_of(e.name) == table]
+    for verdict in ("better", "cannot tell"):
+        said = [replace(e, verdict=verdict) if e.baseline else e for e in shown]
+        (ranking,) = rankings(pairs, said)
+        last = next(
+            rank
+            for cell, rank in zip(ranking.cells, ranking.ranks, strict=True)
+            if cell.method == "none"
+        )
+        assert (last.best == last.worst == 3) == (verdict == "better")
+
+
+def compared_cells(results, opened, baseline):
+    return comparisons(results.cells, opened.plan, opened.storage.ledger, baseline=baseline)
+
+
+@pytest.mark.parametrize("sds", [(0.5, 0.5), (0.5, 0.0), (2.0, 2.0), (2.0, 0.0)])
+def test_a_printed_minimum_detectable_effect_has_its_power_or_is_not_printed(sds):
+    rng = np.random.default_rng(0)
+    for runs in (2, 3, 4, 5):
+        spread = Assumed(run_sd=sds).spread(runs)
+        true, found = design(spread), []
+        for _ in range(200):
+            sides = [
+                replace(side, between=side.between * rng.chisquare(runs - 1) / (runs - 1))
+                for side in spread.trained
+            ]
+            found.append(detectable(replace(spread, trained=tuple(sides))))
+        if runs < 5:
+            assert set(found) == {None}
+            continue
+        power = np.mean([true.power(effect) for effect in found])
+        assert 0.75 <= power <= 0.85, (runs, POINTS * np.median(found))
