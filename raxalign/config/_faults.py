@@ -13,6 +13,8 @@ from raxalign.errors import Fault
 _NEAR = 0.62
 _MANY = 24
 _REMOVED = {
+    "run.gpus_per_worker: auto": "leave the key out, which gives each worker a card where there are"
+    " any, or write a number such as 0.25; `raxalign plan` prints the memory that was measured",
     "run.shard_weights": "train adapters (`lora`), and hold their base in bfloat16:"
     " `base_precision: bf16`",
 }
@@ -82,6 +84,8 @@ class Faults:
         """Record a fault of a value. What a key or a value that was removed is, is said instead."""
         if instead := _REMOVED.get(place.key):
             problem, remedy = "was removed", instead
+        elif instead := _REMOVED.get(f"{place.key}: {place.text}"):
+            problem, remedy = f"{place.shown()} was removed", instead
         self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
 
     def __len__(self) -> int:

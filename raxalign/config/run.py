@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -38,29 +38,26 @@ out, in every step, or in none.
 """
 
 
-Gpus = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"]
-
-
 class RunConfig(BaseParams):
     """The `run` section of a grid file.
 
     `workers` train one trial together: into as many shares, each with masks of its own, the batches
     of trainings with dropout are divided, also where the flag `--workers` has another number of
-    workers compute them. Each has `gpus_per_worker` (`auto`: as the cards that are there allow, see
-    `raxalign.sweep.gpu_shares`) and `threads`; `precision` is that of encoders, whose weights
-    are held in `base_precision` where nothing trains them, and whose blocks run as torch.compile
-    makes them where `compile` is set; `activation_checkpointing` says how trainings save memory;
-    `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency` limits how
-    many trials run at once (computed from the cluster where it is not given); `cache_gib` limits
-    the copies of an object store that each machine keeps; `max_failures` is how often a lost worker
-    is replaced without progress in between; `storage` is a folder or a URL (empty: not given, which
-    `effective` turns into the default); `address` is a Ray cluster's; `tracking_uri` an MLflow
-    server's; `keep` says which trained weights stay in the storage once the evaluations that need
-    them are done (see `raxalign.plan.values.retention`).
+    workers compute them. Each has `gpus_per_worker` (None: one where there are cards) and
+    `threads`; `precision` is that of encoders, whose weights are held in `base_precision` where
+    nothing trains them, and whose blocks run as torch.compile makes them where `compile` is set;
+    `activation_checkpointing` says how trainings save memory; `checkpoint_minutes` is the time
+    between two checkpoints of a training; `concurrency` limits how many trials run at once
+    (computed from the cluster where it is not given); `cache_gib` limits the copies of an object
+    store that each machine keeps; `max_failures` is how often a lost worker is replaced without
+    progress in between; `storage` is a folder or a URL (empty: not given, which `effective` turns
+    into the default); `address` is a Ray cluster's; `tracking_uri` an MLflow server's; `keep` says
+    which trained weights stay in the storage once the evaluations that need them are done (see
+    `raxalign.plan.values.retention`).
     """
 
     workers: int = Field(1, ge=1)
-    gpus_per_worker: Gpus = "auto"
+    gpus_per_worker: float | None = Field(None, ge=0, allow_inf_nan=False)
     precision: Precision = "fp32"
     base_precision: BasePrecision = "fp32"
     compile: bool = False

@@ -243,9 +243,11 @@ class _Answer:
         found, several = tally.whole, len(tally.languages) > 1
         against = f"{self._base(found)} at {self._task(tally.table)}"
         against += "" if several else f" {tally.within(tally.languages)}"
-        by, many = self._by(tally), _number(len(tally.languages))
+        by, many = self._by(tally), f"{_number(len(tally.languages))} languages"
+        few = len(tally.languages) <= _FEW_NAMED
         if tally.untested:
-            average = f" on average over {many} languages" if several else ""
+            which = f"{many} ({', '.join(tally.languages)})" if few else many
+            average = f" on average over {which}" if several else ""
             told = f"is {by}{against}{average}, which is" if by else f"and {against} are"
             return f"{who} {told} not tested ({tally.untested})"
         if tally.decided:
@@ -256,7 +258,9 @@ class _Answer:
         difference = f"; the difference{' on average' if several else ''} is {by}" if by else ""
         if tally.better or tally.worse:
             return f"{who} differs from {against}: it is significantly {tally.judged()}{difference}"
-        span = f" in any of {many} languages" if several else ""
+        span = (
+            f" in {_listed(tally.languages, 'or') if few else f'any of {many}'}" if several else ""
+        )
         return f"{who} does not differ significantly from {against}{span}{difference}"
 
     def _base(self, found: Compared | None) -> str:

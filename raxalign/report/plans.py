@@ -30,6 +30,7 @@ from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
 from raxalign.report import studies
+from raxalign.stages import GPU_BYTES
 from raxalign.store.storage import Storage
 from raxalign.store.tombstones import Tombstone
 
@@ -42,6 +43,7 @@ class Stock:
     stored: frozenset[str]
     dropped: frozenset[str]
     bytes: Mapping[str, int]
+    gpu_bytes: int  # the most that one of its trainings took on a card; 0 where that is not known
     records: Mapping[str, Tombstone]
 
     @classmethod
@@ -55,7 +57,9 @@ class Stock:
         sizes = {key: manifest.size for key, manifest in manifests.items()}
         sizes |= {key: records[key].manifest.size for key in gone}
         sizes |= {key: size for key, size in storage.ledger.sizes().items() if key in there}
-        return cls(there, frozenset(manifests), frozenset(gone), sizes, records)
+        found = (manifest.notes.get(GPU_BYTES) for manifest in manifests.values())
+        took = max((size for size in found if isinstance(size, int)), default=0)
+        return cls(there, frozenset(manifests), frozenset(gone), sizes, took, records)
 
 
 def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
@@ -144,6 +148,8 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         times.told(at_once(run), start) + uncounted,
         quicker_links(plan, times),
         estimate_disk(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
+        f"GPU memory: {stock.gpu_bytes / 2**30:.1f} GiB for the largest training so far"
+        * (stock.gpu_bytes > 0),
         made_again(plan, stock.there, stock.stored, stock.records) or "",
     ]
     if plan.unresolved:
@@ -194,5 +200,5 @@ def _time(plan: Plan, storage: Storage, stock: Stock, run: RunConfig) -> Forecas
         return Forecast({}, {}, {}, 0)
     took = seconds_by_key(plan, storage, stock.there, stock.records)
     given = run.gpus_per_worker
-    gpu = Path("/dev/nvidia0").exists() if given == "auto" else given > 0
+    gpu = Path("/dev/nvidia0").exists() if given is None else given > 0
     return forecast(plan, took, left, worker_speed(run.threads * run.workers, gpu=gpu))

@@ -156,11 +156,10 @@ def _checked(opened: Opened, plan: Plan) -> Job:
         write_plan(plan, storage),
         settings.workers,
         settings.threads,
-        0.0 if settings.gpus_per_worker == "auto" else settings.gpus_per_worker,
+        settings.gpus_per_worker,
         settings.max_failures,
         at_once=settings.concurrency,
         cache_gib=settings.cache_gib,
-        auto_gpus=settings.gpus_per_worker == "auto",
         checkpoint_minutes=settings.checkpoint_minutes,
         activation_checkpointing=settings.activation_checkpointing,
     )

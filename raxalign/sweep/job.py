@@ -32,13 +32,12 @@ class Job:
     plan: str  # its place in the storage
     workers: int = 1  # of a training trial
     threads: int = 1
-    gpus: float = 0.0
+    gpus: float | None = 0.0  # None: to be chosen by what the cluster has
     max_failures: int = 2
     scratch: str = ""  # a folder or URL for Ray's own files, which nobody needs afterwards
     at_once: int | None = None  # the most trials that run at a time (None: as many as fit)
     cache_gib: float = 50.0
     sign: str = ""  # a file that shows a machine that it has the driver's storage
-    auto_gpus: bool = False  # `gpus` are still to be chosen (see `raxalign.sweep.gpu_shares`)
     checkpoint_minutes: float = 10.0
     activation_checkpointing: Checkpointing = "auto"
 

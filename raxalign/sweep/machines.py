@@ -1,5 +1,5 @@
-"""Questions to the machines of a cluster: whether they see the driver's storage, whether a process
-of theirs lives that holds a lock, and how large their graphics cards are.
+"""Questions to the machines of a cluster: whether they see the driver's storage, and whether a
+process of theirs lives that holds a lock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raxalign.errors import StorageError
-from raxalign.lazy import torch
 from raxalign.store.files import split_place
 from raxalign.store.lease import EXPIRY, Holder
 from raxalign.sweep.job import Job, sees
@@ -69,23 +68,6 @@ def patience(holder: Holder) -> float:
 def _lives(holder: Holder) -> bool | None:
     """Return what this machine knows of a process."""
     return holder.lives()
-
-
-def smallest_card() -> int:
-    """Return the bytes of the smallest card of the machines that are there; 0 where one does not
-    answer, or has no card that torch can use.
-    """
-    nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("GPU")]
-    answers = ask(_card, nodes)
-    if len(answers) < len(nodes):
-        return 0
-    return min((size if isinstance(size, int) else 0 for size in answers.values()), default=0)
-
-
-@ray.remote(num_gpus=0.01)  # type: ignore[untyped-decorator,unused-ignore]
-def _card() -> int:
-    """Return the bytes of the card that this call sees."""
-    return torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0
 
 
 def signed(job: Job) -> Job:

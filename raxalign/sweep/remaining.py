@@ -172,7 +172,7 @@ def expected_jobs(
     """
     parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
-    speed = worker_speed(job.threads * job.workers, gpu=job.gpus > 0)
+    speed = worker_speed(job.threads * job.workers, gpu=bool(job.gpus))
     found = forecast(plan, took, left, speed)
     usual = found.total / len(found.seconds) if found.seconds else 1.0
 

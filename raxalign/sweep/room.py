@@ -140,6 +140,19 @@ def wait_for_named(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> Nod
     return nodes
 
 
+def with_gpus(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
+    """Return the job with a card for each worker where a node has one, if the grid does not say how
+    many; and the nodes by then. Named machines are waited for, since one of them may have a card.
+    """
+    if job.gpus is not None:
+        return job, nodes
+    nodes = wait_for_named(replace(job, gpus=1.0), nodes, hear, training=False)
+    if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
+        return replace(job, gpus=0.0), nodes
+    hear(Said("each worker gets a card of its own (run.gpus_per_worker: 0.5 lets two share one)"))
+    return replace(job, gpus=1.0), nodes
+
+
 def refuse_impossible(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> str | None:
     """Raise `ResourceError` with the name of the resource where the cluster can never give what a
     trial asks for. Where nodes may come of which nothing is known, the message is printed and

@@ -28,7 +28,6 @@ from raxalign.sweep.cluster import (
     scratch_folder,
 )
 from raxalign.sweep.events import Hear, Over
-from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
 from raxalign.sweep.machines import signed
 from raxalign.sweep.order import Holds
@@ -60,7 +59,7 @@ def run_sweep(
     connect(address, job)
     try:
         job = signed(job) if address else job
-        job, nodes = settle(job, room.find_nodes(address), hear)
+        job, nodes = room.with_gpus(job, room.find_nodes(address), hear)
         sweep = Sweep(
             source, job, hear, lambda: room.Room(job, nodes.now().all(job)), ray.available_resources
         )

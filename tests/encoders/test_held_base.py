@@ -14,7 +14,6 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora, adapted, frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.sweep.gpu_shares import PER_HELD_PARAMETER
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.train import loop
 from raxalign.train.runtime import Runtime
@@ -94,7 +93,6 @@ def test_a_frozen_parameter_takes_two_bytes_and_only_adapters_have_moments_and_c
     method.align(encoder, asked_for(method, root), Runtime(report=count))
     held_bytes = sum(size for place, size in found[2].items() if place not in before)
     assert 2 * frozen < held_bytes <= 2.2 * frozen + (4 + 4 + 8) * adapters
-    assert held_bytes <= PER_HELD_PARAMETER * frozen
     merged = sum(w.numel() for name, w in weights.items() if name.endswith(ends))
     after = sum(w.numel() * w.element_size() for w in encoder.model.parameters())
     vectors = sum(w.numel() for w in weights.values() if w.ndim == 1)

@@ -27,6 +27,7 @@ from raxalign.report.plans import as_json, as_text
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.status import status
 from raxalign.report.tables import blocks
+from raxalign.stages import GPU_BYTES
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -54,10 +55,19 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
     (stage, *_) = of_kind(plan, "bitext")
     ArtifactStore(root).make("bitext", stage.key, lambda folder: {})
     text = as_text(plan, Storage(root), RunConfig())
+    assert "GPU memory" not in text
     counts = ("small: 8 points, 5 trials (1 cached)", "none: 1 trial", "finetune: 4 trials")
     shared = ("bitext (1 done)", "none: 4 points are 1 trial", "evaluations: 5 (1 done)")
     for told in (*counts, *shared, f"storage: {root}"):
         assert told in text
+
+
+def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_card(tmp_path):
+    plan, root = plan_of(tmp_path), str(tmp_path / "storage")
+    for gib, stage in enumerate(of_kind(plan, "aligned")):
+        ArtifactStore(root).make("aligned", stage.key, lambda _, gib=gib: {GPU_BYTES: gib * 2**30})
+    text = as_text(plan, Storage(root), RunConfig())
+    assert f"GPU memory: {gib}.0 GiB for the largest training so far" in text
 
 
 def test_a_failure_counts_until_its_trial_is_done(tmp_path):

@@ -1,25 +1,15 @@
 """The nodes of a cluster that grows: what fits on them beside what runs, what never does, and the
-share of a card that workers get where the grid leaves it to the cluster.
+card that workers get where the grid leaves it to the cluster.
 """
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from raxalign.errors import ResourceError
-from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
-from raxalign.sweep import gpu_shares, room
-from raxalign.sweep.gpu_shares import (
-    BESIDES,
-    PER_HELD_PARAMETER,
-    PER_PARAMETER,
-    settle,
-    share_of_a_card,
-    wanted_bytes,
-)
+from raxalign.sweep import room
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
 from raxalign.sweep.room import (
@@ -27,14 +17,12 @@ from raxalign.sweep.room import (
     Nodes,
     Room,
     check_fits,
-    demand,
     find_nodes,
     refuse_impossible,
-    slots,
     wait_for_named,
+    with_gpus,
 )
 
-GIB = 2**30
 PLAIN, CARDED = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
 HEAD = {"CPU": 8.0, DRIVER: 1000.0}
 GPUS = {"CPU": 16.0, "GPU": 4.0}
@@ -195,67 +183,19 @@ def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewh
     assert refuse_impossible(job_of(), Nodes((FIRST,)), heard, training=False) is None
 
 
-@pytest.fixture(autouse=True)
-def card(monkeypatch):
-    monkeypatch.setattr(gpu_shares, "smallest_card", lambda: 80 * GIB)
-
-
-def test_without_cards_nothing_is_asked_for(job, heard):
-    found, _ = settle(replace(job, auto_gpus=True), Nodes((PLAIN,)), heard)
-    assert (found.gpus, found.auto_gpus) == (0.0, False)
+def test_without_cards_nothing_is_asked_for(heard):
+    found, _ = with_gpus(job_of(gpus=None), Nodes((PLAIN,)), heard)
+    assert found.gpus == 0.0
     assert heard.notices == []
 
 
-def test_what_the_grid_says_is_left_alone(job, heard):
-    nodes = Nodes((CARDED,))
-    assert settle(replace(job, gpus=0.5), nodes, heard) == (replace(job, gpus=0.5), nodes)
+def test_what_the_grid_says_is_left_alone(heard):
+    job, nodes = job_of(gpus=0.5), Nodes((CARDED,))
+    assert with_gpus(job, nodes, heard) == (job, nodes)
 
 
-def test_small_trainings_share_a_card_and_the_user_is_told(job, heard):
-    found, _ = settle(replace(job, auto_gpus=True), Nodes((PLAIN, CARDED)), heard)
-    assert found.gpus == 1 / 8
-    assert heard.notices == ["each worker gets 1/8 of a card (run.gpus_per_worker: auto)"]
-
-
-def test_a_worker_of_a_group_has_a_card_of_its_own(job, heard):
-    found, _ = settle(replace(job, auto_gpus=True, workers=2), Nodes((CARDED,)), heard)
-    assert found.gpus == 1.0
-
-
-@pytest.mark.parametrize("count", range(1, 9))
-def test_as_many_workers_fit_on_a_card_as_its_share_says(job, count):
-    share = share_of_a_card(80 * GIB * 0.95 / count, 80 * GIB)
-    node = {"CPU": 64.0, "GPU": 1.0}
-    assert slots(node, demand(replace(job, gpus=share))) == count
-
-
-def footprint(plan):
-    encoder = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
-    return encoder.plugin().footprint(lambda name: None).parameters
-
-
-def test_before_anything_was_measured_the_parameters_count(plan, job):
-    assert wanted_bytes(plan, job.storage) == footprint(plan) * PER_PARAMETER + BESIDES
-
-
-def test_an_encoder_that_is_held_in_bfloat16_takes_an_eighth(plan, job):
-    """One that is trained from scratch is not, until it is there."""
-    parameters = footprint(plan)
-    stages = {key: replace(stage, base_precision="bf16") for key, stage in plan.stages.items()}
-    held = replace(plan, stages=stages)
-    assert wanted_bytes(held, job.storage) == parameters * PER_PARAMETER + BESIDES
-    inline = {
-        key: replace(stage, inline=stage.inline or stage.kind == "encoder")
-        for key, stage in stages.items()
-    }
-    loaded = replace(plan, stages=inline)
-    assert wanted_bytes(loaded, job.storage) == parameters * PER_HELD_PARAMETER + BESIDES
-    assert PER_HELD_PARAMETER * 8 == PER_PARAMETER
-
-
-def test_what_was_measured_takes_the_place_of_the_estimate(plan, job):
-    store = job.storage.artifacts
-    for key, stage in plan.stages.items():
-        if stage.kind in FITTED:
-            store.make(stage.kind, key, lambda folder: {GPU_BYTES: 8 * GIB})
-    assert wanted_bytes(plan, job.storage) == 8 * GIB * 1.25 + GIB
+def test_a_worker_has_a_card_where_there_are_any_now_or_later(heard):
+    for nodes in (Nodes((PLAIN, CARDED)), Nodes((FIRST,), (CARDED,))):
+        found, _ = with_gpus(job_of(gpus=None), nodes, heard)
+        assert found.gpus == 1.0
+    assert len(heard.notices) == 2

@@ -24,7 +24,7 @@ def missing(plan: Plan, there: AbstractSet[str]) -> list[Trial]:
     those that a search suggested, which it may end early, and whose test values are not shown.
     """
     asked = (t for t in plan.trials if t.searched is None or t.searched.confirmed)
-    return [trial for trial in asked if not there.issuperset(trial.evaluations.values())]
+    return [trial for trial in asked if not there >= set(trial.evaluations.values())]
 
 
 def unfinished(plan: Plan, trials: Sequence[Trial], run: str = "raxalign grid FILE") -> str:
