@@ -1,4 +1,4 @@
-# Set-up, checks, tests and the quickstart; each target does all that it needs on a fresh machine with Python >= 3.11 and a C compiler.
+# Set-up, checks, tests and the quickstart; each target does all that it needs on a fresh machine with Python >= 3.11 and, for the extra eflomal, a C compiler.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -83,7 +83,7 @@ bench: $(READY)
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	build/lock/bin/uv pip compile pyproject.toml --quiet --extra aws --extra segment --extra static --constraint constraints.txt --generate-hashes \
+	build/lock/bin/uv pip compile pyproject.toml --quiet --extra aws --extra eflomal --extra segment --extra static --constraint constraints.txt --generate-hashes \
 	  --python-version 3.12 --no-header --no-annotate --output-file requirements.lock
 
 # Known vulnerabilities of the pinned versions, by PyPI's advisories; needs the network, and fails where one version cannot be looked up.

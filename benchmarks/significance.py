@@ -96,10 +96,17 @@ UNEQUAL = tuple(
         (Side(5, 2.0), Side(2, 0.2)),
     )
 )
+ALIGNER = tuple(  # readouts, whose only chance is the draw of the word aligner (.13 to .34 points)
+    Cell(5010, baseline, Side(runs, sd))
+    for runs in (2, 3, 5)
+    for sd in (0.1, 0.3)
+    for baseline in (Side(), Side(runs, sd))
+)
 KINDS: Mapping[str, tuple[Cell, ...]] = {
     "both trained": TRAINED,
     "one deterministic": ONE_FIXED,
     "unequal runs and spreads": UNEQUAL,
+    "draws of a word aligner": ALIGNER,
 }
 TABLES = (
     *(Cell(1000, Side(runs, 2.0), Side(runs, 2.0)) for runs in (2, 3, 5)),

@@ -154,7 +154,7 @@ def word_pairs(
     pivot: str = "en",
     sentences: int | None = None,
     heldout: int = 0,
-    aligner: str = "eflomal",
+    aligner: str = "thot",
     aligner_options: Options | None = None,
     encoder: str | None = None,
     symmetrization: str = "intersection",

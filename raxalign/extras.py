@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from raxalign.errors import DependencyError
 
 EXTRAS = {
+    "eflomal": "eflomal",
     "gensim": "static",
     "peft": "lora",
     "jieba": "segment",

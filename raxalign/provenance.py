@@ -14,7 +14,7 @@ from raxalign.version import VERSION
 
 _LIBRARIES = (
     *("torch", "transformers", "tokenizers", "numpy"),
-    *("eflomal", "datasets", "ray", "mlflow"),
+    *("eflomal", "sil-thot", "datasets", "ray", "mlflow"),
 )
 
 

@@ -131,6 +131,7 @@ GRIDS = {
         EACH, encoder=f"[encoder, {{kind: transformer, name: a/b, revision: {COMMIT}}}]"
     ),
     "eflomal": grid(EACH, aligner="{aligner: eflomal, align_on: largest, one_to_one: false}"),
+    "thot": grid(EACH, aligner="{aligner: thot}"),
     "simalign": grid(EACH, aligner="{aligner: simalign, encoder: ./encoder, layer: 1}"),
     "awesome_align": grid(EACH, aligner="{aligner: awesome_align, encoder: ./encoder, layer: 1}"),
     "aligner training": grid(EACH, methods="\n  none: {}\n  awesome_align: {}\n"),

@@ -207,6 +207,18 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):
     assert workshop.ledger.predictions(found["key"]).equals(outcome.predictions)
 
 
+def test_each_seed_has_links_of_its_own_of_a_word_aligner_without_a_seed(tmp_path, place):
+    aligner = "eflomal, length: 0.1, samplers: 1"
+    parts = {**ONE, "methods": ("rotation: {}",), "seeds": "[0, 1]", "aligner": aligner}
+    workshop = open_at(write_grid(tmp_path, **parts), place)
+    records = [run_trial(workshop, trial.key)[0] for trial in workshop.plan.trials]
+    read = [workshop.plan.stages[trial.aligned].inputs for trial in workshop.plan.trials]
+    notes = [workshop.store.manifest("pairs", inputs["pairs/de"]).notes for inputs in read]
+    assert notes[0]["links_digest"] != notes[1]["links_digest"]
+    tests = [workshop.plan.stages[record["key"]].inputs["heldout/de"] for record in records]
+    assert tests[0] == tests[1]
+
+
 def test_each_stage_is_made_once_and_a_finished_trial_evaluates_nothing_again(
     finished, monkeypatch
 ):

@@ -286,7 +286,7 @@ def search(
     sampler: str = "tpe",
     confirm: Annotated[int, Option(min=0)] = 5,
     pruner: str = "none",
-    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "eflomal",
+    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "thot",
     storage: opt.Storage = None,
     dry_run: bool = False,
 ) -> None:

@@ -23,7 +23,7 @@ def pairs(
     pivot: opt.Pivot = "en",
     sentences: opt.Number = None,
     heldout: Annotated[int, Option(min=0)] = 0,
-    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "eflomal",
+    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "thot",
     aligner_option: Annotated[opt.Several, Option(metavar="NAME=VALUE")] = None,
     encoder: str | None = None,
     symmetrization: opt.Symmetrization = "intersection",

@@ -26,7 +26,7 @@ from raxalign.config.specs import (
 from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
 from raxalign.printing import with_article
 
-DEFAULT_ALIGNER = "eflomal"
+DEFAULT_ALIGNER = "thot"
 PARALLEL = "parallel"
 """The source of text that is not a corpus: the training sides of the bitext."""
 _OF_EVERY_TASK = ("kind", "languages", "metrics")

@@ -92,11 +92,15 @@ class CorpusSettings(BaseParams):
 
 
 class PairsSettings(BaseParams):
-    """What the `pairs` section holds besides the options of its word aligner."""
+    """What the `pairs` section holds besides the options of its word aligner.
+
+    `draws` is for a word aligner without a seed: links of training per seed, or once for all.
+    """
 
     symmetrization: Symmetrization = "intersection"
     one_to_one: OneToOne = True
     align_on: Literal["own", "largest"] = "own"
+    draws: Literal["per-run", "once"] = "per-run"
 
 
 class PairsSpec(PairsSettings):

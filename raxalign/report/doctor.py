@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
-NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
+NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "sil-thot", "sacremoses")
 _LARGE = 1_000_000_000  # parameters of an encoder for which a machine may have no room
 _FAULTS = ("missing", "broken", "damaged")
 """What a line begins with where something that is needed is not there or not whole."""
@@ -41,13 +40,6 @@ def examine(
         except PackageNotFoundError:
             lines.append(f"missing  {name}: pip install {name}")
     healthy = not any(line.startswith("missing") for line in lines)
-    here = str(Path(sys.executable).parent)
-    program = shutil.which("eflomal-align") or shutil.which("eflomal-align", path=here)
-    lines.append(
-        f"ok       eflomal-align at {program}"
-        if program
-        else "missing  the program eflomal-align (word aligner `fast_align` needs none)"
-    )
     lines += [
         f"absent   {name}: pip install 'raxalign[{extra}]' if you need it"
         for name, extra in EXTRAS.items()

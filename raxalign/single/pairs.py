@@ -15,7 +15,7 @@ from raxalign.catalog import catalog
 from raxalign.config.options import read_options
 from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.corpora.text.bitext import TooShort
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import DataError, DependencyError, RaxalignError
 from raxalign.languages import language, same_language, spelled
 from raxalign.pairing.build import export_pharaoh, left_out
 from raxalign.pairing.filters import OneToOne
@@ -120,6 +120,8 @@ def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]
     aligner = catalog("aligners")[request.aligner](grid.pairs.params)
     digests, sides = storage.digests, (request.lang, request.pivot)
     identity = Identity(digests.of)
+    for fault in aligner.missing():
+        raise DependencyError(fault)
     start = aligner_encoder(grid.pairs)
     revisions = plugin_of(start).fetch() if start is not None else {}
     for fault in encoder_faults(grid, revisions.get):
@@ -134,7 +136,8 @@ def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]
     downloads = storage.local / "downloads"
     found = corpus.fetch(*sides, downloads) if identity.unresolved else {}
     shared = SharedStages(grid, Identity(digests.of, {**revisions, **found}.get))
-    return shared, shared.training_pairs(request.lang, grid.sentences[0])
+    draw = shared.draw(grid.seeds[0])
+    return shared, shared.training_pairs(request.lang, grid.sentences[0], draw)
 
 
 def _grid(request: PairsRequest) -> Grid:

@@ -22,7 +22,7 @@ def test_a_small_grid_has_its_defaults_filled_in(read, tmp_path):
     assert (spec.kind, spec.label) == ("transformer", "bert-base-multilingual-cased")
     assert (grid.sentences, grid.seeds) == ((1_000, 10_000), (0,))
     assert grid.corpus == CorpusSettings()
-    assert (grid.pairs.kind, grid.pairs.symmetrization) == ("eflomal", "intersection")
+    assert (grid.pairs.kind, grid.pairs.symmetrization) == ("thot", "intersection")
     assert (grid.pairs.one_to_one, grid.pairs.align_on) == (True, "own")
     assert (grid.text, grid.exclude, grid.published) == (None, (), ())
     assert grid.path == tmp_path / "grid.yaml"

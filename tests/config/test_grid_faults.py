@@ -252,7 +252,7 @@ rotation: {center: [false, true], layers: [9, 9-12]} => rotation: true
 tasks:\n  retrieval: {} => tasks: [retrieval, xnli]
 => a list is not a mapping (write {retrieval: {}, xnli: {}})
 sentences: => pairs: {aligner: [eflomal, links]}\nsentences:
-=> a list is not the name of a word aligner (name one of: awesome_align, eflomal, fast_align, links, simalign)
+=> a list is not the name of a word aligner (name one of: awesome_align, eflomal, fast_align, links, simalign, thot)
 |  path:| => |  split: {test: 0.1}\n  path:| => 0.1 is not a whole number (number of lines)
 """  # noqa: E501
 )

@@ -164,8 +164,16 @@ class WordAligner(PlugIn):
     """The time that it takes as a share of that of eflomal. Estimates use it until something has
     run."""
 
+    STOCHASTIC: ClassVar[bool] = False
+    """Whether two runs on the same sentences give different links, whatever the options. Each
+    training run has links of its own then."""
+
     class Params(BaseParams):
         """The options of the word aligner."""
+
+    def missing(self) -> list[str]:
+        """Return what it needs and this machine lacks, as messages that say how to install it."""
+        return []
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside data, by name (links from a file)."""

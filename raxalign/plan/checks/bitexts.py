@@ -280,7 +280,8 @@ def shortages(plan: Plan) -> tuple[str, ...]:
 def obstacles(plan: Plan, storage: Storage) -> tuple[str, ...]:
     """Return what keeps a plan from being run: one message per local file that is missing, whose
     lines do not fit (`line_faults`), per language whose corpus is too short (`shortages`), and per
-    language whose text is still to be divided into words, by a library that is not installed.
+    library or program that is not installed: those that divide the text of a language into words,
+    and that align it.
     """
     gone = [absent_file(Path(path)) for path in plan.missing]
     lines = [str(fault) for stage in _local(plan) for fault in line_faults(stage, storage)]
@@ -292,7 +293,9 @@ def obstacles(plan: Plan, storage: Storage) -> tuple[str, ...]:
 
 
 def _absent(stage: Stage) -> Iterator[str]:
-    """Yield the faults of a stage whose text is divided by a library that is not installed."""
+    """Yield the faults of a stage that this machine lacks a library or a program for."""
+    if stage.kind == "pairs" and stage.params["part"] != "slice":
+        yield from stage.plugin().missing()
     if stage.kind != "bitext" or stage.params["segmentation"] != "words":
         return
     if getattr(stage.plugin().params, "pretokenized", False):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage
+from raxalign.plan.study import fresh_seeds
 from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3
@@ -173,15 +175,25 @@ class SharedStages:
             options=spec.params.model_dump_json(by_alias=True),
         )
 
+    def draw(self, seed: int | None) -> int | None:
+        """Return the seed where each training run has links of its own, since the word aligner is
+        chance; None where all runs share their links.
+        """
+        pairs = self.grid.pairs
+        own = pairs.draws == "per-run" and catalog("aligners")[pairs.kind].STOCHASTIC
+        return seed if own else None
+
     @_once
-    def heldout_pairs(self, lang: str, sentences: int) -> Stage:
-        """Add the pairs of dev and test: one aligner run over test, dev and `sentences` more."""
+    def heldout_pairs(self, lang: str, sentences: int, draw: int | None = None) -> Stage:
+        """Add the pairs of dev and test: one aligner run over test, dev and `sentences` more. All
+        runs are tested on it; a run with a `draw` gives the training links of one of them.
+        """
         inputs = {
             "heldout": self.heldout_bitext(lang).key,
             "training": self.training_bitext(lang, sentences).key,
         }
         whole = self.grid.pairs.align_on == "largest"
-        return self._pairs(lang, {"keep_training": True} if whole else {}, "heldout", inputs)
+        return self._pairs(lang, {"keep_training": True} if whole else {}, "heldout", inputs, draw)
 
     def dev(self, lang: str, sentences: int, *, links: bool) -> Stage:
         """Return what holds the dev part that a method selects by: word pairs, from the word
@@ -202,18 +214,24 @@ class SharedStages:
         return self.heldout_pairs(lang, max(self.grid.sentences) if largest else sentences)
 
     @_once
-    def training_pairs(self, lang: str, sentences: int) -> Stage:
+    def training_pairs(self, lang: str, sentences: int, draw: int | None) -> Stage:
         """Add the word pairs of a training set, from a run over its own sentences. With ``align_on:
-        largest`` they are cut out of the run over the largest training set.
+        largest`` they are cut out of the run over the largest training set. A `draw` (`draw`) is a
+        run of its own.
         """
         bitext = self.training_bitext(lang, sentences)
         if self.grid.pairs.align_on != "largest":
-            return self._pairs(lang, {}, "training", {"training": bitext.key})
-        run = self.heldout_pairs(lang, max(self.grid.sentences))
-        return self._pairs(lang, {"sentences": sentences}, "slice", {"run": run.key})
+            return self._pairs(lang, {}, "training", {"training": bitext.key}, draw)
+        run = self.heldout_pairs(lang, max(self.grid.sentences), draw)
+        return self._pairs(lang, {"sentences": sentences}, "slice", {"run": run.key}, draw)
 
     def _pairs(
-        self, lang: str, more: Mapping[str, Any], part: str, inputs: Mapping[str, str]
+        self,
+        lang: str,
+        more: Mapping[str, Any],
+        part: str,
+        inputs: Mapping[str, str],
+        draw: int | None,
     ) -> Stage:
         spec, pivot = self.grid.pairs, self.grid.pivot
         aligner = catalog("aligners")[spec.kind](spec.params)
@@ -225,6 +243,7 @@ class SharedStages:
             "one_to_one": spec.one_to_one,
             "part": part,
             **more,
+            **({} if draw is None else {"seed": draw}),
         }
         return Stage(
             "pairs",
@@ -250,13 +269,18 @@ class SharedStages:
         """Add the word types linked in training: in the run over test, dev and training, in the
         grid's training sets, and in its dictionaries, of which there are digests and paths by names
         that begin with `SEEN_DICTIONARY` or `SEEN_SWAPPED`. Where the number of training sentences
-        of the run is given (`unseen_in`), the grid's training sets do not count.
+        of the run is given (`unseen_in`), the grid's training sets do not count. Otherwise those of
+        all seeds do: all runs are tested on the same pairs.
         """
         name, sizes = ("seen", lang, unseen_in), sorted(self.grid.sentences)
         if name not in self.memo:
             inputs = {"run": self.heldout_pairs(lang, unseen_in or sizes[-1]).key}
             if unseen_in is None:
-                inputs |= {f"pairs/{n}": self.training_pairs(lang, n).key for n in sizes}
+                grid, search = self.grid, self.grid.search
+                fresh = fresh_seeds(grid.seeds, search.confirm) if search is not None else ()
+                for n, draw in product(sizes, dict.fromkeys(map(self.draw, (*grid.seeds, *fresh)))):
+                    own = "" if draw is None else f"/{draw}"
+                    inputs[f"pairs/{n}{own}"] = self.training_pairs(lang, n, draw).key
             params: dict[str, Any] = {"lang": lang, "pivot": self.grid.pivot}
             made = Stage("seen", "types", SEEN_VERSION, params, inputs, dictionaries, places)
             self.memo[name] = self.add(made)

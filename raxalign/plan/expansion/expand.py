@@ -284,7 +284,8 @@ class _Expansion:
         aligned = alignment.stage(shared)
         instead = self._of_the_encoder(alignment, aligned, untouched) if untouched else {}
         touched = [name for name in tasks.by_name() if name not in instead]
-        has_chance = alignment.method.has_chance() or tasks.has_chance()
+        drawn = alignment.method.needs().links and shared.draw(point.seed) is not None
+        has_chance = drawn or alignment.method.has_chance() or tasks.has_chance()
         evaluations, outdated = tasks.evaluations(alignment, aligned, touched)
         return Trial(
             method=point.method,

@@ -42,10 +42,12 @@ class TaskStages:
             raise GridError(self.grid.path, faults)
         for spec, task in self._tasks:
             needs = task.needs()
-            if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
+            drawn = self.shared.draw(0) is not None
+            if needs.seen and needs.unseen_in is None and (drawn or len(self.grid.sentences) > 1):
                 self.warnings.append(
-                    f"tasks.{spec.name}: adding a larger size to `sentences` later changes which"
-                    f" test pairs count as unseen; `unseen_in: {max(self.grid.sentences)}`, or the"
+                    f"tasks.{spec.name}: adding a larger size to `sentences`{' or a seed' * drawn}"
+                    " later changes which test pairs count as"
+                    f" unseen; `unseen_in: {max(self.grid.sentences)}`, or the"
                     " largest size that you plan, fixes them now"
                 )
 
@@ -386,7 +388,8 @@ class TrialInputs:
         among = self.languages if shared.grid.sets else ()
         for lang in self.languages:
             if needs.links:
-                inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
+                draw = shared.draw(self.seed)
+                inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences, draw).key
             if needs.bitext:
                 inputs[f"bitext/{lang}"] = shared.training_bitext(lang, self.sentences).key
             if needs.dev:

@@ -30,11 +30,11 @@ class Predictions:
 
     def has_chance(self, key: str) -> bool:
         """Check whether another seed would give another result of a stage. The encoder that a grid
-        starts from does not count as chance: all runs share it.
+        starts from and the word types seen in training do not count as chance: all runs share them.
         """
         if key not in self._known:
             stage = self.plan.stages[key]
-            self._known[key] = stage.kind != "encoder" and (
+            self._known[key] = stage.kind not in {"encoder", "seen"} and (
                 "seed" in stage.params or any(map(self.has_chance, stage.inputs.values()))
             )
         return self._known[key]

@@ -79,7 +79,7 @@ def test_options_reach_the_program(tmp_path, program):
 def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch, program):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(DependencyError, match="pip install eflomal"):
+    with pytest.raises(DependencyError, match=r"pip install 'raxalign\[eflomal\]'"):
         align(SRC, TGT, tmp_path)
     program("exit 0")
     (tmp_path / "bin" / "eflomal-align").write_text("#!/nowhere/python\n", encoding="ascii")

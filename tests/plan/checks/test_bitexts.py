@@ -20,6 +20,7 @@ from raxalign.plan.checks.bitexts import (
 )
 from raxalign.plan.expansion.expand import expand
 from raxalign.store.storage import Storage
+from tests.grids import of_kind, small_plan
 
 GRID = """
 name: short
@@ -205,6 +206,22 @@ def test_files_that_are_not_there_are_passed_over(told, tmp_path):
     for path in tmp_path.glob("*-en.en"):
         path.unlink()
     assert told("900") == ()
+
+
+def test_a_word_aligner_that_is_not_installed_is_told_where_links_are_still_to_be_made(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    storage, methods = Storage(str(tmp_path / "storage")), ("none: {}", "rotation: {}")
+    found = small_plan(tmp_path, methods=methods, aligner="eflomal", seeds="[0, 1]")
+    (told,) = obstacles(found, storage)
+    assert "pairs.aligner: eflomal" in told
+    assert "pip install 'raxalign[eflomal]'" in told
+    assert obstacles(small_plan(tmp_path, methods=methods, aligner="thot"), storage) == ()
+    for stage in of_kind(found, "pairs"):
+        storage.artifacts.make(stage.kind, stage.key, lambda folder: {})
+    assert obstacles(found, storage) == ()
 
 
 def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_divided(

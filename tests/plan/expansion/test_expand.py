@@ -50,6 +50,30 @@ def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
     assert {trial.seed for trial in plan.trials if trial.method == "finetune"} == {0, 1, 2}
 
 
+@pytest.mark.parametrize("align_on", ["own", "largest"])
+def test_links_that_are_chance_are_made_per_seed_for_training_and_once_for_test(tmp_path, align_on):
+    def made(aligner, seeds="[0, 1, 2]"):
+        return german(tmp_path, seeds=seeds, aligner=f"{aligner}, align_on: {align_on}")
+
+    def tested_on(plan):
+        return {stage.inputs["heldout/de"] for stage in of_kind(plan, "evaluation")}
+
+    plan, once = made("eflomal"), made("eflomal, draws: once")
+    rotations = [trial for trial in plan.trials if trial.method == "rotation"]
+    assert {trial.seed for trial in rotations} == {0, 1, 2}
+    assert len({trial.aligned for trial in rotations}) == len(rotations) == 2 * 2 * 3
+    none = [trial for trial in plan.trials if trial.method == "none"]
+    assert [trial.seed for trial in none] == [None]
+    # every trial is tested on one and the same pairs, those that were made before seeds had draws
+    assert tested_on(plan) == tested_on(once)
+    assert len(tested_on(plan)) == len(of_kind(plan, "seen")) == 1
+    assert {trial.seed for trial in once.trials if trial.method == "rotation"} == {None}
+    for seeded in ("fast_align", "thot"):
+        assert made(seeded).trials == made(f"{seeded}, draws: once").trials
+    one, three = (of_kind(made("eflomal", seeds), "pairs") for seeds in ("[1]", "[0, 1, 2]"))
+    assert {s.key for s in one} < {s.key for s in three}
+
+
 def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chance(tmp_path):
     plan = german(tmp_path, seeds="[0, 1, 2]", methods=("none: {}",), tasks=TASKS)
     assert [trial.seed for trial in plan.trials] == [0, 1, 2]

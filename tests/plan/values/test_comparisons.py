@@ -79,6 +79,15 @@ def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path)
     assert trained["none"] == trained["rotation"] != trained["finetune"]
 
 
+def test_links_of_a_word_aligner_without_a_seed_are_chance_and_the_pairs_of_the_test_are_not(
+    tmp_path,
+):
+    plan = small_plan(tmp_path, **{**GRID, "seeds": "[0]", "aligner": "eflomal"})
+    trials = {trial.method: trial.evaluations["retrieval"] for trial in plan.trials}
+    found = {method: Predictions(plan, None).has_chance(key) for method, key in trials.items()}
+    assert found == {"none": False, "rotation": True, "finetune": True}
+
+
 def test_every_value_is_compared_with_the_encoder_as_it_was(found):
     own = [entry for entry in found if entry.cell.method == "none"]
     assert {entry.baseline for entry in own} == {None}
