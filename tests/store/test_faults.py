@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -231,7 +232,7 @@ def test_a_bug_or_a_fault_of_an_input_stays_what_it_is(tmp_path):
 def test_a_disk_that_fills_up_under_the_ledger_keeps_it_whole(small_disk):
     ledger = Ledger(str(small_disk))
     ledger.write("first", {"scores": []}, None)
-    table = pa.table({"prediction": list(range(400_000))})
+    table = pa.table({"prediction": np.random.default_rng(0).random(800_000)})  # not packed
     with pytest.raises(StorageError, match="disk is full"):
         ledger.write("second", {"scores": []}, table)
     assert ledger.keys() == {"first"}

@@ -87,6 +87,7 @@ def grid(tmp_path_factory):
     held = {"maker": AWAY, "host": "h", "pid": 1, "nonce": "x", "beat": 0, "done": True}
     storage.files.write("locks/making/x/1", seal(held))
     storage.files.write("studies/drivers/x.json", drivers.dated_sign(AWAY, 0.0))
+    storage.ledger.looks.take({"xnli": ("ab" * 32, 3)})
     return opened.grid.path
 
 

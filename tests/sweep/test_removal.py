@@ -127,7 +127,7 @@ def test_plan_and_status_tell_dropped_from_never_made(finished):
     assert "2 finetune" not in text
     assert "(0 done, 2 not kept)" in text
     assert "nothing is left to run" in text
-    told = status(finished.plan, Ledger(finished.root)).text("small")
+    told = status(finished.plan, Ledger(finished.root)).text(finished.plan)
     assert "the weights of 6 stages were not kept (run.keep)" in told
 
 

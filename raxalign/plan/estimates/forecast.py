@@ -323,7 +323,7 @@ class Work:
         told = counted(len(lacking), "training run" if trained else "stage")
         if all(map(self._footprint, lacking)):
             return f"{told} on data whose size is not known yet"
-        return f"{told} of an encoder whose size is not known yet (`raxalign fetch` brings it)"
+        return f"{told} of an encoder whose size is not known yet (`raxalign fetch` looks it up)"
 
     def sentences(self, key: str) -> float:
         """Return the number of sentence pairs that a stage of data reads; infinity where it reads
