@@ -13,6 +13,7 @@ EXTRAS = {
     "jieba": "segment",
     "pythainlp": "segment",
     "mteb": "mteb",
+    "sentence_transformers": "sentences",
     "s3fs": "s3",
     "gcsfs": "gcs",
 }

@@ -551,6 +551,13 @@ def test_the_words_of_options_are_those_of_grid_files() -> None:
         assert get_args(flag) == get_args(known)
 
 
+def test_a_model_is_registered_with_sentence_transformers_alone(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
+    done = run("export", "abcd", "exported", "--register", "mine")
+    lacks = "--register: the library sentence_transformers is not installed. Run: pip install"
+    assert (done.code, f"{lacks} 'raxalign[sentences]'" in done.err) == (2, True)
+
+
 def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "links").write_text("0-0 1-1\n0-0 5-5\n", encoding="utf-8")
     gold = "1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n"

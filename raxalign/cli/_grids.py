@@ -44,8 +44,7 @@ def grid(
         workers: Workers of one training trial (results stay those of the file).
         shard: Run part I of N equal parts: N processes on one storage make the grid together.
         limit: Run at most this many trials.
-        keep: Trained weights that stay once their evaluations are done: all, of each cell the run
-            that is best on dev, or none (default: run.keep).
+        keep: Trained weights that stay once their evaluations are done (default: run.keep).
         dry_run: Show the plan and stop.
         update_lock: Look up anew what branches of the hub are at and whether downloaded corpora
             have changed, and pin that.

@@ -264,6 +264,7 @@ def export(
         private: Make that repository private, if it is a new one.
     """
     from raxalign.catalog import open_file
+    from raxalign.extras import require
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import rows
     from raxalign.report.cells.choice import chosen_run
@@ -272,6 +273,8 @@ def export(
     from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of
 
+    if register:
+        require("sentence_transformers", "--register")
     if push:
         refuse_unready(push)
     for path in plugins or ():
@@ -286,15 +289,13 @@ def export(
     found = export_trial(key, folder, storage=place, language=language, tell=tell)
     print_out(str(folder))
     if register:
-        from raxalign.tracking.models import Exported
         from raxalign.tracking.models import register as into_registry
 
-        trial, uri = found.trial, os.environ.get("MLFLOW_TRACKING_URI")
-        exported = Exported(folder, trial.key, found.plan.pivot, trial.languages)
-        made = into_registry(exported, register, storage=place, uri=uri)
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        version = into_registry(folder, found.trial.key, register, place, uri)
         tell(
-            f"version {made.version} of the model {register} in MLflow:"
-            f' mlflow.pyfunc.load_model("models:/{register}/{made.version}")'
+            f"version {version} of the model {register} in MLflow:"
+            f' mlflow.sentence_transformers.load_model("models:/{register}/{version}")'
         )
     if push:
         tell(f"pushed to {to_hub(folder, push, private=private)}")

@@ -17,6 +17,7 @@ _REMOVED = {
     " any, or write a number such as 0.25; `raxalign plan` prints the memory that was measured",
     "run.shard_weights": "train adapters (`lora`), and hold their base in bfloat16:"
     " `base_precision: bf16`",
+    "run.keep: best": "write `all`, and delete by `raxalign gc` what no grid needs, or `none`",
 }
 """What older files may have, a key or one value of it (`key: value`), and what to do instead."""
 

@@ -18,7 +18,7 @@ from raxalign.config.sources import absolute
 from raxalign.errors import RaxalignError
 
 DEFAULT_STORAGE = ".raxalign"
-Keep = Literal["all", "best", "none"]
+Keep = Literal["all", "none"]
 _TRACKING = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "file", "databricks", "uc")
 """Schemes of the tracking stores of MLflow."""
 _BUCKETS = ("s3", "s3a", "gs", "gcs")

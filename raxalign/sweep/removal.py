@@ -34,7 +34,7 @@ class Keeper:
 
     def hear(self, event: Event) -> None:
         """Report at the start the weights that an evaluation needs and that were not kept. Hold on
-        to those that a trial may read; remove those that it was the last to need or has beaten.
+        to those that a trial may read; remove those that it was the last to need.
         """
         match event:
             case Planned(first=True):
@@ -47,9 +47,9 @@ class Keeper:
                     self._known().start(trial)
             case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
                 try:
-                    records = self._ledger.read_many(trial.evaluations.values())
-                    for key, why in self._known().finish(trial, records):
-                        self._drop(key, why)
+                    done = {key for key in trial.evaluations.values() if self._ledger.has(key)}
+                    for key in self._known().finish(trial, done):
+                        self._drop(key)
                 except StorageError as error:
                     self._error = error
             case Over():
@@ -65,9 +65,9 @@ class Keeper:
         self._keeping = None
         try:
             stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-            for key, why in self._known().free():
+            for key in self._known().free():
                 if key in stored:
-                    self._drop(key, why)
+                    self._drop(key)
         except StorageError as error:
             self._error = error
         if self._error is not None:
@@ -82,14 +82,10 @@ class Keeper:
     def _known(self) -> Keeping:
         """The state of the plan, read from the ledger at the first use."""
         if self._keeping is None:
-            done = self._ledger.keys()
-            self._keeping = Keeping(self._plan, self._keep, done)
-            if self._keep == "best":
-                wanted = {k for trial in self._plan.trials for k in trial.evaluations.values()}
-                self._keeping.judge(self._ledger.read_many(sorted(wanted & done)))
+            self._keeping = Keeping(self._plan, self._ledger.keys())
         return self._keeping
 
-    def _drop(self, key: str, why: str) -> None:
+    def _drop(self, key: str) -> None:
         """Remove weights, unless an evaluation that is not done needs them in the plan of another
         living driver. A plan that cannot be read is taken to need them.
         """
@@ -101,7 +97,7 @@ class Keeper:
             for needs in map(_needs, others):
                 if needs is None or not all(map(self._ledger.has, needs.get(key, ()))):
                     return
-            self.freed += self._storage.drop(kind, key, why)
+            self.freed += self._storage.drop(kind, key, f"run.keep: {self._keep}")
             self.dropped += 1
         except StorageError as error:
             self._error = error

@@ -10,13 +10,13 @@ HERE = Path.cwd()
 
 
 def test_flags_come_before_the_environment_and_that_before_the_file():
-    run = RunConfig(storage="/file", workers=2, address="file:1", keep="best")
-    flags = {"storage": "/flag", "workers": 3, "address": "flag:1", "keep": "none"}
+    run = RunConfig(storage="/file", workers=2, address="file:1", keep="none")
+    flags = {"storage": "/flag", "workers": 3, "address": "flag:1", "keep": "all"}
     environ = {"RAXALIGN_STORAGE": "/environment"}
     for given, found in (
-        ({"environ": environ, **flags}, ("/flag", 3, "flag:1", "none")),
-        ({"environ": environ}, ("/environment", 2, "file:1", "best")),
-        ({"environ": {}}, ("/file", 2, "file:1", "best")),
+        ({"environ": environ, **flags}, ("/flag", 3, "flag:1", "all")),
+        ({"environ": environ}, ("/environment", 2, "file:1", "none")),
+        ({"environ": {}}, ("/file", 2, "file:1", "none")),
     ):
         made = effective(run, **given)
         assert (made.storage, made.workers, made.address, made.keep) == found
@@ -75,7 +75,7 @@ def test_a_database_that_ends_with_the_command_is_refused(uri):
     ("flags", "told"),
     [
         ({"workers": 0}, "--workers 0"),
-        ({"keep": "some"}, "--keep some: write all, best, none"),
+        ({"keep": "some"}, "--keep some: write all, none"),
         ({"storage": "s3://"}, "names no place; write s3://bucket/folder"),
         ({"storage": "s3:///"}, "names no place; write s3://bucket/folder"),
         ({"storage": "file://"}, "names no place; write file:///folder"),

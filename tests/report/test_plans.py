@@ -93,7 +93,7 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path):
     assert [stages[key]["dropped"] for key in keys] == [True, False]
     assert [stages[key]["bytes"] for key in keys] == [3, 3]
     assert data["disk"]["keep"] == "none"
-    assert set(data["disk"]["after"]) == set(data["disk"]["peak"]) == {"all", "best", "none"}
+    assert set(data["disk"]["after"]) == set(data["disk"]["peak"]) == {"all", "none"}
 
 
 @pytest.mark.parametrize(

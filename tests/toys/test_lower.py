@@ -11,7 +11,6 @@ import pytest
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import dev_mean, read_records, rows
-from raxalign.plan.values.retention import Keeping, dev_score
 from raxalign.report.answer import answer, leader
 from raxalign.report.cells.choice import representatives
 from raxalign.report.cells.judge import Judge
@@ -110,22 +109,6 @@ def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(result
     assert "Lower values are better." in table.caption
 
 
-def test_run_keep_best_keeps_the_run_with_the_smallest_value(plan, ledger):
-    records, keeping, gone = read_records(plan, ledger), Keeping(plan, "best", frozenset()), set()
-    of_cell = [trial for trial in plan.trials if trial.params.get("lambda") == 1.0]
-    for trial in of_cell:
-        keeping.start(trial)
-    for trial in of_cell:
-        own = {key: records[key] for key in trial.evaluations.values()}
-        gone |= {key for key, _ in keeping.finish(trial, own)}
-    best = max(of_cell, key=lambda trial: dev_score(plan, trial, records) or 0.0)
-    dev = [row for row in rows(plan, ledger) if row["split"] == "dev" and row["metric"] == MAIN[1]]
-    means = {t.key: sum(row["value"] for row in dev if row["trial"] == t.key) for t in of_cell}
-    assert best.key == min(means, key=means.__getitem__)
-    assert best.aligned not in gone
-    assert {trial.aligned for trial in of_cell if trial is not best} <= gone
-
-
 def test_progress_says_the_mean_rank_as_it_is(plan, ledger):
     found = dev_mean(plan, plan.trials[0], read_records(plan, ledger))
     shown = (found.name, found.measured.unit, found.measured.sign)
@@ -178,5 +161,4 @@ def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(made, ledger):
     for text in (as_text(compared, plan), tables_text(blocks(found, plan))):
         assert "nothing declares this metric (the task's plug-in is not here" in text
     assert "%" not in tables_text(blocks(found, plan)).partition("±")[0]
-    assert dev_score(plan, plan.trials[0], {}) is None
     assert part("own_tables", results, Judge()).tables[0].caption.count("othing declares") == 1

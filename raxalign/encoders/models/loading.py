@@ -55,7 +55,7 @@ def load_model(
     if (folder / ADAPTER).is_file():
         require("peft", f"{name}/{ADAPTER}")  # without it the adapter would be passed over
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet(), _explained(name):
+    with quiet(), _explained(name):
         config = AutoConfig.from_pretrained(folder, **options)
         held = base != "fp32"
         exactly = held and holds_both(*folder.glob("*.safetensors"))
@@ -223,7 +223,7 @@ def _explained(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress bars and no reports of weights from transformers; what is wrong is raised."""
     from transformers.utils import logging
 
@@ -242,7 +242,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write a folder that `AutoModel`, or `AutoModelForMaskedLM`, and `AutoTokenizer` open. What is
     held in bfloat16 is written so, and transformers opens all of it in float32, without rounding.
     """
-    with _quiet():
+    with quiet():
         # of half a model the names are its own, not those of the whole one that it was read from
         model.save_pretrained(folder, save_original_format=not is_half(model))
         tokenizer.save_pretrained(folder)

@@ -25,7 +25,7 @@ from raxalign.plan.expansion.data import EVERYTHING, ROW_BYTES, row_count
 from raxalign.plan.expansion.identity import UNRESOLVED
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.values.retention import below, run_cell, weights_of
+from raxalign.plan.values.retention import below, weights_of
 from raxalign.printing import counted
 from raxalign.tasks.transfer.few_shot import Average
 
@@ -225,16 +225,13 @@ def _policies(
         return sum(sizes[key] for key in keys)
 
     behind, users = below(plan, weights), Counter[str]()
-    cells: dict[str, frozenset[str]] = {}
     own: list[frozenset[str]] = []
     for trial in plan.trials:
         used = frozenset().union(*(behind[key] for key in trial.evaluations.values()))
-        cells.setdefault(run_cell(trial), used)
         own.append(used)
         users.update(used)
     shared = {key for key, count in users.items() if count > 1}
-    best = frozenset[str]().union(*cells.values())
-    kept: dict[str, AbstractSet[str]] = {"all": weights, "best": best, "none": frozenset()}
+    kept: dict[str, AbstractSet[str]] = {"all": weights, "none": frozenset()}
     running = at_once * max((size(used - shared) for used in own), default=0)
     largest = max((sizes[key] for key in weights if _trains_all(plan.stages[key])), default=0)
     total, training = size(sizes), min(at_once, len(weights)) * _COPIES * largest

@@ -268,13 +268,12 @@ def test_a_config_gives_the_parameters_of_multilingual_bert():
     assert config_footprint({"hidden_size": 768}) is None
 
 
-def test_weights_count_once_per_run_once_per_cell_or_not_at_all(weighty):
+def test_weights_count_once_per_run_or_not_at_all(weighty):
     each = 1_000_000
     measured = dict.fromkeys(weights_of(weighty), each)
     assert len(measured) == 6
     disk = estimate_disk(weighty, measured)
     assert disk.kinds["aligned"] == 6 * each
-    assert disk.after["all"] - disk.after["best"] == 4 * each
     assert disk.after["all"] - disk.after["none"] == 6 * each
     assert disk.peak["none"] - disk.after["none"] == (1 + 3) * each, "a run and its checkpoint"
     assert estimate_disk(weighty, measured, 2).peak["none"] - disk.after["none"] == 8 * each
@@ -294,7 +293,7 @@ def test_the_size_of_what_was_made_corrects_that_of_what_was_not(weighty):
     assert after.kinds["bitext"] > 500_000
     assert after.measured == 2
     assert after.kinds["aligned"] == 6 * 2_000_000
-    assert "disk, about: run.keep: best" in after.told("best")
+    assert "disk, about: run.keep: none" in after.told("none")
 
 
 def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path):

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from raxalign.measured import share
-from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
+from raxalign.plan.values.retention import Keeping, again, below, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from tests.grids import small_plan
@@ -20,21 +19,6 @@ def plan(tmp_path_factory):
     tasks = ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")
     parts = {"languages": "{each: [de]}", "sentences": "[100]", "seeds": "[0, 1, 2]"}
     return small_plan(tmp_path_factory.mktemp("keeping"), methods=methods, tasks=tasks, **parts)
-
-
-def record(value, task="xnli"):
-    """A record with a value on dev, and a much better one on test that must not be looked at."""
-    scores = [
-        {"lang": "de", "metric": "accuracy", "split": split, "value": number}
-        for split, number in (("test", 1.0 - (value or 0)), ("dev", value))
-        if number is not None
-    ]
-    return {"scores": scores, "params": {}, "kind": task}
-
-
-def records_of(trial, value):
-    evaluations = trial.evaluations.items()
-    return {key: record(value if task == "xnli" else None) for task, key in evaluations}
 
 
 def weights_by_trial(plan):
@@ -50,72 +34,33 @@ def test_weights_are_trainings_and_methods_that_change_weights(plan):
     assert kinds == {("tuned", "xnli"), ("aligned", "finetune")}
 
 
-def test_all_keeps_everything(plan):
-    keeping = Keeping(plan, "all", frozenset())
-    for trial in plan.trials:
-        assert list(keeping.finish(trial, records_of(trial, 0.5))) == []
-    assert list(keeping.free()) == []
-
-
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-@pytest.mark.parametrize("keep", ["best", "none"])
-def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(plan, keep, data):
+def test_whatever_the_order_nothing_needed_goes_and_nothing_stays_in_the_end(plan, data):
     order = data.draw(st.permutations(plan.trials))
-    values = {trial.key: data.draw(st.sampled_from([None, 0.25, 0.5])) for trial in plan.trials}
     uses, stored = weights_by_trial(plan), set(weights_of(plan))
-    keeping, waiting = Keeping(plan, keep, frozenset()), list(order)
+    keeping, waiting = Keeping(plan, frozenset()), list(order)
     while waiting:
         running, waiting = waiting[:2], waiting[2:]
         for trial in running:
             keeping.start(trial)
         for number, trial in enumerate(running):
-            for key, _ in keeping.finish(trial, records_of(trial, values[trial.key])):
-                stored.discard(key)
+            stored -= {*keeping.finish(trial, {*trial.evaluations.values()})}
             alive = [*running[number + 1 :], *waiting]
             assert all(uses[other.key] <= stored for other in alive)
-    assert [key for key, _ in keeping.free() if key in stored] == []
-    if keep == "none":
-        assert stored == set()
-        return
-    cells = {}
-    for trial in plan.trials:  # in the order of the grid: the first of equals stays
-        cells.setdefault((trial.method, str(trial.params)), []).append(trial)
-    best = [max(cell, key=lambda t: values[t.key] or -1.0) for cell in cells.values()]
-    assert stored == set().union(*(uses[trial.key] for trial in best))
+    assert stored == set()
 
 
 def test_a_trial_that_lacks_a_task_keeps_its_weights(plan):
-    keeping = Keeping(plan, "best", frozenset())
-    cell = [t for t in plan.trials if t.params.get("lambda") == 0.1]
-    half = {k: r for k, r in records_of(cell[0], 0.1).items() if k == cell[0].evaluations["xnli"]}
-    keeping.start(cell[0])
-    assert list(keeping.finish(cell[0], half)) == []
-    assert list(keeping.finish(cell[1], records_of(cell[1], 0.5))) == []
-    gone = [key for key, _ in keeping.finish(cell[0], records_of(cell[0], 0.1))]
-    assert cell[0].aligned in gone
-    assert cell[1].aligned not in gone
-
-
-def test_the_dev_value_is_the_main_metric_without_the_pivot_and_counts_downwards_where_declared(
-    plan, monkeypatch
-):
-    trial = next(t for t in plan.trials if t.method == "finetune")
-    scores = [
-        {"lang": lang, "metric": "accuracy", "split": "dev", "value": value}
-        for lang, value in (("en", 0.9), ("de", 0.4), ("fr", 0.6), ("avg", 0.63))
+    keeping = Keeping(plan, frozenset())
+    trial = next(t for t in plan.trials if t.params.get("lambda") == 0.1)
+    keeping.start(trial)
+    assert list(keeping.finish(trial, {trial.evaluations["xnli"]})) == [
+        key for key in weights_by_trial(plan)[trial.key] if plan.stages[key].kind == "tuned"
     ]
-    records = {trial.evaluations["xnli"]: {"scores": scores, "params": {}}}
-    assert dev_score(plan, trial, records) == pytest.approx(0.5)
-    scores[:] = [{"lang": "de", "metric": "x_error_rate", "split": "dev", "value": 0.2}]
-    assert dev_score(plan, trial, records) is None, "a name says nothing"
-    declared = share("x_error_rate", "Share of errors.", "lower")
-    monkeypatch.setitem(plan._measured, ("xnli", "x_error_rate"), declared)
-    assert dev_score(plan, trial, records) == -0.2
-    scores[:] = [{"lang": "de", "metric": "accuracy", "split": "test", "value": 0.2}]
-    assert dev_score(plan, trial, records) is None
+    assert trial.aligned in set(keeping.finish(trial, {*trial.evaluations.values()}))
 
 
 def test_what_was_not_kept_is_named_with_its_time_and_only_where_it_is_needed(plan, tmp_path):
