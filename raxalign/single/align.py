@@ -87,7 +87,8 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
     refuse_unsound(method, request.method, aligned)
-    params, languages, notes = method.canonical(), inputs.languages, aligned.notes | found.notes()
+    params, languages = method.canonical(), inputs.languages
+    notes: dict[str, Any] = {**aligned.notes, **found.notes()}
     card = Card(request.method, params, start.label(), languages, request.pivot, request.seed)
     origin, told = hub_name(request.encoder) if start.by_name else None, said(request.method, notes)
     card = replace(card, data=pairs, origin=Origin(origin), caveats=tuple(told))

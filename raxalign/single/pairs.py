@@ -95,7 +95,7 @@ def make_pairs(
         shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
     if export_links is not None:
         export_pharaoh(out, export_links)
-    notes = dict(workshop.store.manifest("pairs", stage.key).notes)
+    notes: dict[str, Any] = dict(workshop.store.manifest("pairs", stage.key).notes)
     return {**notes, "partial": {**left_out(out), **notes.get("partial", {})}}
 
 

@@ -279,6 +279,6 @@ def test_more_points_than_can_be_planned_are_a_fault(faults):
 def test_a_value_that_was_removed_says_what_to_write_instead(faults):
     (told,) = faults(f"{SMALL}run: {{keep: best}}\n")
     assert told.endswith(
-        "run.keep: was removed (write `all`, and delete by `raxalign gc` what no"
+        "run.keep: 'best' was removed (write `all`, and delete by `raxalign gc` what no"
         " grid needs, or `none`)"
     )

@@ -56,9 +56,10 @@ def line_faults(stage: Stage, storage: Storage) -> tuple[DataError, ...]:
     for name, place in stage.locations.items() if _of_lines(stage) else ():
         try:
             counts[name] = _counted(Path(place), stage.digests[name], storage.local / "read")
-        except (DataError, OSError) as error:
-            known = isinstance(error, DataError)
-            faults.append(error if known else DataError(place, f"cannot be read ({error})"))
+        except DataError as error:
+            faults.append(error)
+        except OSError as error:
+            faults.append(DataError(place, f"cannot be read ({error.strerror or error})"))
     for name, count in counts.items():
         other = f"{name.removesuffix('source')}target"
         if name.endswith("source") and count != counts.get(other, count):
