@@ -5,6 +5,7 @@ cannot be shown ends no work.
 from __future__ import annotations
 
 import io
+import os
 import re
 import select
 import sys
@@ -89,7 +90,8 @@ def lasting(stream: TextIO) -> TextIO:
     with suppress(OSError, AttributeError):
         if (number := stream.fileno()) in (1, 2):
             file = io.BufferedWriter(_Lasting(number, "w", closefd=False))
-            lines = bool(stream.line_buffering)
+            # an unbuffered stream (PYTHONUNBUFFERED) does not call itself line-buffered
+            lines = number == 2 or stream.line_buffering or getattr(stream, "write_through", False)
             return io.TextIOWrapper(file, stream.encoding, "backslashreplace", line_buffering=lines)
     return stream
 
@@ -104,6 +106,19 @@ def to_stderr(text: str) -> None:
     """Print what is not a result."""
     with suppress(OSError):  # of the stream of who uses the package as functions
         sys.stderr.write(printable(text.rstrip("\n")) + "\n")
+
+
+def past_buffer(text: str) -> None:
+    """Print what a signal has to say, which may come in the middle of another line's way to the
+    stream: what is added to its buffer there is lost.
+    """
+    try:
+        number = sys.stderr.fileno()
+    except (OSError, ValueError):  # a notebook's stream, or a test's
+        to_stderr(text)
+        return
+    with suppress(OSError):
+        os.write(number, f"{printable(text)}\n".encode())
 
 
 def _escaped(found: re.Match[str]) -> str:

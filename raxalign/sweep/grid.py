@@ -22,7 +22,7 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study
 from raxalign.plan.study_record import is_over
-from raxalign.printing import lasting, to_stderr
+from raxalign.printing import lasting, past_buffer, to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.alive import endings
 from raxalign.store.drivers import signed_on
@@ -193,10 +193,8 @@ def _interrupt_twice() -> Iterator[None]:
     def first(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         for known in ends:
             signal.signal(known, signal.SIG_IGN if known == signal.SIGHUP else again)
-        with suppress(RuntimeError):  # the signal came while something was printed
-            to_stderr(
-                "\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept"
-            )
+        told = "\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept"
+        past_buffer(told)  # the signal may have come while something was printed
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():

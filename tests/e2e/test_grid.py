@@ -34,7 +34,7 @@ def test_nothing_but_the_progress_and_the_answer_is_said(finished):
     trainings = {line.partition(" still fell")[0] for line in hardly}
     assert len(hardly) == len(trainings), "one line per training, whatever trials read it"
     [answer] = [line for line in others if line not in hardly]
-    assert "none in retrieval (contextual accuracy)" in answer
+    assert "the unaligned encoder at word retrieval" in answer
 
 
 def test_a_finished_grid_starts_neither_ray_nor_torch(finished):
