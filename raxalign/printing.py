@@ -91,7 +91,7 @@ def lasting(stream: TextIO) -> TextIO:
         if (number := stream.fileno()) in (1, 2):
             file = io.BufferedWriter(_Lasting(number, "w", closefd=False))
             # an unbuffered stream (PYTHONUNBUFFERED) does not call itself line-buffered
-            lines = number == 2 or stream.line_buffering or getattr(stream, "write_through", False)
+            lines = number == 2 or bool(stream.line_buffering or stream.write_through)  # type: ignore[attr-defined]
             return io.TextIOWrapper(file, stream.encoding, "backslashreplace", line_buffering=lines)
     return stream
 

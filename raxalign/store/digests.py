@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -78,7 +81,7 @@ class FileDigests:
 
     def _found(self, path: Path) -> tuple[str, Stamp]:
         """The SHA-256 of a file, and its stamp before the file was read."""
-        place = path.expanduser().resolve()
+        place = Path(os.path.realpath(path.expanduser()))  # `resolve` has no OSError for a loop
         stamp = stamp_of(place)
         if self._known is None:
             self._known = self._load()
@@ -100,6 +103,8 @@ class FileDigests:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of a file."""
+    """Return the stamp of a file. Raises `OSError` for what is none: a pipe may never end."""
     status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # opening tells folders
+        raise OSError(errno.EINVAL, "is not a regular file")
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -49,20 +49,23 @@ _STATES = {
     "UNAUTHENTICATED|PERMISSION_DENIED|error code 40[13]": (
         "refuses access",
         "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, or"
-        " have the server allow this address,",
+        " have the server allow this address",
     ),
     "valid JSON|Failed to parse|redirects|BadStatusLine": (
         "does not answer as MLflow does",
-        "see what is at that address (a login page, a proxy, another program),",
+        "see what is at that address (a login page, a proxy, another program)",
     ),
-    "not a database|malformed": ("is a damaged database", "move its file away, for a new one,"),
+    "not a database|malformed": (
+        "is a damaged database",
+        "move its file away",
+    ),
     "out-of-date database": (
         "is a database of another version of MLflow",
-        "install that version, or upgrade an older database by `mlflow db upgrade`,",
+        "install that version, or upgrade an older database by `mlflow db upgrade`",
     ),
     "filesystem tracking backend": (
         "is a folder, which MLflow no longer writes",
-        "name a database (sqlite:////PATH/mlflow.db) or a server (http://HOST:5000),",
+        "name a database (sqlite:////PATH/mlflow.db) or a server (http://HOST:5000)",
     ),
 }
 """What errors of a store say, what that means, and what to do."""
@@ -142,7 +145,13 @@ def identity_of(storage: Storage) -> str:
     """Return what tells the runs of a storage from those of others, wherever it is moved."""
     if not storage.files.exists("storage-id"):
         storage.files.create("storage-id", secrets.token_hex(8).encode())
-    return storage.files.read("storage-id").decode()
+    found = storage.files.read("storage-id").decode("ascii", "replace")
+    if re.fullmatch("[0-9a-f]{16}", found):
+        return found
+    raise TrackingError(
+        f"{storage}/storage-id: is damaged; delete it, and then run `raxalign sync`: a new one is"
+        " made, and runs that are in a tracking store already count as those of another storage"
+    )
 
 
 @contextmanager
@@ -269,12 +278,12 @@ def not_copied(uri: str, error: Exception | None) -> str:
             f" {found or f'a bug in raxalign{why}'}; every result is in the ledger"
         )
     answered = getattr(error, "error_code", _DOWN[0]) not in _DOWN
-    usual = ("refuses the runs" if answered else "does not answer", "when that is mended,")
+    usual = ("refuses the runs" if answered else "does not answer", "mend that")
     known = (told for signs, told in _STATES.items() if re.search(signs, text))
     state, remedy = next(known, usual)
     return (
-        f"the tracking store at {uri} {state}{why}; every result is in the ledger: {remedy} run"
-        " `raxalign sync`"
+        f"the tracking store at {uri} {state}{why}; every result is in the ledger: {remedy}, then"
+        " run `raxalign sync`"
     )
 
 

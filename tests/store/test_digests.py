@@ -122,3 +122,12 @@ def test_a_missing_file_or_a_folder_is_an_operating_system_error(tmp_path):
         digests.of(tmp_path / "nothing.txt")
     with pytest.raises(IsADirectoryError):
         digests.of(tmp_path)
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(root, tmp_path):
+    pipe, loop = tmp_path / "pipe", tmp_path / "loop"
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+    for path in (pipe, loop):
+        with pytest.raises(OSError, match=r"not a regular file|symbolic links"):
+            Storage(root).digests.of(path)

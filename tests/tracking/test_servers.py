@@ -101,7 +101,7 @@ def test_what_is_no_open_mlflow_server_is_called_what_it_is(serve, answer, state
     said = told(url)
     assert said.startswith(f"the tracking store at {url} {state} (")
     assert f"{remedy}" in said.partition("every result is in the ledger: ")[2]
-    assert said.endswith(", run `raxalign sync`")
+    assert said.endswith(", then run `raxalign sync`")
 
 
 @pytest.mark.parametrize(
