@@ -62,7 +62,7 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     """
     refuse_existing(out)
     method, start = _method_and_encoder(request)
-    inputs = _inputs(method, request)
+    inputs, seed = _inputs(method, request), request.seed
     identity = Identity(storage.digests.of, start.fetch().get)
     encoder_digests, locations = identity.of(start.sources())
     pairs = {
@@ -73,7 +73,7 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     identity.refuse_missing()
     key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
     checkpoints = storage.local / "checkpoints" / key
-    where = runtime(request.device, request.threads, request.precision, seed=request.seed)
+    where = runtime(request.device, request.threads, request.precision, seed=seed)
     where = replace(where, checkpoints=checkpoints)
     found_at = EncoderInputs(locations=locations, revisions=encoder_digests)
     with (
@@ -87,9 +87,8 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
     refuse_unsound(method, request.method, aligned)
-    params, languages = method.canonical(), inputs.languages
-    notes: dict[str, Any] = {**aligned.notes, **found.notes()}
-    card = Card(request.method, params, start.label(), languages, request.pivot, request.seed)
+    languages, notes = inputs.languages, {**aligned.notes, **found.notes()}
+    card = Card(request.method, method.canonical(), start.label(), languages, request.pivot, seed)
     origin, told = hub_name(request.encoder) if start.by_name else None, said(request.method, notes)
     card = replace(card, data=pairs, origin=Origin(origin), caveats=tuple(told))
     with appearing(out) as partial:
