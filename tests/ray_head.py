@@ -25,13 +25,21 @@ def head_address(factory: pytest.TempPathFactory) -> str:
     return (once(factory, "ray-head", _start) / "address").read_text()
 
 
+def importable() -> str:
+    """Return the PYTHONPATH by which workers import functions of tests, as they do not look into
+    the working directory.
+    """
+    root = str(Path(__file__).parent.parent)
+    return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+
+
 def _start(folder: Path) -> None:
     run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
     # its start makes the token, where there is none
     environment = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"}
     head = subprocess.Popen(
         [sys.executable, "-m", "tests.ray_head", str(run)],
-        env={**environment, TRUST: "1"},
+        env={**environment, TRUST: "1", "PYTHONPATH": importable()},
         stdout=subprocess.PIPE,
         start_new_session=True,
         text=True,

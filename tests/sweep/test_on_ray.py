@@ -36,17 +36,23 @@ from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.machines import check_shared, patience, signed
 from raxalign.sweep.tuner import run_grid
 from tests.grids import write_grid
+from tests.ray_head import importable
 from tests.searches import METRIC, search_grid
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _token():
-    """The file with the token that all clusters of these tests demand."""
+def _token() -> Iterator[None]:
+    """The file with the token that all clusters of these tests demand, and workers that import the
+    jobs of these tests.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_AUTH_MODE")
         require_token()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", importable())
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -95,10 +95,8 @@ class Forecast:
         wall = f", {roughly(shared + start)} with {' and '.join(ways)}" if ways else ""
         bound, rest = ("at least", f"; {rest}") if self.unknown else ("about", "")
         long = {kind: seconds for kind, seconds in self.kinds.items() if seconds >= _SHOWN}
-        return (
-            f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}):"
-            f" {_by_size(long, duration)}{rest}"
-        )
+        parts = f": {sizes}" if (sizes := _by_size(long, duration)) else ""
+        return f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}){parts}{rest}"
 
 
 @dataclass(frozen=True)
