@@ -103,14 +103,14 @@ def said(maker: str, notes: Mapping[str, Any]) -> Iterator[str]:
     """
     for lang, share in notes.get("unknown", {}).items():
         if share > UNKNOWN:
-            yield f"{share:.1%} of the pieces of {lang} are unknown to the tokenizer ([UNK])"
+            yield f"{share:.1%} of the subword tokens of {lang} are unknown ([UNK])"
     for name, (start, end) in notes.get("loss_not_lowered", {}).items():
-        yield f"the loss of the training {name} did not fall ({start:.4g} to {end:.4g})"
+        yield f"the loss of the training run {name} did not fall ({start:.4g} to {end:.4g})"
     for name, (start, end, _) in notes.get("loss_still_falling", {}).items():
         told = f"still fell in its last fifth ({start:.4g} to {end:.4g})"
-        yield f"the loss of the training {name} {told}; train it longer"
+        yield f"the loss of the training run {name} {told}; train it longer"
     for name in notes.get("cut_batches", ()):
-        yield f"memory ran out in the training {name}, so that dropout drew other masks"
+        yield f"memory ran out in the training run {name}, so that dropout drew other masks"
     parts = notes.get("not_as_trained", {}), thin_support(maker, notes), notes.get("partial", {})
     yield from (f"{name}: {told}" for part in parts for name, told in part.items())
 

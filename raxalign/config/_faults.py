@@ -13,7 +13,7 @@ from raxalign.errors import Fault
 _NEAR = 0.62
 _MANY = 24
 _REMOVED = {
-    "run.gpus_per_worker: auto": "leave the key out, which gives each worker a card where there are"
+    "run.gpus_per_worker: auto": "leave the key out, which gives each worker a GPU where there are"
     " any, or write a number such as 0.25; `raxalign plan` prints the memory that was measured",
     "run.shard_weights": "train adapters (`lora`), and hold their base in bfloat16:"
     " `base_precision: bf16`",

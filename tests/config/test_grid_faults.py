@@ -141,7 +141,7 @@ pivot: en => run: {gpus_per_worker: -1}
 => line 2: run.gpus_per_worker: -1 is too small (at least 0)
 pivot: en => run: {gpus_per_worker: auto}
 => line 2: run.gpus_per_worker: 'auto' was removed (leave the key out, which gives each worker
-.. a card where there are any, or write a number such as 0.25; `raxalign plan` prints the memory
+.. a GPU where there are any, or write a number such as 0.25; `raxalign plan` prints the memory
 .. that was measured)
 pivot: en => published: [[a]] => line 2: published[0]: a list is not the name of a table
 center: [false, true] => center: [] => line 11: methods.rotation.center: an empty list

@@ -55,7 +55,7 @@ class Compared:
     The verdict follows from `p_adjusted`: `not after correction` where the p-value of the
     comparison by itself is below the level of significance, and the adjusted one is not; `no
     difference` where the interval lies within plus and minus `margin`; `=` where both are equal by
-    construction, which is no test.
+    construction, which is not a test.
     """
 
     cell: Cell
