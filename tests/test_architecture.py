@@ -57,7 +57,7 @@ PLUGINS += ("report/sections",)
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 73_045, 465, 55_266
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 73_045, 465, 55_275
 LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
     "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import chdir
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -53,6 +54,9 @@ def _run(folder: Path, address: str) -> None:
     # each worker loads torch for some seconds
     run = "checkpoint_minutes: 0.01, concurrency: 1, threads: 1"
     grid = write_grid(folder, methods=METHODS, run=run, **sizes)
-    done = Site(grid, folder / "storage", address).run()
+    # what a user keeps beside a grid may be called like a module of Python
+    (folder / "statistics.py").write_text(f"open({str(folder / 'imported')!r}, 'w')\n1 / 0\n")
+    with chdir(folder):
+        done = Site(grid, folder / "storage", address).run()
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)

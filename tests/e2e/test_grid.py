@@ -37,6 +37,11 @@ def test_nothing_but_the_progress_and_the_answer_is_said(finished):
     assert "the unaligned encoder at word retrieval" in answer
 
 
+def test_no_process_of_a_grid_imports_a_file_of_the_working_directory(finished):
+    assert (finished.storage.parent / "statistics.py").exists()
+    assert not (finished.storage.parent / "imported").exists()
+
+
 def test_a_finished_grid_starts_neither_ray_nor_torch(finished):
     before = finished.entries()
     program = """
