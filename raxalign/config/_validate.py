@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from raxalign.config._faults import Faults, Node, nearest, suggestion
-from raxalign.config.params import about, models_in
+from raxalign.config.params import about, models_in, removed_options
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -66,7 +66,7 @@ def known_keys(
     names = key_names(model)
     for name, entry in entries.items():
         if name not in names:
-            faults.add(entry, "unknown key", _right_key(name, names, also))
+            faults.add(entry, *_unknown(model, name, also))
     return {name: entry for name, entry in entries.items() if name in names}
 
 
@@ -190,7 +190,7 @@ def _fault(model: type[BaseModel], target: Node, detail: Any) -> tuple[Node, str
         at = Node(None, target.line, f"{target.key}.{name}" if target.key else name)
         return at, "is missing", _about(owner, name) or "it has no default"
     if kind == "extra_forbidden":
-        return target, "unknown key", _right_key(target.name, key_names(owner)) if owner else ""
+        return target, *_unknown(owner, target.name)
     if kind == "literal_error":
         return _not_permitted(target, _words(detail))
     if kind in _BOUNDS:
@@ -236,13 +236,20 @@ def _remedy(detail: Any) -> str:
     return args[1] if len(args) == 2 and isinstance(args[1], str) else ""
 
 
-def _right_key(name: str, names: Mapping[str, str], also: Iterable[str] = ()) -> str:
-    """Return what a wrong key should be; a field's name in code leads to its name in YAML."""
+def _unknown(model: type[BaseModel] | None, name: str, also: Iterable[str] = ()) -> tuple[str, str]:
+    """Return what is wrong with a key that a model does not have, and what would be right; a
+    field's name in code leads to its name in YAML.
+    """
+    if model is None:
+        return "unknown key", ""
+    if option := removed_options(model).get(name):
+        return "was removed", option.instead
+    names = key_names(model)
     for alias, field in names.items():
         if name == field:
-            return f"did you mean {alias}?"
+            return "unknown key", f"did you mean {alias}?"
     every = [*names, *also]
-    return suggestion(name, every) if every else "it has no options"
+    return "unknown key", suggestion(name, every) if every else "it has no options"
 
 
 def _about(model: type[BaseModel] | None, name: str) -> str:

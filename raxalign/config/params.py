@@ -9,7 +9,7 @@ from abc import ABC
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -26,6 +26,17 @@ class Later:
 
 
 LATER = Later()
+
+
+class Removed(NamedTuple):
+    """An option that was taken away: what to do instead, and the value that it has in keys, which
+    is that of everyone who did not set it (`LATER`: it was in no key).
+    """
+
+    instead: str
+    keyed: Any = LATER
+
+
 SEVERAL = BeforeValidator(lambda given: given if isinstance(given, list | tuple) else [given])
 """Marks an option with several values, of which YAML may give one without brackets."""
 
@@ -49,13 +60,16 @@ class BaseParams(BaseModel):
         coerce_numbers_to_str=True,
         defer_build=True,  # a command checks few of the options that it imports
     )
+    removed: ClassVar[Mapping[str, Removed]] = {}
+    """Options that were taken away, by their YAML names. A class has those of its bases too."""
 
     def identity(self) -> dict[str, Any]:
         """Return all options by their YAML names, defaults filled in, paths left out (a file enters
-        a key as its digest), and `LATER` ones at default.
+        a key as its digest), and `LATER` ones at default. Removed ones have their last default.
         """
         paths, later = path_fields(type(self)), later_defaults(type(self))
-        identity = {}
+        gone = removed_options(type(self)).items()
+        identity = {name: option.keyed for name, option in gone if option.keyed is not LATER}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name in paths or (name in later and value == later[name]):
@@ -121,6 +135,13 @@ def path_fields(model: type[BaseParams]) -> frozenset[str]:
         if any(isinstance(entry, PathMarker) for entry in [*parts, *nested]):
             marked.add(name)
     return frozenset(marked)
+
+
+@cache
+def removed_options(model: type[BaseModel]) -> Mapping[str, Removed]:
+    """Return the options that were taken away from a class and its bases, by YAML name."""
+    bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseParams)]
+    return {name: option for base in bases for name, option in base.removed.items()}
 
 
 @cache

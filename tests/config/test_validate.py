@@ -1,7 +1,7 @@
 """Options: what is read into them, what is refused, and what enters their identity."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from pydantic import Field, model_validator
@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, nearest
 from raxalign.config._validate import validate
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.config.sources import DataPath
 from raxalign.config.yaml_file import parse
 
@@ -135,6 +135,24 @@ def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it
     said = {"swap": True, "codes": {"nl": "nld"}}
     assert After(**said).identity() == {"rate": 0.1, **said}
     assert (Before.later(), After.later()) == ({}, {"swap": False, "codes": {}})
+
+
+class Shorter(BaseParams):
+    removed: ClassVar = {"rate": Removed("leave it out", 0.1), "swap": Removed("swap the files")}
+
+
+def test_a_removed_option_stays_in_the_keys_of_results_made_with_it_at_its_default():
+    assert Shorter().identity() == After().identity() == {"rate": 0.1}
+
+
+def test_a_removed_option_is_refused_with_what_to_do_instead():
+    faults = Faults()
+    validate(Shorter, node_of("rate: 0.1\nswap: true"), faults)
+    told = [
+        "line 1: rate: was removed (leave it out)",
+        "line 2: swap: was removed (swap the files)",
+    ]
+    assert [str(fault) for fault in faults.found] == told
 
 
 @pytest.mark.parametrize(
