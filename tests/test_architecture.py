@@ -55,9 +55,6 @@ PLUGINS = ("corpora", "pairing/aligners", "encoders", "methods", "tasks", "metri
 PLUGINS += ("report/sections",)
 
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
-# Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
-# lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 73_045, 465, 55_275
 LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
     "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options
@@ -227,17 +224,6 @@ def test_the_report_names_one_task_in_the_section_about_it_and_no_method():
 def test_files_stay_small_enough_to_know():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert [path for path, lines in lengths.items() if lines > MOST_LINES] == []
-
-
-def test_the_package_and_its_tests_do_not_grow():
-    """A number far above what is there is refused too, so that what was saved stays saved."""
-    lines = sum(path.read_bytes().count(b"\n") for path in FILES)
-    of_tests = sum(
-        path.read_bytes().count(b"\n") for path in (PACKAGE.parent / "tests").rglob("*.py")
-    )
-    assert PACKAGE_LINES - 200 <= lines <= PACKAGE_LINES
-    assert PACKAGE_FILES - 5 <= len(FILES) <= PACKAGE_FILES
-    assert TEST_LINES - 200 <= of_tests <= TEST_LINES
 
 
 def test_a_public_class_name_means_one_thing():
