@@ -75,23 +75,23 @@ check: $(READY) docs
 docs: $(READY)
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
 
-# Measurements against budgets, one table at the end; docs/explanation/performance.md keeps one, and says how long they take.
+# Measurements against budgets, one table at the end; docs/reference/benchmarks.md keeps one, and says how long they take.
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-# requirements.lock: the versions of constraints.txt for the machines of cluster.yaml (Linux, Python 3.12, CUDA), with the digests of their files.
+# cluster/requirements.lock: the versions of constraints.txt for the machines of cluster.yaml (Linux, Python 3.12, CUDA), with the digests of their files.
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile pyproject.toml --quiet --extra aws --extra eflomal --extra segment --extra static --constraint constraints.txt --generate-hashes \
-	  --python-version 3.12 --no-header --no-annotate --output-file requirements.lock
+	  --python-version 3.12 --no-header --no-annotate --output-file cluster/requirements.lock
 
 # Known vulnerabilities of the pinned versions, by PyPI's advisories; needs the network, and fails where one version cannot be looked up.
 audit:
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	build/audit/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
-	build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
+	build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement cluster/requirements.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -5,7 +5,7 @@ usage: python -m benchmarks [NAME...] [--rows FOLDER] [--write]
 Each runs in a process of its own, one after the other; without a NAME all of them run. One that
 fails is a row of the table, and the exit code is 1. With `--rows`, what a benchmark has measured is
 kept in a folder, and one that has been kept there is not run again, so that a run can be continued.
-`--write` puts the table into docs/explanation/performance.md, which says how long they take.
+`--write` puts the table into docs/reference/benchmarks.md, which says how long they take.
 """
 
 from __future__ import annotations

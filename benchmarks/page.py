@@ -10,7 +10,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-PAGE = "docs/explanation/performance.md"
+PAGE = "docs/reference/benchmarks.md"
 BEGIN = "<!-- made by: python -m benchmarks --write -->"
 END = "<!-- end of what is made -->"
 

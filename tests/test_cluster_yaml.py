@@ -144,7 +144,7 @@ def test_nodes_install_what_the_lock_names_and_results_can_name_their_commit(clu
     names = {re.match(r"[\w\[\]-]+", one)[0] for one in extra}
     assert {"boto3", "ray[default]", "s3fs", "aiobotocore"} <= names, "Ray's provider imports them"
     lock, own = (command for command in cluster["setup_commands"] if "pip install" in command)
-    assert "--require-hashes --requirement ~/raxalign/requirements.lock" in lock
+    assert "--require-hashes --requirement ~/raxalign/cluster/requirements.lock" in lock
     assert "--no-deps --no-build-isolation --editable ~/raxalign" in own
     assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
     assert ".git" not in cluster["rsync_exclude"]

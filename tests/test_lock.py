@@ -1,4 +1,4 @@
-"""requirements.lock: the versions of constraints.txt with digests of their files."""
+"""cluster/requirements.lock: the versions of constraints.txt with digests of their files."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ def normal(name):
 @pytest.fixture(scope="module")
 def locked():
     """Name -> version and digests."""
-    text = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
+    text = (ROOT / "cluster/requirements.lock").read_text().replace("\\\n", " ")
     lines = (line.replace("==", " ").split() for line in text.splitlines())
     return {normal(name): (version, digests) for name, version, *digests in lines}
 
