@@ -57,12 +57,14 @@ class Proxy:
 
     `fault(method, path)` returns None to pass a request on, an HTTP status to answer at once, 0 to
     cut the connection before the request is passed on, or -1 to cut it afterwards: the request is
-    then carried out and its answer lost.
+    then carried out and its answer lost. Of an answer `pace` bytes come each tenth of a second (0:
+    all at once).
     """
 
     def __init__(self, endpoint: str) -> None:
         self.target = endpoint.removeprefix("http://")
         self.requests: list[tuple[str, str]] = []
+        self.pace = 0
         self.fault: Fault = lambda method, path: None
         proxy = self
 
@@ -127,5 +129,9 @@ class Proxy:
         if method != "HEAD":
             handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()
+        while self.pace and data:
+            handler.wfile.write(data[: self.pace])
+            data = data[self.pace :]
+            threading.Event().wait(0.1)
         if method != "HEAD":
             handler.wfile.write(data)

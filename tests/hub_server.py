@@ -8,12 +8,12 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -55,15 +55,17 @@ class Repo:
 @dataclass
 class Fault:
     """What the next `times` requests whose path holds `path` get: a status with headers, or (status
-    0) an answer that ends after `cut` bytes of its content.
+    0) an answer that ends after `cut` bytes of its content (None: whole), of which `pace` bytes
+    come each tenth of a second (0: all at once).
     """
 
     path: str
     status: int = 0
     times: int = 1
     headers: Mapping[str, str] = field(default_factory=dict)
-    cut: int = 0
+    cut: int | None = 0
     method: str = ""
+    pace: int = 0
 
 
 class HubServer(ThreadingHTTPServer):
@@ -150,11 +152,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         split = urlsplit(self.path)
-        self.cut = None
+        self.cut, self.pace = None, 0
         fault = self.server.fault(self.command, self.path)
         if fault and fault.status:
             return self._json({"error": "of a test"}, fault.status, fault.headers)
-        self.cut = fault.cut if fault else None
+        self.cut, self.pace = (fault.cut, fault.pace) if fault else (None, 0)
         parts = [unquote(part) for part in split.path.strip("/").split("/")]
         query = parse_qs(split.query)
         query |= parse_qs(body.decode()) if self.command == "POST" else {}
@@ -284,6 +286,11 @@ class _Handler(BaseHTTPRequestHandler):
             if self.cut is not None:
                 data = data[: self.cut]
                 self.close_connection = True
+            while self.pace and data:
+                part, data = data[: self.pace], data[self.pace :]
+                with suppress(OSError):  # the client has gone
+                    self.wfile.write(part)
+                Event().wait(0.1)
             self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:

@@ -128,6 +128,10 @@ def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 FULL = "error: the output cannot be written: No space left on device\n"
+GONE = (
+    "error: the working folder is not there any more (No such file or directory): `cd` into one"
+    " that is, and run the command again\n"
+)
 STREAMS = {
     "a narrow terminal": ("COLUMNS=1 {}", 0, ""),
     "columns that are not a number": ("COLUMNS=² LINES=² {}", 0, ""),
@@ -138,11 +142,7 @@ STREAMS = {
     "a reader that has gone": ("{} | true; exit ${{PIPESTATUS[0]}}", 0, ""),
     "a full disk": ("{} > /dev/full", 2, FULL),
     "full disks": ("{} > /dev/full 2> /dev/full", 2, ""),
-    "a folder that was removed": (
-        "mkdir gone; cd gone; rmdir ../gone; {}",
-        0,
-        "note: the working folder was removed: relative paths are taken from /\n",
-    ),
+    "a folder that was removed": ("mkdir gone; cd gone; rmdir ../gone; {}", 2, GONE),
 }
 
 

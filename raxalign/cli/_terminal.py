@@ -50,7 +50,9 @@ def again(command: str, *files: Path, storage: str | None, confirm: int | None =
 
 
 def settle_streams() -> None:
-    """Let no stream, terminal or working folder that is missing or cannot be used end a command."""
+    """Let no stream or terminal that is missing or cannot be used end a command. A working folder
+    that is gone does end it: no relative path would be the user's.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -63,9 +65,10 @@ def settle_streams() -> None:
             os.environ.pop(name, None)
     try:
         Path.cwd()
-    except FileNotFoundError:
-        os.chdir("/")
-        to_stderr("note: the working folder was removed: relative paths are taken from /")
+    except OSError as error:
+        told = f"error: the working folder is not there any more ({error.strerror})"
+        to_stderr(f"{told}: `cd` into one that is, and run the command again")
+        sys.exit(2)
 
 
 def print_out(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
@@ -171,12 +170,12 @@ class Transformer(EncoderKind):
             known = is_hub_name(self.params.name)
             return [] if known else [f"{self.params.name} {NO_NAME}. {NAMES}"]
         record = self._folder() / "transforms.json"
-        if record.exists() and json.loads(record.read_bytes()).get("transforms", True):
-            return [
-                f"{self.params.name} was aligned and has transforms, which a grid would leave out;"
-                " `raxalign evaluate` reads them"
-            ]
         try:
+            if record.exists() and read_config(record).get("transforms", True):
+                return [
+                    f"{self.params.name} was aligned and has transforms, which a grid would leave"
+                    " out; `raxalign evaluate` reads them"
+                ]
             check_folder(self._folder())
         except DataError as error:
             return [str(error)]

@@ -17,7 +17,7 @@ from raxalign.plan.study_record import read_begun
 from raxalign.store.alive import discard, process_of
 from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
-from raxalign.store.leftovers import SCRATCH, below, bytes_of, left_by_dead, remove_entry
+from raxalign.store.leftovers import below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
 from raxalign.store.studies import SIGNS
 
@@ -148,7 +148,7 @@ def _of_drivers(needed: Needed) -> Iterator[Waste]:
     for entry, files in below(storage, "ray").items():
         if entry not in alive and not process_of(entry):
             yield _below("scratch", storage, "ray", entry, files)
-    for path in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
+    for path in left_by_dead(Path(tempfile.gettempdir())):
         yield _local("scratch", path)
 
 

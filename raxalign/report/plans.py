@@ -141,7 +141,7 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         f" ({plan.cached(stock.there)} cached)",
         *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
-        f"stages: {', '.join(_by_kind(plan, stock))}",
+        f"stages: {', '.join(_by_kind(plan, stock)) or 'none'}",
         f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
         *studies.plan_lines(plan, storage),
         f"storage: {storage}",

@@ -22,6 +22,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,8 +33,10 @@ from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Problem, Published
 from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.sealed import parse
+from raxalign.waits import within
 
 T = TypeVar("T")
+_STALL = 60.0  # seconds
 FEW = 8
 """The number of objects that are asked for one by one; for more, their folder is listed."""
 _FOLDER_NAME = 16  # hexadecimal digits of a version
@@ -74,7 +77,7 @@ class ObjectFiles(Files):
         """Return a file's bytes, by one request."""
         name, options = self._full(path), self._connection.reading
         try:
-            return self._ask(path, "read", lambda: bytes(self._files.cat_file(name, **options)))
+            return self._bring(path, "read", lambda: bytes(self._files.cat_file(name, **options)))
         except FileNotFoundError:
             raise FileNotFoundError(self.place(path)) from None
 
@@ -138,7 +141,7 @@ class ObjectFiles(Files):
                 if is_blip(error) or not isinstance(error, FileNotFoundError):
                     raise error
 
-        self._ask(os.path.commonpath(paths) if paths else "", "read", request)
+        self._bring(os.path.commonpath(paths) if paths else "", "read", request)
         return found
 
     def stamps(self, top: str) -> dict[str, str | None]:
@@ -180,7 +183,7 @@ class ObjectFiles(Files):
     def download(self, path: str, file: Path) -> None:
         """Copy the object."""
         doing = f"copy to {file}"
-        self._ask(path, doing, lambda: self._files.get_file(self._full(path), str(file)))
+        self._bring(path, doing, lambda: self._files.get_file(self._full(path), str(file)))
 
     def delete_all(self, top: str) -> None:
         """List the folder, and delete what is there."""
@@ -290,6 +293,11 @@ class ObjectFiles(Files):
 
     def _ask(self, path: str, doing: str, request: Callable[[], T]) -> T:
         return self._connection.ask(self.place(path), doing, request)
+
+    def _bring(self, path: str, doing: str, request: Callable[[], T]) -> T:
+        """Make a request that reads, which ends where its content does not come."""
+        limited = partial(within, _STALL, self.place(path), request, steady=True)
+        return self._ask(path, doing, limited)
 
     def _put(self, path: str, write: Callable[[str], object]) -> None:
         """Make a request that writes; what is missing then is the bucket."""

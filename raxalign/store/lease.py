@@ -55,10 +55,13 @@ _NUMBER = re.compile("[1-9][0-9]*")
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that holds a lock: the name of its host, and the name that no other process has."""
+    """A process that holds a lock: the name of its host, the name that no other process has, and
+    what it holds the lock for, where it said so.
+    """
 
     host: str
     process: str
+    purpose: str = ""
 
     def lives(self) -> bool | None:
         """Return whether it lives; None on another machine than its own, and after a new start of
@@ -78,6 +81,7 @@ def lease(
     name: str,
     waiting: Callable[[str], None] | None = None,
     patience: Callable[[Holder], float] = patient,
+    purpose: str = "",
 ) -> Iterator[Lease]:
     """Wait until no other process of any machine holds the lock of this name, and hold it. Raises
     `StorageError` where the storage cannot be read or written.
@@ -88,8 +92,9 @@ def lease(
         waiting: Called once with the holder's host and process where the lock is held.
         patience: Returns the seconds of silence after which a holder loses the lock: 0 for one that
             is known to be dead. It is asked every `ASK` seconds.
+        purpose: What others are shown of this holder (`Holder.purpose`).
     """
-    held = Lease(storage.files, name)
+    held = Lease(storage.files, name, purpose)
     held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
     try:
         with beating(held.beat, every=BEAT, name="raxalign-lease"):
@@ -125,8 +130,8 @@ def remove_lock(storage: Storage, name: str) -> None:
 class Lease:
     """One process's part in a lock."""
 
-    def __init__(self, files: Files, name: str) -> None:
-        self._files, self._name, self._folder = files, name, f"{_TOP}/{name}"
+    def __init__(self, files: Files, name: str, purpose: str = "") -> None:
+        self._files, self._purpose, self._folder = files, purpose, f"{_TOP}/{name}"
         self._nonce = uuid.uuid4().hex
         self._number, self._beats, self._lost = 0, 0, False
 
@@ -141,7 +146,7 @@ class Lease:
             free = number == 0 or holder.done or process_of(holder.maker) is False
             if not free and now - asked >= ASK:
                 asked = now
-                limit = patience(Holder(holder.host, holder.maker))
+                limit = patience(Holder(holder.host, holder.maker, holder.purpose))
             if free or now - since >= limit:
                 if self._create_after(number):
                     return
@@ -211,7 +216,7 @@ class Lease:
 
     def _record(self, *, done: bool = False) -> bytes:
         who = (maker_name(), socket.gethostname(), os.getpid())
-        return seal(vars(_Record(*who, self._nonce, self._beats, done)))
+        return seal(vars(_Record(*who, self._nonce, self._beats, done, self._purpose)))
 
 
 @recorded
@@ -224,6 +229,7 @@ class _Record:
     nonce: str
     beat: int
     done: bool
+    purpose: str = ""
 
 
 def _parsed(data: bytes) -> _Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from raxalign.store.alive import process_of
@@ -9,6 +10,8 @@ from raxalign.store.storage import Storage
 
 SCRATCH = "raxalign-ray-"
 """How the folders of Ray on this machine begin; the name of their process follows."""
+SHORT = Path("/tmp")  # noqa: S108 nothing is shorter
+"""Where links to these folders are, since a socket's path has at most 107 bytes."""
 
 
 def below(storage: Storage, top: str) -> dict[str, dict[str, int]]:
@@ -32,16 +35,18 @@ def remove_entry(storage: Storage, top: str, entry: str, files: dict[str, int]) 
 
 def bytes_of(path: Path) -> int:
     """Return the bytes of a local file, or of all files of a folder; links are not followed."""
-    own = [path] if not path.is_dir() else [file for file in path.rglob("*") if file.is_file()]
+    whole = path.is_dir() and not path.is_symlink()
+    own = [file for file in path.rglob("*") if file.is_file()] if whole else [path]
     return sum(file.lstat().st_size for file in own if file.exists() or file.is_symlink())
 
 
-def left_by_dead(folder: Path, prefix: str) -> list[Path]:
-    """Return the entries ``<prefix><process>-<anything>`` of a local folder whose processes are
-    dead.
+def left_by_dead(folder: Path) -> list[Path]:
+    """Return the scratch folders ``<SCRATCH><process>-<anything>`` in a local folder whose
+    processes are dead, and the links to such, whether or not these are still there.
     """
-    return [
-        path
-        for path in sorted(folder.glob(f"{prefix}*"))
-        if process_of(path.name.removeprefix(prefix).rpartition("-")[0]) is False
-    ]
+
+    def maker(path: Path) -> str:
+        return os.path.realpath(path).rpartition(SCRATCH)[2].rpartition("-")[0]
+
+    found = {*folder.glob(f"{SCRATCH}*"), *SHORT.glob(f"{SCRATCH}*")}
+    return [path for path in sorted(found) if process_of(maker(path)) is False]

@@ -19,9 +19,9 @@ from pathlib import Path
 import ray
 
 from raxalign.errors import ResourceError, StorageError
-from raxalign.store.alive import maker_name
+from raxalign.store.alive import discard, maker_name
 from raxalign.store.files import split_place
-from raxalign.store.leftovers import SCRATCH, left_by_dead
+from raxalign.store.leftovers import SCRATCH, SHORT, left_by_dead
 from raxalign.sweep.job import Job, thread_limits
 from raxalign.sweep.room import DRIVER
 
@@ -33,8 +33,8 @@ def scratch_folder(root: str, address: str | None) -> str:
     if address:
         return f"{root}/ray/{maker_name()}"
     place = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
-    for left in left_by_dead(Path(place), SCRATCH):
-        remove_scratch(str(left))
+    for left in left_by_dead(Path(place)):
+        discard(left)
     return tempfile.mkdtemp(prefix=f"{SCRATCH}{maker_name()}-", dir=place)
 
 
@@ -208,7 +208,7 @@ def _short_name(scratch: str) -> str:
 
 def _link(scratch: str) -> Path:
     """Return where the short name of a scratch folder is, if it has one."""
-    return Path("/tmp", f"{SCRATCH}{scratch[-8:]}")  # noqa: S108 nothing is shorter
+    return SHORT / f"{SCRATCH}{scratch[-8:]}"
 
 
 def _require_listener(address: str) -> None:

@@ -155,8 +155,9 @@ def identity_of(storage: Storage) -> str:
 
 
 @contextmanager
-def only_writer(target: Target, name: str) -> Iterator[Lease]:
+def only_writer(target: Target, name: str, values: str = "") -> Iterator[Lease]:
     """Be the one process that writes the runs of a grid of this storage, until the block ends.
+    Grids of one name are told apart by a digest of what they compute (`values`).
 
     Raises `TrackingHeld` where another one is, and lives: its own machine knows that, and for
     others a sign of life within three minutes tells it.
@@ -165,14 +166,19 @@ def only_writer(target: Target, name: str) -> Iterator[Lease]:
 
     def patience(holder: Holder) -> float:
         if holder.lives() or time.monotonic() - since > EXPIRY + 2 * ASK:
+            told = f"another driver, on {holder.host}, copies the runs of"
             raise TrackingHeld(
-                f"another driver, on {holder.host}, copies the runs of {name} to {target.uri}. At"
-                " its end it copies all results of the ledger; if it is killed before, run"
-                " `raxalign sync`"
+                f"{told} {name} to {target.uri}. At its end it copies all results of the ledger; if"
+                " it is killed before, run `raxalign sync`"
+                if holder.purpose in ("", values)
+                else f"{told} another grid that is called {name} too to {target.uri}, and only"
+                " these: run `raxalign sync` on this one when it has ended, or give one of the two"
+                " another `name:`"
             )
         return EXPIRY
 
-    with lease(target.storage, writer_lock(target.uri, name), patience=patience) as held:
+    lock = writer_lock(target.uri, name)
+    with lease(target.storage, lock, patience=patience, purpose=values) as held:
         yield held
 
 

@@ -85,7 +85,11 @@ class Recorder:
         grid as running, and keep the grid and the plan with it. Raises `TrackingHeld` where another
         driver is the writer.
         """
-        self._lease = self._held.enter_context(only_writer(self._target, self._plan.name))
+        plan = self._plan
+        values = {key for trial in plan.trials for key in trial.evaluations.values()}
+        values |= {study.name for study in plan.studies}
+        held = only_writer(self._target, plan.name, runs.results_mark(plan, values))
+        self._lease = self._held.enter_context(held)
         try:
             known = self._runs.load()
             self._tell_others(known)

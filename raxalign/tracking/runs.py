@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from raxalign.analysis.cells import Cell, mean_name, tables_of
 from raxalign.config.axes import Axis
 from raxalign.plan.names import varying
 from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.results import metric_name, trial_rows
@@ -113,32 +112,14 @@ def cell_key(of: Cell | Trial) -> str:
 
 def cell_origins(plan: Plan) -> dict[str, Mapping[str, str]]:
     """Return what the values of each cell (`Trial.cell`) are computed from, as `Run.made` has it:
-    all but the seeds, so that a cell with more of them is the same one.
+    a cell with more seeds is the same one.
     """
-    unseeded, found = _unseeded(plan), dict[str, dict[tuple[str, ...], str]]()
+    found = dict[str, dict[tuple[str, ...], str]]()
     for trial in plan.trials:
         own = found.setdefault(trial.cell, _added(plan))
         for task, key in trial.evaluations.items():
-            own[task, *trial.languages] = unseeded(plan.stages[key])
+            own[task, *trial.languages, str(trial.seed)] = key
     return {cell: _parts(own) for cell, own in found.items()}
-
-
-def _unseeded(plan: Plan) -> Callable[[Stage], str]:
-    """Return what gives the keys of a plan's stages as they would be without seeds."""
-    known: dict[str, str] = {}
-
-    def bare(stage: Stage) -> Stage:
-        params = {name: value for name, value in stage.params.items() if name != "seed"}
-        inputs = {name: of(plan.stages[key]) for name, key in stage.inputs.items()}
-        task = stage.task and bare(stage.task)
-        return replace(stage, params=params, inputs=inputs, task=task)
-
-    def of(stage: Stage) -> str:
-        if stage.key not in known:
-            known[stage.key] = bare(stage).key
-        return known[stage.key]
-
-    return of
 
 
 def _added(plan: Plan) -> dict[tuple[str, ...], str]:

@@ -70,6 +70,17 @@ def encoder(hub):
     return Transformer(Transformer.Params(name=OLD_BERT, revision=commit(hub, BERT, "model")))
 
 
+def test_a_file_that_comes_byte_by_byte_is_given_up_and_a_slow_one_is_not(hub, monkeypatch):
+    made = hub.repo("me/slow").push({"model.bin": bytes(1_500_000)})
+    repository = Repository("me/slow", made, "model")
+    monkeypatch.setattr("raxalign.corpora.readers.repository._LIMIT", 1.0)
+    hub.faults = [Fault("/lfs/", method="GET", cut=None, pace=1)]
+    with pytest.raises(TimeoutError, match="fewer than 65,536 bytes"):
+        repository.files(["model.bin"])
+    hub.faults = [Fault("/lfs/", method="GET", cut=None, pace=100_000)]
+    assert repository.files(["model.bin"])["model.bin"].stat().st_size == 1_500_000
+
+
 def test_a_pinned_configuration_is_asked_for_once_and_another_one_only_for_its_files(hub, tmp_path):
     first = rows(hub, tmp_path)
     assert len(first) == 6

@@ -121,7 +121,7 @@ def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
     with pytest.raises(RaxalignError, match=r"has no configuration \(modules.json\). Choose cls"):
         vectors(encoder, "own")
     (tmp_path / "modules.json").write_text("{")
-    with pytest.raises(DataError, match=r"modules.json: cannot be read as JSON"):
+    with pytest.raises(DataError, match=r"modules.json: cannot be read: it is not JSON"):
         read_sentence_config(files_of(str(tmp_path)))
 
 

@@ -3,6 +3,7 @@ user sees where the hub, asked over HTTP on loopback, does not give it.
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -140,6 +141,39 @@ def test_a_folder_that_is_not_a_whole_encoder_is_refused(tiny_folder, tmp_path, 
     if damage in (shutil.rmtree, remove_tokenizer):
         with pytest.raises(DataError, match=message):
             kind(folder).sources()
+
+
+DAMAGED = [
+    ("config.json", "[1, 2]"),
+    ("config.json", '{"model_type": "bert", "hidden_size": "x"}'),
+    ("tokenizer.json", '{"version": "1.0"'),
+    ("tokenizer.json", '{"version": "1.0", "model": {"type": "WordPiece", "vocab": [1]}}'),
+    ("tokenizer_config.json", '{"added_tokens_decoder": [1]}'),
+    ("tokenizer_config.json", '{"model_max_length": "x"}'),
+    ("special_tokens_map.json", "null"),
+    ("vocab.txt", b"[PAD]\n\xff\n"),
+    ("sentencepiece.bpe.model", b"no vocabulary"),
+    ("model.safetensors", b""),
+    ("modules.json", '[{"idx": 0}]'),
+    ("transforms.json", "{"),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), DAMAGED)
+def test_a_damaged_file_of_an_encoder_is_named(tiny_folder, tmp_path, name, content):
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "encoder"))
+    if name in ("vocab.txt", "sentencepiece.bpe.model"):
+        remove_tokenizer(folder)
+    if name.endswith(".model"):
+        settings = {"tokenizer_class": "XLMRobertaTokenizer"}
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    said = "".join(kind(folder).check())
+    if not said:
+        with pytest.raises(DataError) as error:
+            kind(folder).load(EncoderInputs(), "cpu")
+        said = str(error.value)
+    assert re.search(rf"{folder}.*\b{re.escape(name)}.*(Save|download)", said)
 
 
 def test_embeddings_that_are_padded_are_no_fault(tiny_folder, tmp_path):

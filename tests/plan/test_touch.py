@@ -6,12 +6,15 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
+from raxalign.config.run import RunConfig
 from raxalign.errors import GridError
 from raxalign.methods.base import Acts
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.touch import meet
+from raxalign.report.plans import as_text
+from raxalign.store.storage import Storage
 from raxalign.tasks.base import Reads
 from tests.grids import small_plan, write_grid
 
@@ -110,6 +113,7 @@ def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path):
     assert (plan.stages, [trial.evaluations for trial in plan.trials]) == ({}, [{}])
     assert Plan.from_json(plan.to_json()) == plan
     assert plan.remarks()[-1] == "1 of 1 trial has nothing to run"
+    assert "\nstages: none\n" in as_text(plan, Storage(str(tmp_path)), RunConfig())
 
 
 def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(

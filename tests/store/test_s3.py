@@ -53,6 +53,22 @@ def test_a_store_that_is_gone_is_one_message(root, proxy):
     assert len(proxy.requests) == 5, "the first request, and one after each wait"
 
 
+def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_slow_one_is_not(
+    root, proxy, monkeypatch, tmp_path
+):
+    files = files_of(root)
+    files.write("one", b"1" * 1_500_000)
+    monkeypatch.setattr("raxalign.store._objects._STALL", 1.0)
+    monkeypatch.setattr("raxalign.store._connection.WAITS", ())
+    proxy.pace = 100_000
+    assert len(files.read("one")) == 1_500_000
+    proxy.pace = 1
+    with pytest.raises(StorageError, match=r"one: cannot read: the store does not answer"):
+        files.read("one")
+    with pytest.raises(StorageError, match=r"one: cannot copy.*the store does not answer"):
+        files.download("one", tmp_path / "copy")
+
+
 def test_who_created_a_file_is_known_although_the_answer_was_lost(root, proxy):
     files = files_of(root)
     proxy.fail(1, -1, "PUT")

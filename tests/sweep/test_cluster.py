@@ -19,6 +19,7 @@ import ray
 
 from raxalign.children import child_environment
 from raxalign.errors import ResourceError, StorageError
+from raxalign.store import leftovers
 from raxalign.store.alive import maker_name
 from raxalign.store.lease import EXPIRY, Holder
 from raxalign.store.storage import Storage
@@ -283,8 +284,20 @@ def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(te
     other.mkdir()
     strange = temporary / "raxalign-ray-notes"
     strange.mkdir()
+    loop = temporary / "raxalign-ray-loop"
+    loop.symlink_to(loop)
     cluster.scratch_folder("root", None)
     assert (left.exists(), other.exists(), strange.exists()) == (False, True, True)
+
+
+def test_short_names_of_dead_processes_go_also_where_their_folders_are_gone(temporary, monkeypatch):
+    monkeypatch.setattr(leftovers, "SHORT", short := temporary / "short")
+    short.mkdir()
+    dangling, other = short / "raxalign-ray-a", short / "raxalign-ray-b"
+    dangling.symlink_to(temporary / "gone" / f"raxalign-ray-{ended_process()}-abc")
+    other.symlink_to(temporary / "gone" / f"raxalign-ray-{maker_name()}-abc")
+    cluster.scratch_folder("root", None)
+    assert (dangling.is_symlink(), other.is_symlink()) == (False, True)
 
 
 def node(identity, *, host="rax2", alive=True):

@@ -17,7 +17,7 @@ from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
 from raxalign.tracking.recorder import Event, Recorder, sync
 from raxalign.tracking.ui import end_dead_runs
 from tests.forks import forks
-from tests.test_tracking import WHOLE, counts, fill, target
+from tests.test_tracking import WHOLE, counts, fill, small, target
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,16 @@ def test_a_second_driver_leaves_the_runs_to_the_first_until_that_has_ended(tmp_p
     other.open()
     assert other.close() == 2
     assert counts(where.uri) == WHOLE
+
+
+def test_a_driver_of_another_grid_of_the_same_name_is_told_so(tmp_path, plan):
+    where = target(tmp_path)
+    other = Recorder(small(tmp_path, methods=("znorm: {}",)), where)
+    one = Recorder(plan, where)
+    one.open()
+    with pytest.raises(TrackingHeld, match="copies the runs of another grid that is called small"):
+        other.open()
+    one.close()
 
 
 def test_other_grids_of_the_storage_have_writers_of_their_own(tmp_path):

@@ -24,6 +24,7 @@ _CUT = frozenset({"RemoteProtocolError", "ReadError"})
 _SILENT = frozenset({"TimeoutException"})
 """Errors of the HTTP library that come through; its module has another name at times."""
 _LATER = "Try again later"
+_LIMIT = 120.0  # seconds
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 _Answer = TypeVar("_Answer")
 
@@ -100,7 +101,7 @@ class Repository:
             lambda: snapshot_download(
                 self.name, repo_type=self.kind, revision=self.commit, allow_patterns=wanted
             ),
-            limit=None,
+            steady=True,
         )
 
     def held(self, paths: Collection[str]) -> dict[str, Path]:
@@ -205,17 +206,22 @@ def _refusal(error: BaseException, noun: str, absent: str, revision: str) -> tup
 
 
 def patiently(
-    name: str, call: Callable[[], _Answer], *, tries: int = 4, limit: float | None = 120.0
+    name: str, call: Callable[[], _Answer], *, tries: int = 4, steady: bool = False
 ) -> _Answer:
     """Return what a call to the hub about a repository returns. A hub that is busy, that fails, or
     that cuts the connection is asked again, after the time that it names (``Retry-After``) or 1, 2
     and 4 s; each wait is reported on stderr. What the hub's client has itself asked for five times
-    more, with a warning for each, is not asked for again. `limit` is that of `within`; a call that
-    fetches files has none.
+    more, with a warning for each, is not asked for again. A call has two minutes, one that fetches
+    files (`steady`) more while they come.
     """
+    from huggingface_hub import close_session
 
     def asked() -> _Answer:
-        return call() if limit is None else within(limit, f"hub:{name}", call)
+        try:
+            return within(_LIMIT, f"hub:{name}", call, steady=steady)
+        except TimeoutError:
+            close_session()  # else the client's threads read on, and the process waits for them
+            raise
 
     for number in range(1, tries):
         try:

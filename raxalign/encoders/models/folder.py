@@ -13,13 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from raxalign.encoders.models.sentence_config import POOLING
 from raxalign.errors import DataError
+from raxalign.store.sealed import parse
 
+_Form = TypeVar("_Form")
+AGAIN = "Save or download the encoder again"
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
-_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+POOLING = "*_Pooling/config.json"
+"""The pattern of the file by which sentence-transformers pools, which is in a folder of its own."""
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _DEPTHS = ("encoder_layers", "num_hidden_layers", "n_layers", "num_layers", "n_layer")
 """What translation models, BERT, DistilBERT and XLM, and others call the number of blocks."""
 _ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
@@ -86,10 +90,10 @@ def check_folder(folder: Path) -> None:
         others = sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")])
         fault = f"has no *.safetensors ({', '.join(others) or 'no weights at all'})"
         remedy = "raxalign unpickles nothing: load it in transformers and save_pretrained it again"
-    elif not any(path.is_file() for pattern in _TOKENIZERS for path in folder.glob(pattern)):
+    elif not any(path.is_file() for pattern in TOKENIZERS for path in folder.glob(pattern)):
         # transformers would make a tokenizer of the special pieces alone, to which every word is
         # unknown.
-        fault = f"has no tokenizer (none of {', '.join(_TOKENIZERS)})"
+        fault = f"has no tokenizer (none of {', '.join(TOKENIZERS)})"
         remedy = SAVE_TOKENIZER
     elif (folder / ADAPTER).is_file() and not (folder / "adapter_model.safetensors").is_file():
         fault = f"has an adapter ({ADAPTER}) without adapter_model.safetensors"
@@ -114,14 +118,21 @@ def _absent_files(folder: Path) -> Iterator[str]:
         yield from (name for name in set(shards) if not (folder / name).is_file())
 
 
-def read_config(path: Path) -> Mapping[str, Any]:
-    """Return the content of a ``config.json``. Raises `DataError` where the file is not whole."""
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the content of a ``config.json``, or of another JSON object in an encoder's folder.
+    Raises `DataError` where the file is not whole, or something else.
+    """
+    return read_json(path, dict[str, Any])
+
+
+def read_json(path: Path, form: type[_Form]) -> _Form:
+    """Return the content of a JSON file in an encoder's folder. Raises `DataError` where it has
+    another form.
+    """
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        fault = f"cannot be read as an encoder's config ({error})"
-        raise DataError(path, fault, remedy="Save or download the encoder again") from error
-    return config if isinstance(config, dict) else {}
+        return parse(path.read_bytes(), form)
+    except (OSError, ValueError) as error:
+        raise DataError(path, f"cannot be read: it {error}", remedy=AGAIN) from error
 
 
 def config_depth(config: Mapping[str, Any]) -> int | None:
@@ -151,10 +162,12 @@ def weight_headers(*paths: Path) -> dict[str, Any]:
                     raise ValueError("its header is cut off")
                 header = json.loads(file.read(length))
             header.pop("__metadata__", None)
+            ends = [entry.get("data_offsets", (0, 0))[1] for entry in header.values()]
+            if 8 + length + max(ends, default=0) > path.stat().st_size:
+                raise ValueError("the file is cut off")
             found |= {name: dict(entry) for name, entry in header.items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
-            fault = f"its weights are damaged ({error})"
-            raise DataError(path, fault, remedy="Copy or download the folder again") from error
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, struct.error) as error:
+            raise DataError(path, f"its weights are damaged ({error})", remedy=AGAIN) from error
     return found
 
 

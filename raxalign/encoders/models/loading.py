@@ -13,7 +13,9 @@ from raxalign.config.run import BasePrecision
 from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.folder import (
     ADAPTER,
+    AGAIN,
     SAVE_TOKENIZER,
+    TOKENIZERS,
     check_folder,
     has_head,
     holds_both,
@@ -30,6 +32,9 @@ from raxalign.extras import require
 from raxalign.lazy import torch
 
 Attention = Literal["auto", "sdpa", "eager"]
+_MODEL = ("config.json", "*.safetensors", "*.safetensors.index.json", ADAPTER)
+_TOKENIZER = (*TOKENIZERS, "*token*.json", "merges.txt")
+"""Patterns of the files that transformers makes a model, and a tokenizer, of."""
 
 
 def load_model(
@@ -55,14 +60,16 @@ def load_model(
     if (folder / ADAPTER).is_file():
         require("peft", f"{name}/{ADAPTER}")  # without it the adapter would be passed over
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    with quiet(), _explained(name):
+    held = base != "fp32"
+    exactly = held and holds_both(*folder.glob("*.safetensors"))
+    dtype = torch.bfloat16 if held and not exactly else torch.float32
+    with quiet(), _explained(name, folder, *_MODEL):
         config = AutoConfig.from_pretrained(folder, **options)
-        held = base != "fp32"
-        exactly = held and holds_both(*folder.glob("*.safetensors"))
-        dtype = torch.bfloat16 if held and not exactly else torch.float32
         model = _open(name, folder, config, {**options, "dtype": dtype}, attention)
+    with quiet(), _explained(name, folder, *_TOKENIZER):
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
-        _check_fit(name, model, tokenizer)
+        int(tokenizer.model_max_length)  # transformers takes whatever stands there
+        _check_fit(name, folder, model, tokenizer)
     keep_text_form(config, tokenizer)
     _own_weights(name, model)
     if held:
@@ -182,14 +189,15 @@ def _own_weights(name: str, model: Any) -> None:
         parameter.data = parameter.data.clone()
 
 
-def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
+def _check_fit(name: str, folder: Path, model: Any, tokenizer: Any) -> None:
     """The tokenizer is fast, every piece has an embedding, and half of these at least a piece."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         fault = "its tokenizer has no fast form (tokenizer.json)"
         remedy = "Words are mapped to pieces by it; convert the tokenizer"
         raise DataError(name, fault, remedy=remedy)
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
-    remedy = "Tokenizer and model do not belong together"
+    made_of = sorted(path.name for pattern in TOKENIZERS for path in folder.glob(pattern))
+    remedy = f"{', '.join(made_of)} and the model do not belong together"
     if pieces <= rows <= 2 * pieces:
         return
     only = "only " if pieces > rows else ""
@@ -199,27 +207,44 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn what transformers raises on a bad folder into the user's errors."""
-    from safetensors import SafetensorError
-
-    local = looks_like_path(name)
+def _explained(name: str, folder: Path, *patterns: str) -> Iterator[None]:
+    """Turn what transformers raises on the files of a folder that it opens in the block into the
+    user's errors, which name the file that cannot be read by itself, else all that may be wrong.
+    """
     try:
         yield
-    except RaxalignError:
+    except (RaxalignError, MemoryError, ImportError):
         raise
+    except Exception as error:  # the tokenizers library raises nothing else
+        files = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+        rest = [path.name for path in files if not _is_whole(path)]
+        reason = first_line(error)
+        if "tiktoken" in reason:  # the last form that is tried, after that of SentencePiece
+            reason = "in no form of a tokenizer"
+        told = f"{', '.join(rest)} ({reason})"
+        fault = f"is not an encoder that transformers can open: {told}"
+        raise DataError(name, fault, remedy=f"{AGAIN}, or name another") from error
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether nothing is wrong with a file, as far as it alone can show it; False where only
+    the whole folder can. Raises `DataError` where something is.
+    """
+    from tokenizers import Tokenizer
+
+    if path.suffix == ".safetensors":
+        return bool(weight_headers(path))
+    if path.suffix == ".json":
+        read_config(path)
+    try:
+        if path.suffix == ".txt":
+            path.read_text(encoding="utf-8")
+        if path.name == "tokenizer.json":
+            Tokenizer.from_file(str(path))
     except Exception as error:
-        fault, remedy = first_line(error), ""
-        if isinstance(error, SafetensorError):
-            fault = f"its weights are damaged ({fault})"
-            remedy = "Copy or download the folder again"
-        elif isinstance(error, OSError):
-            remedy = "" if local else "Name one with safetensors weights, or a folder as ./name"
-        elif isinstance(error, (ValueError, KeyError, RuntimeError)):
-            fault = f"is not an encoder that transformers can open ({fault})"
-        else:
-            raise
-        raise DataError(name, fault, remedy=remedy) from error
+        fault = f"cannot be read as a part of a tokenizer ({first_line(error)})"
+        raise DataError(path, fault, remedy=AGAIN) from error
+    return path.name == "tokenizer.json"
 
 
 @contextmanager

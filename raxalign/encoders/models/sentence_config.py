@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from raxalign.errors import DataError
+from raxalign.encoders.models.folder import POOLING, read_config, read_json
 
 SentencePooling = Literal["cls", "mean", "last", "weighted"]
 """The vector of a sentence: its first piece (`cls`), the mean of its pieces, the last one that is
@@ -36,8 +36,22 @@ _MODULES, _PROMPTS, _CONFIG = "modules.json", "config_sentence_transformers.json
 _SETTINGS, _POOLING_FOLDER, _UNIT_FOLDER = "sentence_bert_config.json", "1_Pooling", "2_Normalize"
 _KIND = "sentence_transformers.models"  # all its versions open modules of these names
 _TRANSFORMER, _ALIGNED = "Transformer", "AlignedTransformer"
-POOLING = f"*_Pooling/{_CONFIG}"
-"""The pattern of the file of the configuration that is in a folder of its own."""
+
+
+@dataclass(frozen=True)
+class _Module:
+    """An entry of the list of modules."""
+
+    type: str
+    path: str
+
+
+@dataclass(frozen=True)
+class _Prompts:
+    """The texts that are put before sentences, by their names."""
+
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,40 +78,31 @@ def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | 
 def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig | None:
     """Return the configuration of a folder, if any, whose files `file` finds by their names (None:
     not there). Of several prompts it is the one that the folder names as its default, or else
-    ``query``. Raises `DataError` for a file that is not JSON of the known form.
+    ``query``. Raises `DataError` for a file that does not have the known form.
     """
     listed = file(_MODULES)
     if listed is None:
         return None
-    parts = _json(listed)
-    names = [str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
+    parts = read_json(listed, list[_Module])
+    names = [part.type.rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
     other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
-    places = [part["path"] for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
+    places = [part.path for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
     if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
     if "/" in places[0] or not fnmatch(f"{places[0]}/{_CONFIG}", POOLING):
         return SentenceConfig(unread=f"the pooling in the folder {places[0]}")
-    settings = _json(file(f"{places[0]}/{_CONFIG}"))
+    pooled, prompted = file(f"{places[0]}/{_CONFIG}"), file(_PROMPTS)
+    settings = {} if pooled is None else read_config(pooled)
     modes = settings.get("pooling_mode") or [_LEGACY[key] for key in _LEGACY if settings.get(key)]
-    modes = [modes] if isinstance(modes, str) else list(modes) or ["mean"]
+    modes = (modes if isinstance(modes, list) else [modes]) or ["mean"]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
-        return SentenceConfig(unread=f"the pooling {' and '.join(modes)}")
+        return SentenceConfig(unread=f"the pooling {' and '.join(map(str, modes))}")
     included = bool(settings.get("include_prompt", True))
     if not included and modes[0] == "cls":
         return SentenceConfig(unread="the pooling cls without the prompt")
-    record = _json(file(_PROMPTS))
-    prompts = record.get("prompts") or {}
-    prompt = str(prompts.get(record.get("default_prompt_name") or "query") or "")
+    record = _Prompts() if prompted is None else read_json(prompted, _Prompts)
+    prompt = (record.prompts or {}).get(record.default_prompt_name or "query") or ""
     return SentenceConfig(_POOLINGS[modes[0]], "Normalize" in names, prompt, included)
-
-
-def _json(file: Path | None) -> Any:
-    if file is None:
-        return {}
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(file, f"cannot be read as JSON ({error})") from error
 
 
 def write_sentence_config(
