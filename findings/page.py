@@ -37,6 +37,9 @@ five runs: grids that ran before these were kept have to run again.
 
 Grids may have run on different days, which are named at the end of the page. Intervals and p-values
 of a grid were computed when it ran, with the correction over all answers that the page had then.
+The grids `words`, `slots`, `transfer`, `pretraining` and `xnli` were measured with one draw of
+eflomal's links, which are random: until they are run again, their intervals and p-values do not
+contain that randomness.
 
 The machine time of a claim is that of all stages and evaluations that its values were made from.
 It is measured by the clock, so that other work on the machine lengthens it. What several claims

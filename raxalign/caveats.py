@@ -26,7 +26,8 @@ class Caveats:
     dropout in which memory ran out, so that batches were read in more parts. `still_falling` are
     those that ended while their loss still fell, with what `losses.still_falling` says. `words` are
     those looked up among static vectors by language, `with_vector` those that have one, `beyond`
-    those beyond an encoder's positions, and `partial` says of files what is left out.
+    those beyond an encoder's positions, `cut` the digests of the texts that lose pieces at the
+    maximum length, each once, and `partial` says of files what is left out.
     """
 
     pieces: Counter[str] = field(default_factory=Counter)
@@ -38,6 +39,7 @@ class Caveats:
     words: Counter[str] = field(default_factory=Counter)
     with_vector: Counter[str] = field(default_factory=Counter)
     beyond: Counter[str] = field(default_factory=Counter)
+    cut: dict[str, set[int]] = field(default_factory=dict)
     partial: dict[str, str] = field(default_factory=dict)
 
     def read(self, lang: str, pieces: int, unknown: int) -> None:
@@ -45,11 +47,15 @@ class Caveats:
         self.pieces[lang] += pieces
         self.unknown[lang] += unknown
 
-    def notes(self) -> dict[str, object]:
+    def lose(self, lang: str, pieces: bytes) -> None:
+        """Count a text of which pieces are lost at the maximum length, once however often read."""
+        self.cut.setdefault(lang, set()).add(hash(pieces))
+
+    def notes(self, reader: str = "") -> dict[str, object]:
         """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
         pieces), `loss_not_lowered` (training -> the two losses), `loss_still_falling` (training
         -> three), `not_as_trained` (encoder -> in what its pieces differ), `cut_batches`
-        (trainings), `partial` (what is read in part -> how much of it).
+        (trainings), `partial` (what is read in part, by the `reader` -> how much of it).
         """
         rates = {
             lang: round(self.unknown[lang] / count, 6)
@@ -58,10 +64,12 @@ class Caveats:
         }
         shares = [f"{self.with_vector[k] / n:.1%} of {k}" for k, n in sorted(self.words.items())]
         beyond = [f"{n:,} of {lang}" for lang, n in sorted(self.beyond.items()) if n]
+        cut = [f"{len(texts):,} of {lang}" for lang, texts in sorted(self.cut.items())]
         partial = {
             **dict(sorted(self.partial.items())),
             "words with a vector": ", ".join(shares),
             "words beyond the encoder's positions": ", ".join(beyond),
+            "texts cut at the maximum length": ", ".join(cut),
         }
         found: dict[str, object] = {
             "unknown": rates,
@@ -69,7 +77,7 @@ class Caveats:
             "loss_still_falling": _listed(self.still_falling),
             "not_as_trained": dict(sorted(self.not_as_trained.items())),
             "cut_batches": sorted(self.cut_batches),
-            "partial": {name: said for name, said in partial.items() if said},
+            "partial": {f"{reader}{name}": said for name, said in partial.items() if said},
         }
         return {name: note for name, note in found.items() if note}
 
@@ -123,9 +131,9 @@ def _dictionary(facts: Mapping[str, Any]) -> Iterator[str]:
     shares: Mapping[str, float] = facts.get("running_words", {})
     if not entries or there is None:
         return
-    words = " and ".join(f"{share:.1%} of {lang}" for lang, share in shares.items())
+    words = " and ".join(f"{share:.1%} in {lang}" for lang, share in shares.items())
     yield f"{there:,} of {entries:,} entries of the dictionary are {where}" + (
-        f", whose running words they cover to {words}" if words else ""
+        f"; of the word occurrences they cover {words}" if words else ""
     )
 
 

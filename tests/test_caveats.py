@@ -27,8 +27,8 @@ def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_n
 
 FEW = {"entries": 1000, "entries_in_text": 642, "running_words": {"zh": 0.041, "en": 0.3}}
 COVERED = (
-    "642 of 1,000 entries of the dictionary are in the text, whose running words they cover to 4.1%"
-    " of zh and 30.0% of en"
+    "642 of 1,000 entries of the dictionary are in the text; of the word occurrences they cover"
+    " 4.1% in zh and 30.0% in en"
 )
 UNDETERMINED = "9 pairs do not determine a rotation of 32 dimensions"
 AMONG = "entries of the dictionary are among the words that have a vector"

@@ -77,6 +77,14 @@ class Comparison:
     untested: str = ""
     spread: Spread | None = field(default=None, repr=False)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether no example differs in any run, so that no test could find anything, and it can
+        leave a family (Tarone 1990).
+        """
+        same = self.spread is not None and noise_of(self.spread).absent
+        return same and self.difference**2 <= NOTHING
+
 
 @dataclass(frozen=True)
 class ContrastTest:

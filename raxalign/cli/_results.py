@@ -65,7 +65,7 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
-    from raxalign.plan.values.remarks import chosen_in_report, remarks
+    from raxalign.plan.values.remarks import remarks
     from raxalign.report.status import trial_lines
     from raxalign.report.tables import FIELDS
     from raxalign.report.terminal.selection import Selection
@@ -82,6 +82,7 @@ def results(
     opened = open_grids(files, storage, confirm)
     file = files[0] if len(files) == 1 else Path("FILE")
     run = again("grid", file, storage=storage, confirm=confirm)
+    commands = [run, again("status", file, storage=storage)]
     records: dict[str, dict[str, Any]] = {}
     rows = _rows_as_read(opened, records)
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
@@ -92,7 +93,7 @@ def results(
         if not opened.plan.studies:
             told = "has no `search`; `raxalign results` shows it all"
             raise RaxalignError(f"{opened.grid.path}: {told}")
-        _tell_unfinished(opened, run, format)
+        _tell_unfinished(opened, commands, format)
         print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
         return
     if keys:
@@ -101,10 +102,10 @@ def results(
     rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
         print_rows(rows, rest, FIELDS)
-        _tell_unfinished(opened, run, format)
+        _tell_unfinished(opened, commands, format)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
-        _tell_unfinished(opened, run, format)
+        _tell_unfinished(opened, commands, format)
         if short:
             _print_short(opened, found, selection, format, compare or None)
         elif compare is not None:
@@ -117,19 +118,19 @@ def results(
         _tell_fallen(opened, found)
     else:
         tell(f"no results yet in the storage {opened.storage}: {run}")
-    for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
+    for remark in remarks(opened.plan, records):
         tell(f"note: {remark}")
 
 
-def _tell_unfinished(opened: Opened, run: str, format: opt.ResultsFormat) -> None:  # noqa: A002
-    """Say what the results lack, and what runs it: over tables for people, on stderr beside what
-    programs read.
+def _tell_unfinished(opened: Opened, commands: list[str], format: str) -> None:  # noqa: A002
+    """Say what the results lack, and the `commands` that run and show it: over tables for people,
+    on stderr beside what programs read.
     """
-    from raxalign.plan.values.missing import missing, unfinished
+    from raxalign.plan.values.missing import Lacking
     from raxalign.report.terminal.fit import paragraph
 
-    plan = opened.plan
-    told = unfinished(plan, missing(plan, opened.storage.ledger.keys()), run)
+    ledger = opened.storage.ledger
+    told = Lacking.of(opened.plan, ledger.keys(), ledger).told(*commands)
     if told and format == "table":
         print_out("\n".join(paragraph(told, width())))
         print_out("")
@@ -166,7 +167,7 @@ def _print_short(
     from raxalign.report.render import short_latex, short_markdown
 
     plan, render = opened.plan, short_latex if format == "latex" else short_markdown
-    results = Results.of(rows, plan)
+    results = Results.of(rows, plan, opened.storage.ledger)
     if selection.narrows:
         results = replace(results, cells=selection.cells(results.cells))
     leading = results.leading_tables()
@@ -236,7 +237,7 @@ def _print_comparisons(
         print_rows(compared.comparison_rows(found, plan), format, compared.FIELDS)
     else:
         text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
-        results = Results.of(rows, plan)
+        results = Results.of(rows, plan, opened.storage.ledger)
         whole = not selection.narrows and not compared.all_pairs(found)
         lines = paragraph(answer(found, results), width()) if whole else []
         print_out("\n".join([text.rstrip(), *lines]))

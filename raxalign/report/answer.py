@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from raxalign.analysis.cells import MEANS, Cell, compared_mean, mean_name
+from raxalign.analysis.cells import MEANS, Cell, mean_name
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
@@ -17,15 +17,17 @@ from raxalign.plan.values.comparisons import (
     baseline_cells,
     comparisons,
 )
-from raxalign.plan.values.missing import unfinished, why_uncompared
+from raxalign.plan.values.missing import why_uncompared
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.remarks import FLOOR, near_floor
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
+from raxalign.report.cells.judge import ordinal
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import MINUS, unit_of
 from raxalign.report.cells.results import Results, TableKey, table_of
 from raxalign.store.ledger import Ledger
+from raxalign.store.looks import EarlierLook
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
 _MOST_NAMED = 6  # languages; more of them are counted
@@ -37,7 +39,8 @@ _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 class LanguageTally:
     """What the comparisons of one cell in one table say: the languages in which its values are
     better, worse, and neither. `whole` is the comparison of the mean over languages, or of the only
-    language; `untested` says why nothing is tested, where that is so.
+    language; `earlier` are the looks at them before; `untested` says why nothing is tested, where
+    that is so.
     """
 
     table: TableKey
@@ -46,6 +49,7 @@ class LanguageTally:
     neither: list[str]
     whole: Compared | None
     at_chance: list[str]
+    earlier: Sequence[EarlierLook]
     untested: str
 
     @property
@@ -90,30 +94,25 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     if not tables:
         return _uncompared(results, left=any(f.untested == LEFT for f in compared))
     told = _Answer(compared, results, tables)
-    return ("So far " if results.missing else "") + " ".join(told.sentences())
+    return ("So far " if results.lacking.told() else "") + " ".join(told.sentences())
 
 
 def stored_answer(plan: Plan, ledger: Ledger) -> str:
     """Return the answer of a ledger's results, after what they lack; nothing where there are none.
 
     Only the predictions of the tables that it is about are read: of very many evaluations those of
-    the first task, and none where these are too many by themselves.
+    the first task.
     """
     found = rows(plan, ledger)
     if not found:
         return ""
-    results = Results.of(found, plan)
+    results = Results.of(found, plan, ledger)
     tables = results.leading_tables()
     if results.done > MOST_EVALUATIONS:
         tables = [t for t in tables if plan.measured(t[0], t[1]).better != "neither"][:1]
-        tasks = {table[0] for table in tables}
-        count = len({row["evaluation"] for row in found if row["task"] in tasks})
-        if count > MOST_EVALUATIONS:
-            told = f"The answer is in {count:,} evaluations: `raxalign results FILE --compare`."
-            return f"{unfinished(plan, results.missing)} {told}".strip()
     read = [*tables, *(_over_all(plan, table) for table in tables)]
     told = answer(comparisons(results.cells, plan, ledger, tables=read), results)
-    return f"{unfinished(plan, results.missing)} {told}".strip()
+    return f"{results.lacking.told()} {told}".strip()
 
 
 def _over_all(plan: Plan, table: TableKey) -> TableKey:
@@ -143,20 +142,13 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
     if len(cells) == 1:
         return cells[0], ""
     several = "methods" if len({cell.method for cell in cells}) == len(cells) else "configurations"
-    on_dev = [dev_of(results, cell, task, metric) for cell in cells]
-    there = max(on_dev) > -math.inf
-    tied = there and on_dev.count(max(on_dev)) > 1
+    ranks, there = [dev_of(results, cell, task, metric) for cell in cells], True
+    if max(ranks) == -math.inf:
+        ranks, there = [dev_of(results, cell, task, metric, split) for cell in cells], False
+    tied = there and ranks.count(max(ranks)) > 1
     how = "tied for the best" if tied else "the better" if len(cells) == 2 else "the best"
     how += f" of {_number(len(cells))} {several} on {'dev' if there else f'{split} itself'}"
-    if there:
-        return cells[on_dev.index(max(on_dev))], how
-    measured = [cell for cell in cells if mean_name(cell, *table)] or cells
-    gains = {
-        id(found.cell): (found.difference or 0.0) * found.measured.sign
-        for found in compared
-        if found.name == compared_mean(found.cell, *table)
-    }
-    return max(measured, key=lambda cell: gains.get(id(cell), -math.inf)), how
+    return cells[ranks.index(max(ranks))], how
 
 
 @dataclass(frozen=True)
@@ -235,6 +227,7 @@ class _Answer:
             langs[""],
             next((found for found in of_cell if found.name == mean), None),
             langs["chance"],
+            max((found.earlier for found in of_cell if found.tested), key=len, default=()),
             "" if any(found.tested for found in there) else next((f.untested for f in there), ""),
         )
 
@@ -258,6 +251,8 @@ class _Answer:
         difference = f"; the difference{' on average' if several else ''} is {by}" if by else ""
         if tally.better or tally.worse:
             return f"{who} differs from {against}: it is significantly {tally.judged()}{difference}"
+        if found and found.verdict == "=":
+            return f"{who} does not differ from {against} in any example of any run"
         span = (
             f" in {_listed(tally.languages, 'or') if few else f'any of {many}'}" if several else ""
         )
@@ -307,7 +302,8 @@ class _Answer:
             values = [cell.values[name].mean for cell in results.cells if name in cell.values]
             best[name[1].removesuffix(f"-{results.plan.pivot}")] = max(values)
         low = near_floor(results.plan, task, metric, best)
-        told = [f"at chance {tally.within(tally.at_chance)}"] if tally.at_chance else []
+        told = [f"{ordinal(len(tally.earlier))} look, corrected"] if tally.earlier else []
+        told += [f"at chance {tally.within(tally.at_chance)}"] if tally.at_chance else []
         told += [f"no method reaches {FLOOR * 100:g} % in {_listed(low)}"] if low else []
         return f" ({'; '.join(told)})" if told else ""
 
@@ -355,13 +351,14 @@ class _Answer:
         name = mean_name(system, *tally.table)
         # dev and test share the seeds of the runs that both are values of
         chance = name is not None and any(s is not None for s in system.by_seed.get(name, ()))
-        notes = ["significance after Holm correction"] if not tally.untested else []
+        equal = tally.whole is not None and tally.whole.verdict == "="
+        notes = ["significance after Holm correction"] if not (tally.untested or equal) else []
         if how.endswith("itself"):
             notes.append("chosen on test itself, which is optimistic")
         elif how and chance:
             notes.append("chosen and tested on the same training runs")
         sample = tally.whole.over_languages if tally.whole is not None else None
-        if sample is not None and sample.low is not None and sample.high is not None:
+        if sample and sample.low is not None and sample.high is not None and not equal:
             shown = self._interval(tally, sample.low, sample.high)
             notes.append(f"95 % CI for other languages {shown}")
         if told := "; ".join(notes):

@@ -11,7 +11,7 @@ from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import MINIMUM, ONE_BY_ONE, Compared
 from raxalign.plan.values.missing import why_uncompared
-from raxalign.report.cells.looks import look_lines
+from raxalign.report.cells.judge import look_lines
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import TableKey, table_of
@@ -32,10 +32,11 @@ _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
 _OVER = "for languages like these"
 _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
-    "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
-    f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
-    f" the value / of the baseline. The {MINIMUM}: four of five such comparisons would find a true"
-    " difference of this size. “=”: equal by construction, and not tested."
+    "Brackets give 95 % confidence intervals that treat both training runs and test examples as"
+    " random. p after Holm's correction over all comparisons of a table; better and worse at 0.05."
+    f" {ONE_BY_ONE} Runs: of the value / of the baseline. The {MINIMUM}: four of five such"
+    " comparisons would find a true"
+    " difference of this size. “=”: equal in each example of each run, and not tested."
 )
 _OVER_LEGEND = (
     f" “{_OVER.capitalize()}”: the interval and p of the mean difference where these languages are"

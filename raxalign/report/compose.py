@@ -18,7 +18,6 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import Compared, comparisons
-from raxalign.plan.values.missing import unfinished
 from raxalign.printing import masked
 from raxalign.report.answer import claim_lines
 from raxalign.report.cells.judge import Judge
@@ -83,7 +82,7 @@ def compose(
     Figures are drawn into a folder. Without a `ledger` nothing is tested, and there are no
     analyses.
     """
-    results = Results.of(rows, plan)
+    results = Results.of(rows, plan, ledger)
     tested = comparisons(results.cells, plan, ledger, equivalence=asked.equivalence)
     judge = Judge(tested)
     made: list[Section] = []
@@ -100,11 +99,11 @@ def compose(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
-        tuple(_joined((p for share in shares for p in share.parts), results.unfinished)),
+        tuple(_joined((p for share in shares for p in share.parts), results.lacking.short)),
         tuple(caption(f"legend_of_{name}") for name in ("cells", "marks", "states")),
         headline and replace(headline, claims=tuple(claim_lines(asked.claims))),
         tuple(listing for share in shares for listing in share.listings),
-        unfinished(plan, results.missing),
+        results.lacking.told(),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     short = {key[0]: table for key, table in short_tables(results, judge)}

@@ -56,7 +56,7 @@ def _devices() -> str:
     if find_spec("torch") is None:
         return "absent   torch, so no device"
     if not torch.cuda.is_available():
-        return f"device   cpu ({torch.get_num_threads()} threads); no CUDA device"
+        return f"device   cpu ({counted(torch.get_num_threads(), 'thread')}); no CUDA device"
     from raxalign.train.devices import has_fast_products
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
@@ -140,7 +140,7 @@ def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
             else:
                 name = f"{stage.kind} {key[:12]}"
                 yield f"damaged  {name}: set aside; the next run makes it again"
-    yield f"ok       {whole} stored artifacts are whole"
+    yield f"ok       {counted(whole, 'stored artifact')} {are(whole)} intact"
 
 
 def _files(plan: Plan) -> Iterator[str]:

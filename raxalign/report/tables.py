@@ -24,7 +24,7 @@ FIELDS = (
     *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen", "joint"),
 )
 
-_FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")
+_FORMULA = re.compile(r"=(?s:.)|[@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")
 
 
 def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -175,8 +175,8 @@ def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: b
     if runs := sorted({run for block in made for run in block.runs}):
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
         legend = (
-            f"±: standard deviation over {number} runs with different seeds, not an interval."
-            " Intervals and tests, which read the predictions: `--compare`."
+            f"±: standard deviation over {number} runs with different seeds, not a confidence"
+            " interval. `--compare` shows confidence intervals and tests."
         )
         found += paragraph(legend, width)
     return "\n".join(found).rstrip("\n") + "\n"

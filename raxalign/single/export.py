@@ -21,7 +21,7 @@ from raxalign.errors import RaxalignError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.missing import in_short, missing
+from raxalign.plan.values.missing import Lacking
 from raxalign.plan.values.remarks import remarks
 from raxalign.plan.values.results import read_records
 from raxalign.plan.values.retention import again
@@ -341,5 +341,5 @@ def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: Senten
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,
         base_precision=plan.stages[trial.aligned].base_precision,
-        unfinished=in_short(plan, missing(plan, workshop.ledger.keys())),
+        unfinished=Lacking.of(plan, workshop.ledger.keys(), workshop.ledger).short,
     )

@@ -104,7 +104,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
             **outcome.notes,
             **_joined(
                 _training_caveats(workshop, stage, thin_support(task, outcome.notes)),
-                found.notes(),
+                found.notes(f"{task}: "),
             ),
             **_left_out(workshop, stage),
             "links": _links_digests(workshop, stage),

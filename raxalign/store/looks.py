@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Annotated
 
 from pydantic import Field
@@ -55,15 +56,12 @@ class Looks:
             for name in look.tested.keys() & tested.keys():
                 runs, count = look.tested[name]
                 known[name].setdefault(runs, EarlierLook(count, look.when))
-        new = {name: entry for name, entry in tested.items() if entry[0] not in known[name]}
-        if new:
+        if new := {name: entry for name, entry in tested.items() if entry[0] not in known[name]}:
             self._write(new)
-        found = {}
-        for name, (runs, _) in tested.items():
-            order = list(known[name])
-            before = order[: order.index(runs)] if runs in order else order
-            found[name] = tuple(known[name][each] for each in before)
-        return found
+        return {
+            name: tuple(known[name][each] for each in takewhile(runs.__ne__, known[name]))
+            for name, (runs, _) in tested.items()
+        }
 
     def _read(self) -> Iterator[_Looked]:
         names = sorted(self._files.names(FOLDER))

@@ -130,9 +130,8 @@ def set_moved_aside(uri: str) -> None:
     for marker in (database.parent / "tracked").glob("*"):
         marker.unlink(missing_ok=True)
     warnings.warn(
-        f"{database}: it was made in {former} and writes artifacts there. It is kept as {kept.name}"
-        " with the models that were registered in it and the notes; the runs are copied again from"
-        " the ledger (of another grid of this storage: `raxalign sync FILE`)",
+        f"{database}: run `raxalign sync FILE` for each other grid of this storage. The database"
+        f" was made in {former} and is kept as {kept.name}, with its registered models and notes",
         stacklevel=2,
     )
 
@@ -299,8 +298,8 @@ def _make_database(path: Path) -> None:
     """
     if former := former_place(path):
         raise TrackingError(
-            f"{path}: it was made in {former} and names places there: `raxalign sync FILE` copies"
-            " the runs of a grid again"
+            f"{path}: run `raxalign sync FILE`, which copies the runs of a grid again: the database"
+            f" was made in {former}"
         )
     if path.exists():
         return

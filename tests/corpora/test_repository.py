@@ -2,6 +2,7 @@
 not asked again, and what a user sees of the faults of a server.
 """
 
+import gzip
 import hashlib
 
 import pytest
@@ -29,6 +30,14 @@ pairs: {{aligner: fast_align}}
 sentences: 20
 methods: {{none: {{}}, rotation: {{}}}}
 tasks: {{xnli: {{data: hub, epochs: 1}}}}
+"""
+QUOTED = 'src,tgt\r\n"""Ja"", sie",NA\r\n"a ""b","x\ny"\r\n'
+TEXT = [('"Das ist', "open"), ("NA", "null"), ('das "eine"', '"x')]
+OPENED = "src\ttgt\n" + "".join(f"{src}\t{tgt}\n" for src, tgt in TEXT)
+DESCRIBED = """---
+configs:
+- {config_name: de, data_files: de/train.csv, sep: "\\t"}
+---
 """
 CORPUS = Opus(Opus.Params(corpus="Europarl"))
 ZIP = "OPUS-Europarl/v8/moses/de-en.txt.zip"
@@ -106,6 +115,27 @@ def test_rows_are_made_again_from_the_hubs_cache_alone_and_kept_ones_need_not_ev
     with pytest.raises(TransientError, match=r"hub:facebook/xnli.*cannot be reached"):
         rows(hub, tmp_path / "three")
     assert hub.taken() == []
+
+
+@pytest.mark.parametrize(
+    ("described", "name", "text"),
+    [
+        ("", "train.csv", QUOTED),
+        ("", "train.tsv.gz", OPENED),
+        (DESCRIBED, "de/train.csv", OPENED),
+    ],
+)
+def test_columns_of_the_hub_lose_no_line_after_a_quotation_mark_and_no_word(
+    hub, tmp_path, described, name, text
+):
+    """NA is a word. Rows that are made are read again as they are."""
+    data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+    files = {"README.md": described.encode()} if described else {}
+    at = hub.repo(f"me/{name.replace('/', '-')}", "dataset").push({**files, name: data})
+    read = (f"me/{name.replace('/', '-')}", "de" if described else None, "train", at, tmp_path)
+    wanted = [('"Ja", sie', "NA"), ('a "b', "x\ny")] if text is QUOTED else TEXT
+    for _ in range(2):
+        assert [(row["src"], row["tgt"]) for row in load_rows(*read)] == wanted
 
 
 def test_an_encoder_is_fetched_by_its_old_name_once_without_what_nobody_reads(

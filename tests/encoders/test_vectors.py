@@ -185,4 +185,16 @@ def test_words_beyond_the_positions_of_an_encoder_are_counted(encoder):
         encoder.words([["the"]], "en", layers=(1,), pooling="mean")
     assert found.beyond["de"] == int((~present).sum()) > 20
     said = f"{found.beyond['de']} of de"
-    assert found.notes()["partial"] == {"words beyond the encoder's positions": said}
+    assert found.notes()["partial"] == {
+        "words beyond the encoder's positions": said,
+        "texts cut at the maximum length": "1 of de",
+    }
+
+
+def test_a_text_that_is_cut_is_counted_once_however_often_it_is_read(encoder):
+    long = ["the"] * (encoder.max_positions + 20)
+    with collecting() as found:
+        for _ in range(2):
+            encoder.pieces([["the"], long], "de", [["the"], ["the"]], "en")
+            encoder.pieces([long[1:]], "en")
+    assert found.notes()["partial"] == {"texts cut at the maximum length": "1 of de, 1 of en"}

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raxalign.caveats import collecting
 from raxalign.encoders.models.flat_pieces import word_spans
 from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template, share
 from raxalign.errors import DataError
@@ -96,6 +97,21 @@ def test_single_rows_are_those_of_the_encoder(root, encoder):
         assert row(rows, "ids", r) == encoder.pieces([sentence], lang)[0].ids.tolist()
     assert [set(row(rows, "langs", r)) for r in (0, 1)] == [{1}, {0}]
     assert set(rows.segments) == {0}
+
+
+@pytest.mark.parametrize(("max_length", "alone"), [(14, False), (8, True), (64, True)])
+def test_training_text_that_is_cut_is_counted(root, encoder, max_length, alone):
+    with collecting() as found:
+        bitexts = read_bitexts(encoder, bitext_folders(root), "en", max_length, alone=alone)
+    sides, sentences = (bitexts.src_P, bitexts.tgt_P), bitexts.sentences
+    if alone:
+        lost = [s for side in sides for s in side[sentences.kept(side) < sentences.lengths_S[side]]]
+    else:
+        kept = joint_rows(sentences, *sides).kept_RK
+        lost = np.stack(sides, axis=1)[kept < sentences.lengths_S[np.stack(sides, axis=1)]]
+    texts = {(sentences.langs_S[s], *pieces(sentences, s)) for s in lost}
+    assert sum(map(len, found.cut.values())) == len(texts)
+    assert bool(texts) == (max_length < 64)
 
 
 def test_taken_rows_are_the_rows(root, encoder):

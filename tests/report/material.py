@@ -23,11 +23,11 @@ NOWHERE = Path("no such folder")
 
 
 def leave_undrawn(patch: pytest.MonkeyPatch) -> None:
-    """Have figures be empty files."""
+    """Have figures be files of their mark alone."""
 
-    def draw(_: object, folder: Path, name: str) -> str:
+    def draw(_: object, folder: Path, name: str, mark: str) -> str:
         for suffix in ("svg", "pdf", "png"):
-            (folder / f"{name}.{suffix}").write_text("", encoding="utf-8")
+            (folder / f"{name}.{suffix}").write_text(mark, encoding="utf-8")
         return f'<svg aria-labelledby="caption-{name}"></svg>'
 
     patch.setattr("raxalign.report.figures.drawing.draw", draw)
@@ -60,7 +60,7 @@ def published(
 def results_of(made: Any) -> Results:
     """The results of a grid, opened with its ledger."""
     opened, ledger = made
-    return Results.of(rows(opened.plan, ledger), opened.plan)
+    return Results.of(rows(opened.plan, ledger), opened.plan, ledger)
 
 
 def judge_of(results: Results, ledger: Any) -> Judge:

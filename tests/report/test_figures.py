@@ -141,6 +141,12 @@ def test_a_name_is_drawn_as_it_is_and_not_read_as_mathematics(tmp_path: Path) ->
     assert "$" not in svg.replace(name, ""), "ticks neither"
 
 
+def test_a_picture_says_by_itself_what_its_grid_lacks(tmp_path: Path) -> None:
+    told = "Unfinished: results of 4 of 6 trials are missing."
+    draw([Panel("curves", "x", "y", (Series("a", [1, 10], [1, 2]),))], tmp_path, "all", told)
+    assert told in (tmp_path / "all.svg").read_text(encoding="utf-8")
+
+
 def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
     """Each task has its own best methods on dev; the colour of a method does not depend on them."""
     found = [

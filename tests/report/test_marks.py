@@ -70,7 +70,7 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path):
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     deltas = {entry.delta for line in table.lines[1:] for entry in line.entries}
     assert {delta.partition(", ")[2] for delta in deltas} == {"cannot tell"}
-    why = "No interval and no test: one run of something that depends on its seed."
+    why = "No interval and no test: one run; a result that depends on the seed needs at least two."
     assert why in table.caption
 
 
@@ -98,7 +98,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below():
     untested = replace(found, comparison=None, p_adjusted=None, at_chance=False)
     alone = replace(untested, verdict="cannot tell", untested=ONE_RUN)
     assert list(remarks(alone, PERCENT)) == [
-        "No test: for the baseline, one run of something that depends on its seed.",
+        "No test: for the baseline, one run; a result that depends on the seed needs at least two.",
         "Falls far below the baseline none: to less than half of its value, untested.",
     ]
     assert difference_text(alone, PERCENT) == "−36.0, cannot tell"
@@ -136,7 +136,10 @@ def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid
         low, high = judge.interval(cell, name) or (0.0, 0.0)
         assert line.entries[2].text == f"{100 * cell.values[name].mean:.1f}"
         assert line.entries[2].spread == f"±{50 * (high - low):.1f}"
-    assert "±: half the width of the 95 % interval over runs and examples" in xnli.caption
+    assert (
+        "±: half the width of the 95 % confidence interval over training runs and examples"
+        in xnli.caption
+    )
     assert "▲ (and bold): significantly better than the baseline (none)" in xnli.caption
     text = short_latex(retrieval)
     assert r"\label{tab:small-retrieval-contextual_accuracy}" in text
@@ -169,11 +172,14 @@ def test_every_task_has_a_figure_of_its_methods_in_every_language(
     drawings = dict[str, Any]()
     monkeypatch.setattr(
         "raxalign.report.figures.drawing.draw",
-        lambda panels, _, name: drawings.update({name: panels}) or "<svg></svg>",
+        lambda panels, _, name, mark: drawings.update({name: panels}) or "<svg></svg>",
     )
     (part,) = share("languages", results, judge=judge, ledger=made[1], figures=tmp_path).parts
     assert [figure.name for figure in part.figures] == ["languages-retrieval", "languages-xnli"]
-    assert all("95 % intervals over runs and examples" in f.caption for f in part.figures)
+    assert all(
+        "95 % confidence intervals over training runs and examples" in f.caption
+        for f in part.figures
+    )
     (panel,) = drawings["languages-xnli"]
     assert list(panel.groups) == ["en", "de", "fr", "es", "mean", "mean,\nzero-shot"]
     assert len(panel.series) == len(results.cells)

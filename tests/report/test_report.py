@@ -16,6 +16,7 @@ import pytest
 from raxalign.plan.load import Opened
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
+from raxalign.report.answer import stored_answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.numbers import published_unit, signed
 from raxalign.report.cells.results import Results
@@ -34,7 +35,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
 from tests.ledgers import fill, made_up
 from tests.report.compiled import ENGINES, faults
-from tests.report.material import part, section, write
+from tests.report.material import part, results_of, section, write
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
 FORMS = ("html", "md", "tex")
@@ -116,8 +117,42 @@ def test_every_table_and_figure_of_an_unfinished_grid_says_so(tmp_path: Path) ->
     captions += re.findall(r"<summary><b>[^<]*</b> .*?</summary>", page)
     assert len(captions) > 8
     assert [caption for caption in captions if f"{told}." not in caption] == []
-    for table in (tmp_path / "report" / "tables").iterdir():
-        assert f"{told}." in table.read_text("utf-8")
+    for kind in ("tables", "figures"):
+        for file in (tmp_path / "report" / kind).iterdir():
+            assert f"{told}." in file.read_text("utf-8"), file
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_trial_that_failed_is_not_called_missing(tmp_path: Path) -> None:
+    def some(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+        if trial.method == "rotation" and trial.sentences == 100:
+            ledger.fail(trial.key, {"message": "out of memory"})
+        elif trial.method != "none":
+            fill(ledger, opened, trial, key)
+
+    write(made := made_up(tmp_path, some), tmp_path / "report")
+    short, more = "Unfinished: 2 of 18 trials failed", "2 more are missing"
+    told = f"{short}: rotation with 100 pairs; see `raxalign status FILE`. {more} (none): "
+    assert stored_answer(made[0].plan, made[1]).startswith(told)
+    assert told in (tmp_path / "report" / "report.html").read_text("utf-8")
+    for kind in ("tables", "figures"):
+        for file in (tmp_path / "report" / kind).iterdir():
+            assert f"{short}. {more}." in file.read_text("utf-8"), file
+
+
+def test_what_failed_is_named_by_its_languages_where_others_have_results(tmp_path: Path) -> None:
+    def some(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+        if trial.method == "rotation" and "es" not in trial.languages:
+            ledger.fail(trial.key, {"message": "out of memory"})
+        else:
+            fill(ledger, opened, trial, key)
+
+    parts = {"languages": "{each: [de, fr, es]}", "sentences": "100", "tasks": ("retrieval: {}",)}
+    opened, ledger = made_up(tmp_path, some, **parts, methods=("none: {}", "rotation: {}"))
+    told = "2 of 6 trials failed: rotation with 100 pairs (de, fr); see `raxalign status FILE`. "
+    assert told in stored_answer(opened.plan, ledger)
+    (table, *_) = part("own_tables", results_of((opened, ledger)), Judge()).tables
+    assert [entry.text for entry in table.lines[1].entries[:2]] == ["failed", "failed"]
 
 
 @pytest.mark.slow

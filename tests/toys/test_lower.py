@@ -10,6 +10,7 @@ import pytest
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.missing import Lacking
 from raxalign.plan.values.results import dev_mean, read_records, rows
 from raxalign.report.answer import answer, leader
 from raxalign.report.cells.choice import representatives
@@ -92,7 +93,8 @@ def test_without_dev_the_answer_is_about_the_largest_gain(compared):
         values = {name: value for name, value in cell.values.items() if name[3] == "test"}
         cells[key] = replace(cell, values=values)
     alone = [replace(found, cell=cells[id(found.cell)]) for found in compared]
-    results = Results(Plan("p", "en", 1, (), {}, {}), list(cells.values()), {}, {}, {})
+    plan = Plan("p", "en", 1, (), {}, {})
+    results = Results(plan, list(cells.values()), {}, {}, {}, Lacking(plan))
     best, how = leader(results, alone, MAIN)
     assert best.method == "rotation"
     assert "on test itself" in how

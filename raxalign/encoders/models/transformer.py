@@ -202,8 +202,11 @@ class TransformerEncoder(Encoder):
             kept = share(len(texts[0].ids), len(texts[1].ids), room)
         ids, words, lasts = [around[0][0]], [around[0][1]], [around[0][1]]
         before = 0
-        for text, n, size, (special, none) in zip(texts, kept, sizes, around[1:], strict=True):
+        parts = zip(texts, kept, sizes, around[1:], languages, strict=True)
+        for text, n, size, (special, none), lang in parts:
             own = cut(text, n)
+            if len(own.ids) < len(text.ids) and (heard := listener()) is not None:
+                heard.lose(lang, text.ids.tobytes())
             ids += (own.ids, special)
             for found, numbers in ((words, own.words), (lasts, own.lasts)):
                 found += (np.where(numbers < 0, -1, numbers + before) if before else numbers, none)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, ranges
+from raxalign.caveats import listener
 from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces
 from raxalign.encoders.models.pieces import read_template
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -104,9 +105,13 @@ class Sentences:
         return len(self.starts_S)
 
     def kept(self, numbers: np.ndarray) -> np.ndarray:
-        """Return how many pieces some sentences keep in rows of their own, special ones apart."""
-        room = self.max_length - self.before[1] - self.after_single[1]
-        return np.asarray(np.minimum(self.lengths_S[numbers], max(room, 0)))
+        """Return how many pieces some sentences keep in rows of their own, or pairs of them (n, 2)
+        in one row each, special ones apart.
+        """
+        pairs, lengths = numbers.ndim == 2, self.lengths_S[numbers]
+        after = self.between[1] + self.after_pair[1] if pairs else self.after_single[1]
+        room = max(self.max_length - self.before[1] - after, 0)
+        return shares(lengths, room) if pairs else np.asarray(np.minimum(lengths, room))
 
     def row_lengths(self, numbers: np.ndarray) -> np.ndarray:
         """Return how many pieces the rows of some sentences have, special ones included."""
@@ -139,10 +144,8 @@ def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> R
     is too long loses the end of the longer sentence first, as in `TransformerEncoder.pieces`.
     """
     specials = [sentences.before, sentences.between, sentences.after_pair]
-    room = max(sentences.max_length - sum(size for _, size in specials), 0)
     numbers_R2 = np.stack([first, second], axis=1)
-    kept_R2 = shares(sentences.lengths_S[numbers_R2], room)
-    return _laid_out(sentences, specials, numbers_R2, kept_R2)
+    return _laid_out(sentences, specials, numbers_R2, sentences.kept(numbers_R2))
 
 
 def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
@@ -280,6 +283,7 @@ def read_bitexts(
     sentences = _end_to_end(encoder, columns, langs, (*folders, pivot), max_length, alone=alone)
     langs_P = np.repeat(np.arange(len(kept)), list(map(len, kept)))
     src_P, tgt_P, numbers_P = map(np.concatenate, (src, tgt, kept))
+    _count_cut(sentences, np.concatenate([src_P, tgt_P]) if alone else np.stack([src_P, tgt_P], 1))
     return Bitexts(sentences, src_P, tgt_P, langs_P, numbers_P, counts)
 
 
@@ -322,7 +326,17 @@ def read_texts(
             )
     langs = range(len(columns))
     sentences = _end_to_end(encoder, columns, langs, tuple(folders), max_length)
-    return Texts(sentences, np.flatnonzero(sentences.lengths_S >= min_pieces))
+    numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
+    _count_cut(sentences, numbers_R)
+    return Texts(sentences, numbers_R)
+
+
+def _count_cut(sentences: Sentences, numbers: np.ndarray) -> None:
+    """Count the sentences that lose pieces in their rows, while caveats are collected."""
+    if (heard := listener()) is not None:
+        for s in numbers[sentences.kept(numbers) < sentences.lengths_S[numbers]].tolist():
+            text = sentences.ids[sentences.starts_S[s] :][: sentences.lengths_S[s]]
+            heard.lose(sentences.languages[sentences.langs_S[s]], text.tobytes())
 
 
 def tokenise(

@@ -35,9 +35,9 @@ from raxalign.store.looks import EarlierLook
 
 Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell", "="]
 ONE_BY_ONE = (
-    "Each interval is that of one difference by itself, while better and worse hold for the whole"
-    " table. “Not after correction”: the interval does not contain 0 (p below 0.05), but among all"
-    " comparisons of the table the difference may be chance."
+    "Intervals are not corrected for multiple comparisons; the verdicts are (Holm, per table). “Not"
+    " after correction”: the interval does not contain 0 (p below 0.05), but among all comparisons"
+    " of the table the difference may be chance."
 )
 MINIMUM = "minimum detectable effect (80 % power)"
 ALL = "all"
@@ -55,7 +55,7 @@ class Compared:
     The verdict follows from `p_adjusted`: `not after correction` where the p-value of the
     comparison by itself is below the level of significance, and the adjusted one is not; `no
     difference` where the interval lies within plus and minus `margin`; `=` where both are equal by
-    construction, which is not a test.
+    construction, or in each example of each run, which is not a test.
     """
 
     cell: Cell
@@ -140,7 +140,7 @@ class Compared:
 
     @property
     def tested(self) -> bool:
-        """Whether the difference to the baseline has a p-value, and is not 0 by construction."""
+        """Whether the difference to the baseline has a p-value, and is not 0 throughout (`=`)."""
         known = self.comparison is not None and self.comparison.p is not None
         return known and self.verdict != "="
 
@@ -349,7 +349,8 @@ class _Task:
             return replace(found, untested=OTHER_LANGUAGES)
         paired = self.predictions.pairs_up(base, cell, name)
         compared = compare(other, own, paired=paired)
-        return replace(found, comparison=compared, untested=compared.untested)
+        verdict: Verdict | None = "=" if compared.is_zero else found.verdict
+        return replace(found, comparison=compared, untested=compared.untested, verdict=verdict)
 
     def _over_languages(
         self, found: Compared, runs: Mapping[Name, Runs], others: Mapping[Name, Runs]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import catalog
@@ -14,48 +15,82 @@ from raxalign.plan.names import plain, varying
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.printing import counted
+from raxalign.printing import are, counted
+from raxalign.store.ledger import Ledger
 
-_NAMED = 4  # kinds of missing trials; the others are counted
+_NAMED = 4  # kinds of trials that lack results; the others are counted
 
 
-def missing(plan: Plan, there: AbstractSet[str]) -> list[Trial]:
-    """Return the trials that lack a result, by the keys of the evaluations that are `there`; not
-    those that a search suggested, which it may end early, and whose test values are not shown.
+@dataclass(frozen=True)
+class Lacking:
+    """The trials of a plan that lack results: those that `failed` when they were last run, and the
+    `missing` ones, which have not run to their end. What a search suggested is not among them: it
+    may end early, and its test values are not shown.
     """
-    asked = (t for t in plan.trials if t.searched is None or t.searched.confirmed)
-    return [trial for trial in asked if not there >= set(trial.evaluations.values())]
 
+    plan: Plan
+    failed: Sequence[Trial] = ()
+    missing: Sequence[Trial] = ()
 
-def unfinished(plan: Plan, trials: Sequence[Trial], run: str = "raxalign grid FILE") -> str:
-    """Return how many `missing` trials there are, which, and what runs them; empty without any."""
-    every = Counter(name for trial in plan.trials for name in _names(trial, plan))
-    lacking = Counter(name for trial in trials for name in _names(trial, plan))
-    found: dict[str, None] = {}
-    for trial in trials:
-        names = list(_names(trial, plan))
-        one = f"{names[-1]} ({lacking[names[-1]]} of {every[names[-1]]})"
-        found[next((name for name in names if lacking[name] == every[name]), one)] = None
-    more = f"; {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    named = f" ({'; '.join(list(found)[:_NAMED])}{more}): `{run}` runs them."
-    return in_short(plan, trials)[:-1] + named if trials else ""
+    @classmethod
+    def of(cls, plan: Plan, there: AbstractSet[str], ledger: Ledger | None) -> Lacking:
+        """Return what lacks a result, by the keys of the evaluations that are `there`."""
+        asked = (t for t in plan.trials if t.searched is None or t.searched.confirmed)
+        left = [trial for trial in asked if not there >= set(trial.evaluations.values())]
+        failed = ledger.failures(t.key for t in left) if left and ledger is not None else {}
+        missing = [trial for trial in left if trial.key not in failed]
+        return cls(plan, [trial for trial in left if trial.key in failed], missing)
 
+    def told(self, run: str = "raxalign grid FILE", see: str = "raxalign status FILE") -> str:
+        """Return how many trials lack results, which, and what runs and shows them; nothing where
+        all have results.
+        """
+        of, count = f"of {counted(len(self.plan.trials), 'trial')}", len(self.missing)
+        lacks = f"{count:,} more {are(count)}" if self.failed else f"results of {count:,} {of} are"
+        failed = "" if not see else f": {self._named(self.failed)}; see `{see}`"
+        missing = "" if not run else f" ({self._named(self.missing)}): `{run}` runs them"
+        said = [f"{len(self.failed):,} {of} failed{failed}."] if self.failed else []
+        said += [f"{lacks} missing{missing}."] if self.missing else []
+        return f"Unfinished: {' '.join(said)}" if said else ""
 
-def in_short(plan: Plan, trials: Sequence[Trial]) -> str:
-    """Return what captions say of a grid that lacks results; empty without missing trials."""
-    of = f"{len(trials):,} of {counted(len(plan.trials), 'trial')}"
-    return f"Unfinished: results of {of} are missing." if trials else ""
+    @property
+    def short(self) -> str:
+        """What captions say of a grid that lacks results."""
+        return self.told("", "")
 
+    def _named(self, trials: Sequence[Trial]) -> str:
+        """The widest names of which all trials are among these; of others, how many or which."""
+        every, lacking = (
+            Counter(name for trial in some for name in dict.fromkeys(self._names(trial)))
+            for some in (self.plan.trials, trials)
+        )
+        found: dict[str, dict[str, None]] = {}
+        for trial in trials:
+            *names, last = self._names(trial)
+            whole = next((name for name in names if lacking[name] == every[name]), None)
+            some = f"{lacking[last]} of {every[last]}" * (lacking[last] < every[last])
+            part = f"{last.removeprefix(names[-1])} {some}".strip() if whole is None else ""
+            found.setdefault(whole or names[-1], {})[part] = None
+        more = f"; {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        named = (f"{name} ({', '.join(parts)})" for name, parts in found.items())
+        return "; ".join([name.removesuffix(" ()") for name in named][:_NAMED]) + more
 
-def _names(trial: Trial, plan: Plan) -> dict[str, None]:
-    """What a trial is one of, from the widest to the narrowest."""
-    size = f" with {trial.sentences:,} pairs" if trial.sentences is not None else ""
-    axes = (
-        f" {name}={plain(of)}" for name, of in varying(plan, trial.method, trial.params).items()
-    )
-    where = f" on {trial.encoder}" if len(plan.encoders) > 1 else ""
-    point = "".join([trial.method, *axes, size, where])
-    return dict.fromkeys([trial.method, f"{trial.method}{size}", point])
+    def _names(self, trial: Trial) -> tuple[str, ...]:
+        """What a trial is one of, from the widest to the narrowest; languages that are not all of
+        the grid's come last.
+        """
+        plan, method = self.plan, trial.method
+        size = f" with {trial.sentences:,} pairs" if trial.sentences is not None else ""
+        axes = (f" {name}={plain(of)}" for name, of in varying(plan, method, trial.params).items())
+        where = f" on {trial.encoder}" if len(plan.encoders) > 1 else ""
+        point = "".join([method, *axes, size, where])
+        every = {*trial.languages, plan.pivot} >= {*plan.languages}
+        return (
+            method,
+            f"{method}{size}",
+            point,
+            point + f" {'+'.join(trial.languages)}" * (not every),
+        )
 
 
 def why_uncompared(plan: Plan, cells: Sequence[Cell]) -> str:

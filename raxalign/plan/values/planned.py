@@ -23,9 +23,9 @@ ASSUMED_EXAMPLES = 1000
 RUN_SD = 0.5
 """In points, by how much runs are assumed to differ."""
 ASSUMPTIONS = (
-    f"assumed: runs differ by {RUN_SD:g} points, and of 15 % of the examples one method alone is"
-    " right; 1,000 examples where the plan does not know how many a task has; measured after five"
-    " runs (--detect POINTS: what a difference takes, --run-sd: another assumption)"
+    f"assumed: runs differ by {RUN_SD:g} points (standard deviation, --run-sd), one of two methods"
+    " alone is right on 15 % of the examples, and there are 1,000 where the plan knows no number;"
+    " measured after five runs (--detect POINTS: what a difference takes)"
 )
 _LESS: Mapping[int, Mapping[int, tuple[float, ...]]] = {
     0: {100: (10.94,), 300: (6.28,), 1000: (3.43,), 3000: (1.98,), 10000: (1.09,)},

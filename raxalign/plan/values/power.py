@@ -195,7 +195,7 @@ def _takes(one: PlannedComparison, effect: float) -> str:
     """What a difference in points takes to be found."""
     more = one.more_runs_for(effect / POINTS)
     if more is None:
-        return "is beyond any number of runs"
+        return "is detected by no number of runs"
     if not more:
         return "is found"
     time = f", {roughly(more * one.seconds)} of work" if one.seconds else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from raxalign.catalog import catalog
 from raxalign.caveats import UNKNOWN
 from raxalign.corpora.text.words import ESCAPED
 from raxalign.languages import remark
@@ -30,15 +29,14 @@ _READ = ("unknown", "unknown_in_training", *_OF_LINES, *_TRAINING, *_SAID)
 
 
 def remarked(record: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
-    """Return the small part of a record that `remarks` and `chosen_in_report` read, for a grid
-    whose records are not all in memory at once. `metric` is the main one of its task.
+    """Return the small part of a record that `remarks` reads, for a grid whose records are not all
+    in memory at once. `metric` is the main one of its task.
     """
     notes, scores = record.get("notes", {}), record.get("scores", ())
-    dev = [score for score in scores if score["split"] == "dev"]
     test = [score for score in scores if score["split"] == "test"]
     main = [score for score in test if metric is not None and score["metric"] == metric]
     kept = {name: notes[name] for name in _READ if name in notes}
-    return {"notes": kept, "scores": [*dev[:1], *main]}
+    return {"notes": kept, "scores": main}
 
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -64,8 +62,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 if share > UNKNOWN:
                     unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
     found = [
-        f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of"
-        f" {encoder} ([UNK])"
+        f"{share} of the subword tokens of {lang} in {', '.join(readers)} are unknown to the"
+        f" tokenizer of {encoder} ([UNK])"
         for (encoder, lang, share), readers in unknown.items()
     ]
     found += [*_trainings(plan, there), *_floors(plan, records)]
@@ -73,26 +71,6 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found += kept_readouts((trial, task) for trial, task, _ in there)
     found += joint_trainings(trial for trial, _, _ in there)
     return [*plan.apart, *found, *filter(None, map(remark, plan.languages))]
-
-
-def chosen_in_report(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a remark per param that the report chooses for each language, where there are dev
-    values to choose by: plain results have every value of it, and choose none.
-    """
-    kinds = {
-        trial.method: trial.kind
-        for trial in plan.trials
-        for key in trial.evaluations.values()
-        if any(score["split"] == "dev" for score in records.get(key, {}).get("scores", ()))
-    }
-    return [
-        f"{method}: every {param} has lines of its own here; the report (`raxalign report`) also"
-        f" chooses one {param} for each language on the language's own dev set"
-        for method, kind in kinds.items()
-        if kind in catalog("methods")
-        for param in catalog("methods")[kind].per_language
-        if param in plan.axes.get(method, ())
-    ]
 
 
 def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]) -> Iterator[str]:

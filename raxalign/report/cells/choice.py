@@ -121,12 +121,12 @@ def points_of_methods(results: Results, task: str) -> list[list[Cell]]:
     ]
 
 
-def dev_of(results: Results, cell: Cell, task: str, metric: str) -> float:
-    """Return what cells are chosen by, larger is better: the mean over languages on dev, turned
+def dev_of(results: Results, cell: Cell, task: str, metric: str, split: str = "dev") -> float:
+    """Return what cells are chosen by, larger is better: the mean over languages on a split, turned
     round where lower ones are better. It is less than any other where there is no such mean, or
     where no direction is better.
     """
-    value, sign = value_of(cell, task, metric, "dev"), results.plan.measured(task, metric).sign
+    value, sign = value_of(cell, task, metric, split), results.plan.measured(task, metric).sign
     return sign * value.mean if value is not None and sign else -math.inf
 
 

@@ -13,7 +13,6 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.study import fresh_seeds
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.results import rows
-from raxalign.printing import counted
 from raxalign.report.cells.choice import points_of_methods
 from raxalign.report.cells.results import Results
 
@@ -32,15 +31,10 @@ def confirmed(opened: Opened, seeds: int) -> Opened:
             f"{grid.path}: --confirm is for grids without a search: a search runs its best points"
             " again by itself (`search.confirm`)"
         )
-    missing = len(opened.plan.trials) - opened.plan.cached(ledger.keys())
-    idle = sum(not trial.evaluations for trial in opened.plan.trials)
-    if missing > idle:
-        raise RaxalignError(
-            f"{grid.path}: {missing - idle} of {counted(len(opened.plan.trials), 'trial')} have no"
-            " results yet, so nothing can be chosen: run"
-            f" `raxalign grid {grid.path.name}` first"
-        )
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    results = Results.of(rows(opened.plan, ledger), opened.plan, ledger)
+    if told := results.lacking.short:
+        first = f"nothing can be chosen yet: run `raxalign grid {grid.path.name}` first"
+        raise RaxalignError(f"{grid.path}: {first}. {told}")
     chosen = list(baseline_cells(results.cells, results.plan))
     for task in results.tasks:
         chosen += [points[0] for points in points_of_methods(results, task)]

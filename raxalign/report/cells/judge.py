@@ -1,12 +1,16 @@
-"""What the report shows with the number of a value, from the grid's comparisons."""
+"""What the report shows with the number of a value, from the grid's comparisons, and what it says
+of earlier looks at them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
+from raxalign.plan.names import cell_name
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import (
     LEFT,
     NO_PREDICTIONS,
@@ -14,13 +18,15 @@ from raxalign.plan.values.comparisons import (
     OTHER_LANGUAGES,
     Compared,
 )
-from raxalign.report.cells.looks import look_text
+from raxalign.printing import counted
 from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.document import Mark
 from raxalign.report.figures.panels import Ends
+from raxalign.store.looks import EarlierLook
 
+_ORDER = ("first", "second", "third", "fourth", "fifth", "sixth")
 _WHY = {
-    ONE_RUN: " of something that depends on its seed",
+    ONE_RUN: "; a result that depends on the seed needs at least two",
     NO_PREDICTIONS: " are stored from which the value could be computed",
 }
 
@@ -73,6 +79,8 @@ class Judge:
 def difference_text(found: Compared, unit: NumberFormat) -> str:
     """Return the difference to the baseline with its interval, if any, or "cannot tell"."""
     test = found.comparison
+    if found.verdict == "=":
+        return "="
     if found.difference is None:
         return "cannot tell" if found.verdict else ""
     if test is None or test.low is None or test.high is None:
@@ -98,7 +106,7 @@ def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
     if found.interval is not None and found.untested in _WHY:
         yield f"No test: for the baseline, {why}"
     if found.verdict == "=" and not found.stays:
-        yield "Equal by construction (=): no test."
+        yield "Equal in each example of each run (=): no test."
     if found.earlier:
         yield f"{look_text(found.earlier)}."
     if found.verdict == "not after correction":
@@ -118,3 +126,29 @@ def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
             "Under readouts that were fitted before the task's training, which changes the encoder:"
             f" {found.outdated}."
         )
+
+
+def look_text(earlier: Sequence[EarlierLook], of: str = "this comparison") -> str:
+    """Return which look at comparisons this is, and when the ones before were."""
+    before = (
+        f"the {ordinal(number)} with {counted(look.runs, 'run')}, {look.when[:10]}"
+        for number, look in enumerate(earlier)
+    )
+    told = f"{ordinal(len(earlier))} look at {of} ({', '.join(before)})"
+    return f"{told[0].upper()}{told[1:]}: p-values are corrected for it"
+
+
+def look_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
+    """Yield a line per number of earlier looks that some comparisons of a table have."""
+    tested = [entry for entry in entries if entry.tested]
+    for earlier in dict.fromkeys(entry.earlier for entry in tested if entry.earlier):
+        alike = [entry.cell for entry in tested if entry.earlier == earlier]
+        names = dict.fromkeys(cell_name(cell, plan) for cell in alike)
+        yield look_text(
+            earlier, "these comparisons" if len(alike) == len(tested) else ", ".join(names)
+        )
+
+
+def ordinal(number: int) -> str:
+    """Return a number from 0 as the place of a look: ``first``."""
+    return _ORDER[number] if number < len(_ORDER) else f"{number + 1}th"

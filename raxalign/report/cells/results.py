@@ -12,8 +12,9 @@ from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.missing import in_short, missing
+from raxalign.plan.values.missing import Lacking
 from raxalign.report.cells.numbers import FEW, NumberFormat, unit_of
+from raxalign.store.ledger import Ledger
 
 TableKey = tuple[str, str, str]
 """(task, metric, split), which name a table."""
@@ -28,8 +29,8 @@ def table_of(name: Name) -> TableKey:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells of a grid's results, and the trials that lack one (`missing`); `kinds` and `tasks`
-    map names to their kinds.
+    """The cells of a grid's results, and the trials that are `lacking`; `kinds` and `tasks` map
+    names to their kinds.
     """
 
     plan: Plan
@@ -37,16 +38,20 @@ class Results:
     kinds: Mapping[str, str]
     tasks: Mapping[str, str]
     task_params: Mapping[str, Mapping[str, Any]]
+    lacking: Lacking
     planned: int = 0
     done: int = 0
     seeds: tuple[int, ...] = ()
-    missing: Sequence[Trial] = ()
     _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
     _units: dict[tuple[str, str], NumberFormat] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
-        """Group result rows; a name that the plan does not have is a kind itself."""
+    def of(
+        cls, rows: Sequence[Mapping[str, Any]], plan: Plan, ledger: Ledger | None = None
+    ) -> Results:
+        """Group result rows; a name that the plan does not have is a kind itself. A `ledger` knows
+        which trials failed.
+        """
         kinds = {row["method"]: row["method"] for row in rows}
         kinds |= {trial.method: trial.kind for trial in plan.trials}
         params = {row["task"]: row["task_params"] or {} for row in rows}
@@ -60,16 +65,11 @@ class Results:
             kinds,
             tasks,
             params,
+            Lacking.of(plan, there, ledger),
             planned=len({key for _, key in wanted}),
             done=len(there),
             seeds=tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None})),
-            missing=missing(plan, there),
         )
-
-    @cached_property
-    def unfinished(self) -> str:
-        """What captions say of a grid that lacks results; empty for one that has all."""
-        return in_short(self.plan, self.missing)
 
     @cached_property
     def several_encoders(self) -> bool:

@@ -48,24 +48,24 @@ _FILES: dict[str, dict[str, Any]] = {
 _LABEL = 40  # letters of an axis's label in one line
 
 
-def drawn(sketches: Iterable[Sketch], folder: Path) -> tuple[Figure, ...]:
-    """Draw the sketches that have panels, at most `MOST_PANELS` of each, into a folder."""
+def drawn(sketches: Iterable[Sketch], folder: Path, mark: str) -> tuple[Figure, ...]:
+    """Draw the sketches that have panels, at most `MOST_PANELS` of each, under a mark."""
     figures = []
     for sketch in sketches:
         if sketch.panels:
             caption, name = sketch.caption, identifier(sketch.name)
             if len(sketch.panels) > MOST_PANELS:
                 caption += f" The first {MOST_PANELS} of {len(sketch.panels)} panels."
-            svg = draw(sketch.panels[:MOST_PANELS], folder, name)
+            svg = draw(sketch.panels[:MOST_PANELS], folder, name, mark)
             figures.append(Figure(f"figure-{name}", sketch.title, name, svg, caption))
     return tuple(figures)
 
 
-def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
+def draw(panels: Sequence[Panel], folder: Path, name: str, mark: str = "") -> str:
     """Write ``<name>.svg``, ``<name>.pdf`` and ``<name>.png`` into a folder; returns the SVG for a
     page, in the page's own ink and without its size.
     """
-    with opened_canvas(panels) as figure:
+    with opened_canvas(panels, mark) as figure:
         text = io.StringIO()
         nothing = {"Date": None, "Creator": None}
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
@@ -79,8 +79,8 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
 
 
 @contextmanager
-def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
-    """Open a figure with the panels drawn and laid out, while the package's settings hold."""
+def opened_canvas(panels: Sequence[Panel], mark: str = "") -> Iterator[Canvas]:
+    """Open a figure with the panels drawn and laid out under a mark, in the package's style."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
@@ -95,6 +95,8 @@ def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
     with mpl.rc_context(fname=_STYLE):
         figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
         FigureCanvasAgg(figure)
+        if mark:
+            figure.suptitle(textwrap.fill(mark, 60), fontsize=7)
         _fill(figure, figure.subplots(rows, columns, squeeze=False), panels)
         figure.draw_without_rendering()  # lays it out once for all files
         figure.set_layout_engine("none")

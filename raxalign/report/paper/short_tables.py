@@ -10,8 +10,7 @@ from raxalign.plan.names import base_names
 from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.looks import look_lines
+from raxalign.report.cells.judge import Judge, look_lines
 from raxalign.report.cells.names import in_columns, marked, named, unaligned
 from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
@@ -97,7 +96,7 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
         Line(label, tuple(_entry(judge, cell, name, unit) for name in names))
         for label, cell in zip(line_labels(results, cells), cells, strict=True)
     )
-    about = f"{results.unfinished} {_caption(results, judge, cells, table)}".strip()
+    about = f"{results.lacking.short} {_caption(results, judge, cells, table)}".strip()
     about += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
     tested = [found for found in judge.compared if table_of(found.name) == table]
     about += "".join(f" {line}." for line in look_lines(tested, results.plan))

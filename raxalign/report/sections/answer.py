@@ -53,7 +53,7 @@ class AnswerSection(Section):
             )
             for cell in cells
         )
-        about = f"{results.unfinished} {caption('matrix', measured=measured)}".strip()
+        about = f"{results.lacking.short} {caption('matrix', measured=measured)}".strip()
         about += unaligned(cells) + one_per_method(left_out)
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
         columns = tuple(in_columns(name[1], results.unseen) for name in names)

@@ -15,7 +15,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Part, Share, Table
+from raxalign.report.document import Figure, Part, Share, Table
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Sketch
 from raxalign.report.predictions import StoredPredictions
@@ -108,5 +108,9 @@ class Section(ABC):
         """Return the share of one part with its tables and its figures, which are drawn; None where
         there are neither.
         """
-        part = replace(part, tables=tuple(tables), figures=drawn(sketches, self.material.figures))
+        part = replace(part, tables=tuple(tables), figures=self.drawn(sketches))
         return Share((part,)) if part.tables or part.figures else None
+
+    def drawn(self, sketches: Iterable[Sketch]) -> tuple[Figure, ...]:
+        """Draw sketches; pictures of a grid that lacks results say so by themselves."""
+        return drawn(sketches, self.material.figures, self.results.lacking.short)

@@ -26,7 +26,6 @@ from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import axis_of, over_runs_alone
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
 from raxalign.report.predictions import MOST_METHODS
 from raxalign.report.render import caption
@@ -70,7 +69,7 @@ class Layers(Section):
             Sketch(f"{task}-transfer-by-layer", over, caption("correlation_by_layer"), against),
         )
         tables = (profile.table(some), *profile.correlation_tables(found))
-        figures = drawn(sketches, self.material.figures)
+        figures = self.drawn(sketches)
         return Part("layers", "Layers", tables=tables, figures=figures)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.analysis.cells import MEANS, Cell, Name
+from raxalign.analysis.cells import MEANS, Cell, Name, cell_key
 from raxalign.measured import spoken
 from raxalign.plan.names import base_names
 from raxalign.plan.values.missing import why_uncompared
@@ -71,7 +71,11 @@ class OwnTables(Section):
         if value is None and cell.set and name[1] in MEANS:
             return Entry("–", state="empty")
         if value is None:
-            return Entry("not run", state="absent")
+            lang = name[1].removesuffix(f"-{self.results.plan.pivot}")
+            failed = (t for t in self.results.lacking.failed if lang in t.languages)
+            facts = ((t.method, t.params, t.encoder, t.sentences) for t in failed)
+            there = any(cell_key(*of) == cell.key for of in facts)
+            return Entry("failed" if there else "not run", state="absent")
         if found is None:
             return Entry(unit.show(value.mean))
         mark = "" if few else judge.mark(cell, name)

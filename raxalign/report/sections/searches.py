@@ -26,7 +26,6 @@ from raxalign.plan.values.results import rows
 from raxalign.report.cells.names import symbol
 from raxalign.report.cells.numbers import NumberFormat, unit_of
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Material, Section
@@ -139,7 +138,7 @@ class Searches(Section):
             Sketch(name, title, caption(name), make(several))
             for (name, title), make in zip(_TITLES.items(), makers, strict=True)
         )
-        figures, table = drawn(sketches, self.material.figures), _table(self.material, seen)
+        figures, table = self.drawn(sketches), _table(self.material, seen)
         lead, remarks = caption("searches"), tuple(equal_effort(seen))
         return Share((Part("searches", "Searches", lead, (table,), figures, remarks),))
 

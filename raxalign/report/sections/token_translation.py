@@ -15,7 +15,6 @@ from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES
-from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Heat, Panel, Series, Sketch
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
@@ -50,7 +49,7 @@ class TokenTranslations(Section):
         )
         sweeps = list(dict.fromkeys(found))
         sketches = [sketch for sweep in sweeps for sketch in _sketches(results, *sweep)]
-        figures = drawn(sketches, self.material.figures)
+        figures = self.drawn(sketches)
         tables = tuple(self._sentences(dict.fromkeys(task for task, _ in sweeps)))
         parts = (
             Part("figures", "Figures", figures=figures),

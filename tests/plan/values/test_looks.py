@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design, detectable
@@ -18,7 +19,7 @@ from raxalign.report.compared import as_text, comparison_rows
 from raxalign.report.garbage import collect
 from raxalign.report.plans import power_text
 from tests.grids import write_grid
-from tests.ledgers import fill_all, made_up
+from tests.ledgers import fill_all, made_up, words
 from tests.report.material import results_of
 
 GRID = {"languages": "{together: [de, fr]}", "sentences": "100"}
@@ -93,6 +94,38 @@ def test_what_is_equal_by_construction_leaves_the_family(few, monkeypatch):
     assert {e.p_adjusted for e in found if e.cell.method == "rotation"} == {None}
     assert sum(e.tested for e in found) == len(before) / 2
     assert " = \n" in as_text(found, few.plan).replace("=\n", "= \n").replace("  = ", " = ")
+
+
+def test_what_is_equal_in_all_examples_and_runs_leaves_the_family(tmp_path):
+    """The plan does not know it: two methods that nothing tells apart."""
+
+    def same(ledger, opened, trial, key):
+        """Rotation has the predictions of the encoder as it was in German alone."""
+        source = "none" if trial.method == "rotation" else trial.method
+        rng = np.random.default_rng([len(source), trial.seed or 0])
+        scores, table = words(("de",), 0.4, rng)
+        more, other = words(("fr",), 0.4, np.random.default_rng(int(key[:8], 16)))
+        stage = opened.plan.stages[key]
+        record = {"scores": [*scores, *more], "params": stage.params["task"], "task": stage.maker}
+        ledger.write(key, record, pa.concat_tables([table, other]))
+
+    opened, _ = made_up(tmp_path, same, **{**GRID, "tasks": ("retrieval: {}",), "more": ""})
+    found = [e for e in compared(opened) if e.cell.method == "rotation" and e.baseline is not None]
+    said = {e.name[1]: e.says for e in found if e.name[2] == "contextual_accuracy"}
+    assert said["de-en"] == "="
+    assert "=" not in (said["fr-en"], said["avg"])
+    assert {e.p_adjusted for e in found if e.name[1] == "de-en"} == {None}
+    family = [e for e in compared(opened) if table_of(e.name) == table_of(found[0].name)]
+    tested = [e for e in family if e.tested]
+    assert [e.p_adjusted for e in tested] == holm([e.comparison.p for e in tested])
+
+
+def test_the_first_sentence_of_a_later_look_says_so(few, tmp_path):
+    assert "look" not in stored_answer(few.plan, few.storage.ledger)
+    opened = more(few, tmp_path / "more")
+    first, rest = stored_answer(opened.plan, opened.storage.ledger).split(". At XNLI ")
+    assert first.endswith("(second look, corrected)")
+    assert rest.split(". ")[0].endswith("(second look, corrected)")
 
 
 def test_ranks_differ_from_the_baseline_where_the_table_says_so(few):

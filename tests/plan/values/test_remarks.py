@@ -5,7 +5,7 @@ fall.
 import pytest
 
 from raxalign.plan.names import trial_name
-from raxalign.plan.values.remarks import chosen_in_report, remarked, remarks
+from raxalign.plan.values.remarks import remarked, remarks
 from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
 from tests.grids import small_plan
@@ -28,7 +28,8 @@ def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(plan):
     encoder = plan.trials[0].encoder
     found = remarks(plan, noted(plan, {"unknown": {"zh": 0.0833, "de": 0.02, "en": 0.0}}))
     assert found == [
-        f"8.3% of the pieces of zh in retrieval are unknown to the tokenizer of {encoder} ([UNK])"
+        "8.3% of the subword tokens of zh in retrieval are unknown to the tokenizer of"
+        f" {encoder} ([UNK])"
     ]
 
 
@@ -36,7 +37,7 @@ def test_what_a_training_read_is_remarked_on_with_its_maker(plan):
     trained = {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}}
     (found,) = remarks(plan, noted(plan, {"unknown": {"zh": 0.5}, "unknown_in_training": trained}))
     readers = "retrieval, the training of finetune"
-    assert found.startswith(f"50.0% of the pieces of zh in {readers} are unknown")
+    assert found.startswith(f"50.0% of the subword tokens of zh in {readers} are unknown")
 
 
 def test_trainings_whose_loss_did_not_fall_are_named_and_counted(plan):
@@ -88,25 +89,8 @@ def test_a_report_has_the_remarks_among_its_facts(plan, tmp_path):
     (key,) = plan.trials[0].evaluations.values()
     ledger.write(key, {"scores": [], "notes": {"unknown": {"zh": 0.25}}}, None)
     (name, text), *rest = share("how_made", Results.of([], plan), ledger=ledger).facts
-    assert (name, text[:29]) == ("note", "25.0% of the pieces of zh in ")
+    assert (name, text[:37]) == ("note", "25.0% of the subword tokens of zh in ")
     assert "note" not in dict([*rest, *share("how_made", Results.of([], plan)).facts])
-
-
-def test_results_name_the_param_that_only_the_report_chooses_for_each_language(tmp_path):
-    def chosen(alpha, *splits):
-        methods = ("none: {}", f"mean_shift: {{layers: 1, alpha: {alpha}}}")
-        tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
-        plan = small_plan(tmp_path, methods=methods, tasks=tasks)
-        keys = [key for trial in plan.trials for key in trial.evaluations.values()]
-        record = {"scores": [{"split": split} for split in splits]}
-        return chosen_in_report(plan, dict.fromkeys(keys, record))
-
-    assert chosen("[0.5, 1.0]", "test") == []
-    assert chosen("0.5", "dev") == [], "one value is not chosen"
-    assert chosen("[0.5, 1.0]", "test", "dev") == [
-        "mean_shift: every alpha has lines of its own here; the report (`raxalign report`) also"
-        " chooses one alpha for each language on the language's own dev set"
-    ]
 
 
 def test_what_is_kept_of_a_record_gives_the_same_remarks(plan):
@@ -119,10 +103,9 @@ def test_what_is_kept_of_a_record_gives_the_same_remarks(plan):
     kept = {key: remarked(record, None) for key, record in records.items()}
     assert len(remarks(plan, kept)) == 6
     assert remarks(plan, kept) == remarks(plan, records)
-    assert chosen_in_report(plan, kept) == chosen_in_report(plan, records)
     first = next(iter(kept.values()))
     assert "links" not in first["notes"]
-    assert len(first["scores"]) == 1
+    assert first["scores"] == [], "no metric is the main one"
 
 
 def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp_path):
