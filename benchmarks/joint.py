@@ -5,7 +5,6 @@ usage: python -m benchmarks.joint [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--method f
 
 Budget: at most 1.1 times the sum of a step of XNLI and one of the method. The joint training reads
 the same rows in the same batches as both alone. It makes one optimiser's step where they make two.
-Projected gradients (`conflicts: project`) are one more row: both are kept apart in every step.
 
 Only steps are measured, from the end of the first one to that of the last one, on one thread. All
 sides run in turn, and the best round of each counts. The rows of XNLI are real ones where
@@ -80,10 +79,10 @@ class Sides:
         encoder = TransformerEncoder.from_folder(self.encoder)
         self._method(steps=self.options.steps).align(encoder, self.inputs, Runtime())
 
-    def both(self, conflicts: str) -> None:
+    def both(self) -> None:
         """Train both in one."""
         encoder = TransformerEncoder.from_folder(self.encoder)
-        method = self._method(with_task={"task": "xnli", "conflicts": conflicts})
+        method = self._method(with_task={"task": "xnli"})
         self._tune(encoder, companion=JointTraining(method, encoder, self.inputs).trained)
 
     def _tune(self, encoder: TransformerEncoder, **more: Any) -> None:
@@ -98,8 +97,7 @@ def measure(encoder: Path, pairs: Path, options: argparse.Namespace) -> dict[str
     trainings: dict[str, Callable[[], None]] = {
         "xnli": sides.task_alone,
         options.method: sides.method_alone,
-        "both": lambda: sides.both("keep"),
-        "projected": lambda: sides.both("project"),
+        "both": sides.both,
     }
     seconds: dict[str, list[float]] = {name: [] for name in trainings}
     for _ in range(options.rounds):
@@ -110,13 +108,10 @@ def measure(encoder: Path, pairs: Path, options: argparse.Namespace) -> dict[str
             seconds[name].append((ends[-1] - ends[0]) / (len(ends) - 1))
     best = {name: min(found) for name, found in seconds.items()}
     alone = best["xnli"] + best[options.method]
-    found: dict[str, Any] = {"seconds_per_step": best}
-    for name, how in (("both", ""), ("projected", ", gradients projected")):
-        noise = spread(seconds[name], seconds["xnli"], seconds[options.method])
-        what = f"joint step of {options.method} and xnli, batches of {options.batch}{how}"
-        found[name] = best[name] / alone
-        show(Row(f"{what}: time", found[name], at_most(BUDGET), noise, "the sum of both alone"))
-    return found
+    ratio, noise = best["both"] / alone, spread(*seconds.values())
+    what = f"joint step of {options.method} and xnli, batches of {options.batch}: time"
+    show(Row(what, ratio, at_most(BUDGET), noise, "the sum of both alone"))
+    return {"seconds_per_step": best, "both": ratio}
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ from raxalign.analysis.cells import cells
 from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
-from raxalign.errors import RaxalignError
 from raxalign.methods.families.trained import WithTask
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.names import cell_name
@@ -165,35 +164,12 @@ def test_adapters_and_frozen_blocks_hold_for_both(root, tmp_path):
     assert all("layer.1." in name for name in moved)
 
 
-def test_the_gradients_of_both_become_curves_per_block(root, tmp_path):
-    told = []
-    runtime = Runtime(seed=5, report=lambda values, step: told.append((step, values)))
-    joint(root, tmp_path, runtime=runtime, how={"gradients": 4})
-    found = [(step, values) for step, values in told if "xnli/gradient_cosine/all" in values]
-    assert [step for step, _ in found] == [1, 5]
-    kinds = ("task_gradient", "method_gradient", "gradient_cosine")
-    places = ("all", "block-1", "block-2", "embeddings")
-    assert set(found[0][1]) == {f"xnli/{kind}/{place}" for kind in kinds for place in places}
-    for _, values in found:
-        assert all(-1 <= values[f"xnli/gradient_cosine/{place}"] <= 1 for place in places)
-        for kind in kinds[:2]:
-            whole, *rest = (values[f"xnli/{kind}/{place}"] for place in places)
-            assert whole**2 == pytest.approx(sum(part**2 for part in rest), rel=1e-4)
-
-
-def test_a_method_that_would_never_be_trained_is_refused(root, tmp_path):
-    how = {"schedule": "alternate", "every": 4}
-    told = "every: 4 is more than the 3 steps of an epoch of nli, so that the method is never"
-    with pytest.raises(RaxalignError, match=told):
-        joint(root, tmp_path, how=how)
-
-
 @pytest.mark.parametrize(
     ("task", "how", "options"),
     [
         ("nli", {}, {}),
-        ("ner", {"schedule": "alternate", "every": 2}, {}),
-        ("nli", {"conflicts": "project"}, {"lora": Lora(rank=2)}),
+        ("ner", {"schedule": "alternate"}, {}),
+        ("nli", {}, {"lora": Lora(rank=2)}),
     ],
 )
 def test_one_that_was_killed_and_went_on_equals_one_that_was_not(
@@ -222,8 +198,8 @@ def test_one_that_was_killed_and_went_on_equals_one_that_was_not(
 
 def shared(root, folder, **place):
     """The encoder of a training whose batches three shares draw dropout for."""
-    runtime, how = Runtime(seed=5, shares=3, **place), {"conflicts": "project"}
-    return of_encoder(joint(root, folder, "weak_contrastive", runtime=runtime, how=how))
+    runtime = Runtime(seed=5, shares=3, **place)
+    return of_encoder(joint(root, folder, "weak_contrastive", runtime=runtime))
 
 
 def work(rank, folder):

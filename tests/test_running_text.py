@@ -13,10 +13,10 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.training import masked_lm
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
+from raxalign.methods.code_switching import read_switchable
 from raxalign.methods.distillation import Distillation
 from raxalign.methods.rows.linked_words import read_linked_rows, read_sentence_rows
 from raxalign.methods.rows.sentences import read_bitexts, read_texts
-from raxalign.methods.rows.switching import read_switchable
 from raxalign.methods.statistics.moments import WordReading, linked_vectors
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
@@ -96,7 +96,7 @@ def switched(encoder, folder):
 
 
 def drawn(encoder, folder):
-    for part in WordReading(encoder, FIRST, "mean", 2, 0).sentences(folder / "de"):
+    for part in WordReading(encoder, FIRST, "mean", 2).sentences(folder / "de"):
         encoder.words(part, "de", layers=FIRST, pooling="mean")
 
 
@@ -122,7 +122,7 @@ def dictionary_contexts(encoder, folder):
 
 
 def mean_tokens(encoder, folder):
-    reading = token_means.Reading(rows="sentences", weighting="tokens", specials="exclude")
+    reading = token_means.Reading()
     text = sentence_chunks(read_table(folder / "de"), "words", 100)
     token_means.token_means(encoder, text, "de", FIRST, reading)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -30,11 +31,17 @@ LATER = Later()
 
 class Removed(NamedTuple):
     """An option that was taken away: what to do instead, and the value that it has in keys, which
-    is that of everyone who did not set it (`LATER`: it was in no key).
+    is that of everyone who did not set it (`LATER`: it was in no key, and had that `default`).
     """
 
     instead: str
     keyed: Any = LATER
+    default: Any = None
+
+    @property
+    def last(self) -> Any:
+        """The value of everyone who did not set it."""
+        return self.default if self.keyed is LATER else self.keyed
 
 
 SEVERAL = BeforeValidator(lambda given: given if isinstance(given, list | tuple) else [given])
@@ -78,6 +85,15 @@ class BaseParams(BaseModel):
                 value.identity() if isinstance(value, BaseParams) else value
             )
         return identity
+
+    @classmethod
+    def stored(cls, text: str) -> Self:
+        """Return the options that a plan keeps as JSON, also one that was made when there were
+        options that have been removed since: at their last defaults they are passed over.
+        """
+        given = json.loads(text)
+        known = _without_removed(cls, given)
+        return cls.model_validate_json(text if known == given else json.dumps(known))
 
     @classmethod
     def later(cls) -> dict[str, Any]:
@@ -142,6 +158,18 @@ def removed_options(model: type[BaseModel]) -> Mapping[str, Removed]:
     """Return the options that were taken away from a class and its bases, by YAML name."""
     bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseParams)]
     return {name: option for base in bases for name, option in base.removed.items()}
+
+
+def _without_removed(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a model and of those within it without removed options at their defaults."""
+    gone, known = removed_options(model), dict(given)
+    for name in [name for name in gone if name in given and given[name] == gone[name].last]:
+        del known[name]
+    for field, info in model.model_fields.items():
+        name = info.alias or field
+        for inner in models_in(info.annotation) if isinstance(known.get(name), dict) else ():
+            known[name] = _without_removed(inner, known[name])
+    return known
 
 
 @cache

@@ -16,6 +16,8 @@ from raxalign.errors import RaxalignError
 from raxalign.extras import missing
 from raxalign.train.runtime import Runtime
 
+MOST_VECTORS = 200_000  # the first ones of a file are read
+
 
 @final
 class Static(EncoderKind):
@@ -87,8 +89,7 @@ class Static(EncoderKind):
             raise RaxalignError(fault)
         if self.params.vectors is not None:
             reading = Lookup(self.params.casing, self.params.normalization)
-            limit = self.params.max_vectors
-            return StaticEncoder.from_files(self._files(), reading, device, limit)
+            return StaticEncoder.from_files(self._files(), reading, device, MOST_VECTORS)
         if inputs.folder is None:
             raise RaxalignError("static vectors have to be built before they are loaded")
         return StaticEncoder.from_folder(inputs.folder, device)

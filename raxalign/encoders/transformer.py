@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
 
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, Removed
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.base import EncoderInputs, EncoderKind
@@ -30,7 +30,6 @@ from raxalign.encoders.models.hub import (
     fetched_config,
     hub_revision,
 )
-from raxalign.encoders.models.loading import Attention
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -70,11 +69,9 @@ class Transformer(EncoderKind):
         """Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it."""
         bidirectional: Annotated[bool, LATER] = False
         """Whether each piece of a decoder sees the whole row, in place of the pieces before it."""
-        attention: Annotated[Attention, LATER] = "auto"
-        """How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products
-        (`eager`), or by the first of these that the architecture has (`auto`); they differ by
-        rounding, so one that is set enters the key.
-        """
+        removed: ClassVar = {
+            "attention": Removed("leave it out: it is fused where it can be", default="auto")
+        }
         normalize: Annotated[TextForm, LATER] = "none"
         """What is done to every text, of corpora and tasks alike, before the tokenizer's own steps:
         nothing, so that it is read as published (`none`), composition to Unicode's form C (`nfc`),
@@ -193,9 +190,7 @@ class Transformer(EncoderKind):
         if not self._is_folder():
             name = self.params.name
             revision = self.params.revision or inputs.revisions.get(_HUB)
-        encoder = TransformerEncoder.from_folder(
-            name, revision, device, self.params.attention, inputs.base_precision
-        )
+        encoder = TransformerEncoder.from_folder(name, revision, device, inputs.base_precision)
         if self.params.bidirectional:
             make_bidirectional(encoder.model)
         if self.params.normalize != "none":

@@ -1,24 +1,45 @@
-"""The encoder learns to link words by its own links (Dou and Neubig 2021)."""
+"""The encoder learns to link words by its own links (Dou and Neubig 2021).
+
+A batch of n sentence pairs is a tensor (n, S, T) of S source with T target pieces, as in the word
+aligner: similarities of their states at one layer, ``-inf`` where one of the two is special or
+fills up a shorter sentence. S_xy are the probabilities of the target's pieces for each of the
+source's, and S_yx the other way.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Self, final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from raxalign.encoders.models.vectors import Layer
+from raxalign.config.params import Removed
+from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.vectors import Layer, parse_layers
+from raxalign.encoders.training.masking import (
+    Masked,
+    MaskRule,
+    chance_of,
+    choose_masks,
+    masked_logits,
+)
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
 from raxalign.methods.families.trained import Folders, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
-from raxalign.train.options import Clip, Epochs, LearningRate, Warmup, WeightDecay
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
+from raxalign.methods.rows.states import lay_out_rows
+from raxalign.pairing.aligners.awesome_align import Extraction, linked, probabilities
+from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
+from raxalign.train.devices import on_device
+from raxalign.train.objective import HostSided, Step
+from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.awesome_align import AlignerLosses
 
 
 @final
@@ -51,7 +72,7 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
     papers = ("dou2021", "extraction=entmax peters2019")
 
     class Params(MaskedLMParams):
-        """Training is by AdamW. A weight of 0 leaves a loss out."""
+        """Training is by AdamW; gradients have norm 1 at most. Weight 0 leaves a loss out."""
 
         so: float = Field(1.0, ge=0, allow_inf_nan=False, description="Weight of L_SO.")
         co: float = Field(0.0, ge=0, allow_inf_nan=False, description="Weight of L_CO.")
@@ -72,8 +93,11 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
         batch_size: int = Field(8, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 1
         warmup: Warmup[float] = 0.0
-        weight_decay: WeightDecay = 0.0
-        clip: Clip[float] = 1.0
+        optimizer: ClassVar = {"clip": 1.0}
+        removed: ClassVar = {
+            "weight_decay": Removed(NO_OPTION, 0.0),
+            "clip": Removed(NO_OPTION, 1.0),
+        }
         max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)
 
         @model_validator(mode="after")
@@ -113,6 +137,226 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> AlignerLosses:
         """Return the weighted sum of the losses."""
-        from raxalign.methods.objectives.awesome_align import AlignerLosses
-
         return AlignerLosses(encoder, rows, self.resolved(), seed)
+
+
+def link_losses(
+    similarities_NST: torch.Tensor, links_NST: torch.Tensor, extraction: Extraction
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return -L_SO and -L_CO of each sentence pair, (n,) each, with `links_NST` as the A of the
+    paper: L_SO = Σ_ij A_ij (S_xy_ij / |x| + S_yx_ji / |y|) / 2, and L_CO = trace(S_xy S_yx) /
+    min(|x|, |y|). The program of the authors has twice this L_SO.
+    """
+    compared_NST = similarities_NST > -torch.inf
+    of_tgt_NST, of_src_NST = probabilities(similarities_NST, extraction)
+    src_N, tgt_N = (compared_NST.any(dim).sum(1).clamp(min=1) for dim in (2, 1))
+    shares_NST = (of_tgt_NST / src_N[:, None, None] + of_src_NST / tgt_N[:, None, None]) / 2
+    trained_N = (shares_NST * links_NST).sum((1, 2))
+    agreed_N = (of_tgt_NST * of_src_NST * compared_NST).sum((1, 2)) / torch.minimum(src_N, tgt_N)
+    return -trained_N, -agreed_N
+
+
+def between_words(
+    links_NST: torch.Tensor, src_words_NS: torch.Tensor, tgt_words_NT: torch.Tensor
+) -> torch.Tensor:
+    """Return the links (n, S, T) of all pieces of two words of which some pieces are linked; the
+    words of the pieces are numbered in each sentence (-1: none, which is never linked).
+    """
+    same_NSS, same_NTT = (
+        (words[:, :, None] == words[:, None, :]).float() for words in (src_words_NS, tgt_words_NT)
+    )
+    return same_NSS @ links_NST.float() @ same_NTT > 0
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The pieces of a side of n sentence pairs: their places in the states, and their words (-1: a
+    piece of no word, or none), (n, S) each.
+    """
+
+    places_NS: np.ndarray
+    words_NS: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, starts_N: np.ndarray) -> _Side:
+        """Return those of rows of one sentence that begin at `starts_N` of the states."""
+        steps_S = np.arange(int(rows.kept_RK.max(initial=0)))
+        inside_NS = rows.first_RK + np.where(steps_S < rows.kept_RK, steps_S, 0)
+        words_NS = rows.words[rows.offsets[:-1, None] + inside_NS]
+        return cls(starts_N[:, None] + inside_NS, np.where(steps_S < rows.kept_RK, words_NS, -1))
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """Masked rows as the encoder reads them: the places of its states that are predicted, what
+    stood there, and the weights of their losses, (M,) each.
+    """
+
+    packed: Packed
+    places_M: np.ndarray
+    targets_M: np.ndarray
+    weights_M: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What is drawn for a global batch of B pairs: masked rows with the weight of each of their
+    losses, and 2 B rows of two sentences, first those that are translations (None: not wanted).
+    """
+
+    masked: list[tuple[Masked[Rows], float]]
+    identified: Rows | None
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the device reads of a micro-batch (None: not wanted)."""
+
+    alone: Packed | None
+    sides: tuple[_Side, _Side] | None
+    identified: Packed | None
+    predicted: _Predicted | None
+
+
+class AlignerLosses(HostSided[_Drawn, _Parts]):
+    """The weighted sum of the five losses over sentence pairs. Row r is pair r of the bitexts.
+
+    Losses of links and of the identification of translations are means over the pairs of the global
+    batch, those of masked pieces means over its masked places, of each side for `mlm`. The links
+    are those that the encoder finds by itself at each step, without dropout and without gradient.
+    The head that tells translations reads the first piece one layer above the links, as in the
+    program of the authors. `options` are the resolved params of the method.
+    """
+
+    def __init__(
+        self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any], seed: int
+    ) -> None:
+        can_pack(encoder)  # found out here, and not by the thread that prepares steps
+        self.encoder, self.rows, self.options = encoder, bitexts, options
+        (self.layer,) = parse_layers(options["layers"], encoder.n_layers)
+        self.above = min(self.layer + 1, encoder.n_layers)
+        masks = options["mlm"] or options["tlm"]
+        self.rule = MaskRule.of(encoder, options["mask_share"]) if masks else None
+        self.module, self.head = encoder.model, None
+        if options["psi"]:
+            size = encoder.hidden_size
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(mix(seed, NEW_WEIGHTS))
+                head = torch.nn.Sequential(
+                    torch.nn.Linear(size, size), torch.nn.Tanh(), torch.nn.Linear(size, 1)
+                )
+            self.head = head.to(encoder.device)
+            self.module = torch.nn.ModuleDict({"model": encoder.model, "head": self.head})
+
+    def host_batch(self, step: Step) -> _Drawn:
+        """Return the masks, the order of sentences, and the pairs that do not translate."""
+        bitexts, options, chance = self.rows, self.options, chance_of(step, MIXING)
+        sentences, n = bitexts.sentences, len(step.rows)
+        src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
+        turned = chance.random(n) < 0.5
+        rows = []
+        if options["mlm"]:
+            rows = [(single_rows(sentences, side), options["mlm"]) for side in (src, tgt)]
+        if options["tlm"]:
+            first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
+            rows.append((joint_rows(sentences, first, second), options["tlm"]))
+        masked, masking = [], chance_of(step, MASKING)
+        for read, weight in rows:
+            assert self.rule is not None, "there are masks"
+            masks = choose_masks(read, self.rule, masking)
+            masked.append((Masked(read, masks), weight / max(masks.total, 1)))
+        if self.head is None:
+            return _Drawn(masked, None)
+        others = (step.rows + chance.integers(1, len(bitexts), n)) % len(bitexts)
+        first, second = np.tile(src, 2), np.concatenate([tgt, bitexts.tgt_P[others]])
+        turned = chance.random(2 * n) < 0.5
+        sides = np.where(turned, second, first), np.where(turned, first, second)
+        return _Drawn(masked, joint_rows(sentences, *sides))
+
+    def host_part(self, step: Step, batch: _Drawn, positions: np.ndarray) -> _Parts:
+        """Return what is read of some pairs of the global batch."""
+        alone = sides = identified = None
+        if self.options["so"] or self.options["co"]:
+            numbers = self.rows.sides(step.rows[positions])
+            rows, n = single_rows(self.rows.sentences, numbers), len(positions)
+            alone = lay_out_rows(self.encoder, [(rows, rows.ids)])
+            halves = np.arange(n), np.arange(n, 2 * n)
+            src, tgt = (_Side.of(rows.take(half), alone.starts_S[half]) for half in halves)
+            sides = src, tgt
+        if batch.identified is not None:
+            pairs = batch.identified.take(np.concatenate([positions, len(step.rows) + positions]))
+            identified = lay_out_rows(self.encoder, [(pairs, pairs.ids)])
+        return _Parts(alone, sides, identified, self._predicted(batch, positions))
+
+    def _predicted(self, batch: _Drawn, positions: np.ndarray) -> _Predicted | None:
+        """The masked rows of some pairs; those without a masked place are not read."""
+        chosen = []
+        for masked, weight in batch.masked:
+            at = positions[np.diff(masked.masks.offsets)[positions] > 0]
+            if len(at):
+                chosen.append((masked.rows.take(at), masked.masks.take(at), weight))
+        if not chosen:
+            return None
+        packed = lay_out_rows(self.encoder, [(rows, m.applied(rows)) for rows, m, _ in chosen])
+        starts = np.split(packed.starts_S, np.cumsum([len(rows) for rows, *_ in chosen])[:-1])
+        places = [m.flat(begins) for (_, m, _), begins in zip(chosen, starts, strict=True)]
+        targets = [m.targets for _, m, _ in chosen]
+        weights = [np.full(len(m.targets), weight) for _, m, weight in chosen]
+        return _Predicted(packed, *map(np.concatenate, (places, targets, weights)))
+
+    def device_loss(self, step: Step, part: _Parts) -> torch.Tensor:
+        """Return the contribution of some pairs."""
+        n, total = len(step.rows), torch.zeros((), device=self.encoder.device)
+        if part.alone is not None and part.sides is not None:
+            total = total + self._of_links(part.alone, part.sides).sum() / n
+        if part.identified is not None:
+            total = total + self.options["psi"] * self._identification(part.identified) / (2 * n)
+        if part.predicted is not None:
+            logits_MV = masked_logits(self.encoder, part.predicted.packed, part.predicted.places_M)
+            targets_M, weights_M = (
+                on_device(array, logits_MV.device)
+                for array in (part.predicted.targets_M, part.predicted.weights_M)
+            )
+            losses_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+            total = total + losses_M @ weights_M.to(losses_M.dtype)
+        return total
+
+    def _of_links(self, packed: Packed, sides: tuple[_Side, _Side]) -> torch.Tensor:
+        """The weighted losses (n,) of the links between the pieces of sentence pairs."""
+        from raxalign.encoders.models.transformer import evaluating
+
+        options, device, model = self.options, self.encoder.device, self.encoder.model
+        places, words = (
+            [on_device(array, device) for array in arrays]
+            for arrays in zip(*((side.places_NS, side.words_NS) for side in sides), strict=True)
+        )
+
+        def similarities() -> torch.Tensor:
+            (states_FH,) = flat_states(self.encoder, packed, (self.layer,))
+            compared_NST = (words[0] >= 0)[:, :, None] & (words[1] >= 0)[:, None, :]
+            products_NST = torch.bmm(states_FH[places[0]], states_FH[places[1]].mT)
+            return products_NST.masked_fill(~compared_NST, -torch.inf)
+
+        similar_NST = similarities()
+        guide_NST = similar_NST.detach()
+        if options["so"] and model.training:
+            with torch.no_grad(), evaluating(model):
+                guide_NST = similarities()
+        found_NST = linked(guide_NST, options["extraction"], options["threshold"])
+        links_NST = between_words(found_NST, *words)
+        trained_N, agreed_N = link_losses(similar_NST, links_NST, options["extraction"])
+        losses_N: torch.Tensor = options["so"] * trained_N + options["co"] * agreed_N
+        return losses_N
+
+    def _identification(self, packed: Packed) -> torch.Tensor:
+        """The summed -L_PSI of pairs, of which the first half are translations."""
+        assert self.head is not None, "pairs are identified by it"
+        (states_FH,) = flat_states(self.encoder, packed, (self.above,))
+        first_PH = states_FH[on_device(packed.starts_S, states_FH.device)]
+        logits_P = self.encoder.within(self.head, first_PH)[:, 0]
+        labels_P = torch.zeros_like(logits_P)
+        labels_P[: len(logits_P) // 2] = 1
+        loss: torch.Tensor = torch.nn.functional.binary_cross_entropy_with_logits(
+            logits_P, labels_P, reduction="sum"
+        )
+        return loss

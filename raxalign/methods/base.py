@@ -6,14 +6,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar
 
 from raxalign.config.params import BaseParams, PlugIn, path_fields
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.vectors import Pooling
 from raxalign.measured import Motion
 from raxalign.train.runtime import Runtime
 
@@ -44,12 +43,24 @@ class Effect:
     says where an inside transform is, as the option has it: a training that reads the pivot alone,
     and so nothing of the transform, depends on that alone, as the blocks up to there stay as they
     are (empty: not known).
+
+    What trains weights may do so with `dropout`, whose masks depend on how the global batches are
+    divided, so that the number of parts (`run.workers`) is in the key; by `adapters`, beside which
+    the encoder's own weights may be held in bfloat16 (`run.base_precision`); and together with a
+    task of the grid (`with_task`, how; None: alone).
+
+    `motion` is how readouts move the vectors of one language together. Values that such a motion
+    leaves as they are, are not results of the method.
     """
 
     weights: bool = False
     inside: bool = False
     pivot: bool = False
     inside_layers: str = ""
+    dropout: bool = True
+    adapters: bool = False
+    with_task: Any = None
+    motion: Motion = "any"
 
 
 @dataclass(frozen=True)
@@ -77,16 +88,6 @@ class MethodInputs:
     text: Mapping[str, Path] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
     dev: Mapping[str, Path] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Dictionary:
-    """A file of word pairs that a method trains on. Its lines have the pivot's word last, or first
-    where it is to be swapped (`swap`).
-    """
-
-    source: Source
-    swap: bool = False
 
 
 class Method(PlugIn):
@@ -122,10 +123,6 @@ class Method(PlugIn):
         given, idle = self.params.identity(), self.idle()
         return {name: value for name, value in given.items() if name not in idle}
 
-    def joint(self) -> Any:
-        """Return how a task of the grid is trained in the same training; None where none is."""
-        return None
-
     def idle(self) -> set[str]:
         """Return the params (YAML names) that others' values make idle."""
         return set()
@@ -143,30 +140,9 @@ class Method(PlugIn):
         """Return whether the seed can change the result."""
         return False
 
-    def freezes(self) -> bool:
-        """Return whether the encoder's own weights stay as they are while it works, so that they
-        may be held in bfloat16 (`run.base_precision`). Adapters may change them at the end.
-        """
-        return not self.effect().weights
-
-    def has_dropout(self) -> bool:
-        """Return whether aligning trains with dropout, whose masks depend on how the global batches
-        are divided: the number of parts (`run.workers`) is then in the key.
-        """
-        return self.effect().weights
-
     def effect(self) -> Effect:
         """Return what aligning changes."""
         return Effect()
-
-    def reading(self, pooling: Pooling | None) -> Self:
-        """Return the same method on words whose pieces are joined by `pooling`: itself where that
-        is None, or where it has no such option.
-        """
-        field = type(self.params).model_fields.get("pooling")
-        if field is None or pooling not in get_args(field.annotation):
-            return self
-        return type(self)(self.params.model_copy(update={"pooling": pooling}))
 
     def acts(self, n_layers: int) -> Acts:
         """Where aligning changes an encoder with `n_layers` blocks: everywhere, unless a method
@@ -177,25 +153,9 @@ class Method(PlugIn):
         """
         return Acts(stream_from=0)
 
-    def motion(self) -> Motion:
-        """Return how readouts move the vectors of one language together: in any way, unless a
-        method knows better.
-
-        Values that such a motion leaves as they are, are not results of the method.
-        """
-        return "any"
-
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""
         return {}
-
-    def dictionaries(self, lang: str, pivot: str) -> tuple[Dictionary, ...]:
-        """Return the dictionaries of one language whose entries `align` trains on, so that they are
-        not unseen in a test: here, the source called ``dictionary``, by the option `swap`.
-        """
-        source = self.sources(lang, pivot).get("dictionary")
-        swap = bool(getattr(self.params, "swap", False))
-        return () if source is None else (Dictionary(source, swap=swap),)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the outside files that `align` will read, as it reads them, before anything is

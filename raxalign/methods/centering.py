@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import final
 
 from raxalign.encoders.models.aligned import Affine
-from raxalign.measured import Motion
+from raxalign.methods.base import Effect
 from raxalign.methods.families.text import TextMethod
 from raxalign.methods.statistics.moments import TextMoments
 
@@ -26,9 +27,9 @@ class Centering(TextMethod):
     reference = "Libovický et al. 2020"
     papers = ("libovicky2020",)
 
-    def motion(self) -> Motion:
+    def effect(self) -> Effect:
         """Return a shift."""
-        return "rigid"
+        return replace(super().effect(), motion="rigid")
 
     def maps(self, moments: TextMoments) -> Iterable[Affine]:
         """Return the shift of each layer."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from pydantic import Field
 
+from raxalign.config.params import Removed
 from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
@@ -30,7 +31,7 @@ from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
 from raxalign.train.devices import to_device
 from raxalign.train.loop import Fitted
 from raxalign.train.objective import Objective, Step
-from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
+from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
 
 
 @final
@@ -57,19 +58,21 @@ class Distillation(TrainedMethod["Lessons"]):
     papers = ("reimers2020",)
 
     class Params(TrainedParams):
-        """A teacher of its own folder is read at its last layer, the encoder as its own teacher at
-        the layer that is trained.
+        """Training is by AdamW with ε = 1e-6. A teacher of its own folder is read at its last
+        layer, the encoder as its own teacher at the layer that is trained.
         """
 
         teacher: DataPath | None = None
         """Hugging Face folder of the teacher (none: the original encoder)."""
-        teacher_pooling: SentencePooling | None = None
-        """What the teacher's vector of a sentence is (none: as in `pooling`)."""
         learning_rate: LearningRate[float] = 2e-5
         batch_size: int = Field(64, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 5
         warmup: Warmup[float] = 0.1
-        eps: Epsilon[float] = 1e-6
+        optimizer: ClassVar = {"eps": 1e-6}
+        removed: ClassVar = {
+            "eps": Removed(NO_OPTION, 1e-6),
+            "teacher_pooling": Removed("leave it out: the teacher's vectors are made by `pooling`"),
+        }
         layers: Layer = Field("last", description=wording.LAYER_TRAINED)
         pooling: SentencePooling = Field("mean", description=wording.SENTENCE_POOLING)
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
@@ -77,11 +80,8 @@ class Distillation(TrainedMethod["Lessons"]):
     params: Params
 
     def canonical(self) -> dict[str, Any]:
-        """Return the params with the teacher's pooling filled in."""
-        return {
-            **super().canonical(),
-            "teacher_pooling": self.params.teacher_pooling or self.params.pooling,
-        }
+        """Return the params with the teacher's pooling, which could once be another one."""
+        return {**super().canonical(), "teacher_pooling": self.params.pooling}
 
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
@@ -130,7 +130,7 @@ class Distillation(TrainedMethod["Lessons"]):
             part for path in folders for part in sentence_chunks(read_table(path), "tgt", CHUNK)
         )
         sentences = replace(tokenise(teacher, chunks, params.max_length), languages=(pivot,))
-        return Teacher(teacher, sentences, layers, params.teacher_pooling or params.pooling)
+        return Teacher(teacher, sentences, layers, params.pooling)
 
 
 @dataclass(frozen=True)

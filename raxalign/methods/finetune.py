@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, Removed
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -23,7 +23,7 @@ from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import Spans, lay_out, real_gap
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
-from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
+from raxalign.train.options import NO_OPTION, Epochs, LearningRate, RateSchedule, Warmup
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]
@@ -55,8 +55,8 @@ class Finetune(TrainedMethod[Bitexts]):
     stay near those of the start.
 
     Formula: d(f(src word), g(tgt word)) over links + λ d(f(tgt word), f0(tgt word)) over words,
-    where f0 is the frozen start and g is f0 (`align_target: frozen`) or f (`live`); d is the
-    squared distance, or the distance (`norm: plain`); sums over `layers` and languages.
+    where f0 is the frozen start and g is f0, or f in `profile: paper`; d is the squared distance,
+    or the distance (`norm: plain`); sums over `layers` and languages.
 
     Data: linked words of the bitext. With `direction: to-other` the pivot moves and the other
     language is held.
@@ -81,7 +81,7 @@ class Finetune(TrainedMethod[Bitexts]):
     profiles = _PROFILES
 
     class Params(TrainedParams):
-        """Training is by AdamW."""
+        """Training is by AdamW with β1 = 0.9, β2 = 0.98 and ε = 1e-9."""
 
         profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
         reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
@@ -92,8 +92,7 @@ class Finetune(TrainedMethod[Bitexts]):
         epochs: Epochs = 1
         warmup: Warmup[float] = 0.1
         schedule: Annotated[RateSchedule, LATER] = "constant"
-        betas: Annotated[Betas, LATER] = "0.9 0.98"
-        eps: Annotated[Epsilon[float], LATER] = 1e-9
+        optimizer: ClassVar = {"betas": (0.9, 0.98), "eps": 1e-9}
         layers: Layers = "last"
         """Layers over which the loss is summed: `last`, one number or a range such as `9-12` (0:
         the embeddings).
@@ -106,22 +105,18 @@ class Finetune(TrainedMethod[Bitexts]):
         """The distance d in the formula: the Euclidean distance (`plain`) or its square
         (`squared`).
         """
-        align_target: Literal["live", "frozen"] | None = None
-        """What a word is drawn towards, g in the formula: the vector of the encoder in training
-        (`live`), or that of its start (`frozen`).
-        """
+        removed: ClassVar = {
+            "betas": Removed(NO_OPTION, default="0.9 0.98"),
+            "eps": Removed(NO_OPTION, default=1e-9),
+            "align_target": Removed("leave it out: `profile` decides", None),
+            "special_pairs": Removed("leave it out: `profile` decides", None),
+            "part": Removed("leave it out: `profile` decides", None),
+            "shuffle": Removed("leave it out: `profile` decides", None),
+        }
         reduction: Reduction | None = None
         """Whether distances are summed over words (`sum`), or averaged over words and, where they
         are squared, over coordinates (`mean`).
         """
-        special_pairs: bool | None = None
-        """Whether [CLS] and [SEP] of a sentence pair count as linked words."""
-        part: int | None = Field(None, ge=0)
-        """Sentence pairs over which one mean is taken with `reduction: mean`; the means of a batch
-        are then summed (0: one mean over the batch).
-        """
-        shuffle: bool | None = None
-        """Whether sentence pairs are read in random order, rather than in that of the corpus."""
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params

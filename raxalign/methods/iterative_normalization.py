@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 from pydantic import Field
 
+from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.methods.base import MethodInputs, Needs
@@ -23,6 +24,7 @@ from raxalign.methods.statistics.procrustes import rotations, support
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.runtime import Runtime
 
+ROUNDS = 5
 Chains = list[tuple[Unit | Affine, ...]]
 
 
@@ -31,14 +33,14 @@ class IterativeNormalization(TextMethod):
     """Bring the vectors of each language to length one and centre them, again and again, so that
     both hold nearly; the pivot's too.
 
-    Formula: `rounds` times [x -> x / ||x||, x -> x - μ], then x -> x / ||x||, for each layer; μ of
+    Formula: five times [x -> x / ||x||, x -> x - μ], then x -> x / ||x||, for each layer; μ of
     each round is the mean over the words of the language's text as they are by then. With `rotate`,
     an orthogonal map over word pairs follows (rotation's formula).
 
     Data: monolingual text of each language and the pivot, read once a round; with `rotate` also
     linked words of the bitext.
 
-    Reference: Zhang et al. (2019), whose five rounds are the default.
+    Reference: Zhang et al. (2019), who take five rounds.
     """
 
     VERSION = 1
@@ -48,11 +50,10 @@ class IterativeNormalization(TextMethod):
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
-        rounds: int = Field(5, ge=1)
-        """Times that vectors are brought to length one and centred."""
         rotate: bool = False
         """Whether a rotation over word pairs follows, as in the method `rotation`."""
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
+        removed: ClassVar = {"rounds": Removed("leave it out: there are five rounds", ROUNDS)}
 
     params: Params
 
@@ -64,11 +65,11 @@ class IterativeNormalization(TextMethod):
         """The direction of no rotation."""
         return super().idle() if self.params.rotate else super().idle() | {"direction"}
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with a chain of steps for each language and layer. Raises
         `RaxalignError` for text without words, or no word pairs.
         """
-        reading = self.word_reading(encoder, runtime)
+        reading = self.word_reading(encoder)
         layers = reading.layers
         chains: dict[str, Chains] = {}
         notes: dict[str, dict[str, object]] = {}
@@ -93,7 +94,7 @@ class IterativeNormalization(TextMethod):
         """The steps of one language for each layer, and the number of its words."""
         chains: Chains = [(Unit(),)] * len(reading.layers)
         words = 0
-        for _ in range(self.params.rounds):
+        for _ in range(ROUNDS):
             moments = text_moments(reading, inputs, lang, before=chains)
             chains = [
                 (*chain, Affine(mean), Unit())

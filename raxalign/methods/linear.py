@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
-from pydantic import Field
-
+from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, Transform
 from raxalign.lazy import torch
@@ -30,10 +29,10 @@ class Linear(WordMapMethod):
     """Map each language onto the pivot, or the pivot onto each language, by the matrix that brings
     word pairs nearest together.
 
-    Formula: W = argmin (1/n) ||X W - Y||² + ridge ||W||² for each layer, of the n pairs (X, Y);
-    with `center`, x -> (x - mean X) W + mean Y. Without `ridge`, and with fewer pairs than
-    dimensions, the shortest of the matrices that fit them, which sends to zero what no pair spans:
-    the notes record the rank, and results show a remark.
+    Formula: W = argmin ||X W - Y||² for each layer, of the pairs (X, Y); with `center`, x -> (x -
+    mean X) W + mean Y. With fewer pairs than dimensions, the shortest of the matrices that fit
+    them, which sends to zero what no pair spans: the notes record the rank, and results show a
+    remark.
 
     Data: linked words of the bitext, or the entries of a dictionary, as `rotation` reads them.
 
@@ -52,8 +51,9 @@ class Linear(WordMapMethod):
 
         center: bool = False
         """Whether the centroids of the word pairs are mapped onto each other too."""
-        ridge: float = Field(0.0, ge=0, allow_inf_nan=False)
-        """Weight of the squared norm of W, which holds the matrix small (0: none)."""
+        removed: ClassVar = {
+            "ridge": Removed("leave it out: the matrix is that of least squares", 0.0)
+        }
 
     params: Params
 
@@ -85,7 +85,7 @@ class Linear(WordMapMethod):
         """Return the map of each layer."""
         center = self.params.center
         weights = [
-            least_squares(square / pairs.count, cross / pairs.count, self.params.ridge)
+            least_squares(square / pairs.count, cross / pairs.count)
             for square, cross in zip(squares, pairs.crosses(center=center), strict=True)
         ]
         if not center:
@@ -94,14 +94,9 @@ class Linear(WordMapMethod):
         return [Affine(*step) for step in zip(sources, weights, targets, strict=True)]
 
 
-def least_squares(
-    inner_HH: torch.Tensor, cross_HK: torch.Tensor, ridge: float = 0.0
-) -> torch.Tensor:
-    """The W (H, K) that minimises ||X W - Y||² + ridge ||W||², from X^T X and X^T Y in float64; the
+def least_squares(inner_HH: torch.Tensor, cross_HK: torch.Tensor) -> torch.Tensor:
+    """Return the W (H, K) that minimises ||X W - Y||², from X^T X and X^T Y in float64; the
     shortest where there are several.
     """
-    penalised = inner_HH + ridge * torch.eye(
-        len(inner_HH), dtype=inner_HH.dtype, device=inner_HH.device
-    )
-    weight: torch.Tensor = torch.linalg.pinv(penalised, rtol=_ROUNDING, hermitian=True) @ cross_HK
+    weight: torch.Tensor = torch.linalg.pinv(inner_HH, rtol=_ROUNDING, hermitian=True) @ cross_HK
     return weight

@@ -39,7 +39,7 @@ class MeanShift(Method):
     per_language = ("alpha",)
 
     class Params(Reading, Method.Params):
-        """The mean of a language is that of its blocks, or of its sentences."""
+        """The mean of a language is that of its blocks."""
 
         layers: Block = "last"
         """Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.
@@ -53,10 +53,6 @@ class MeanShift(Method):
     def needs(self) -> Needs:
         """Monolingual text."""
         return Needs(text=True)
-
-    def idle(self) -> set[str]:
-        """The size of blocks, where sentences are the rows."""
-        return set() if self.params.rows == "blocks" else {"block_size"}
 
     def effect(self) -> Effect:
         """An inside transform; of the pivot, one for each language, where that is what moves."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from pydantic import Field, model_validator
 
+from raxalign.config.params import Removed
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
@@ -35,8 +36,9 @@ class Ppa(TrainedMethod[Bitexts]):
 
     Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue
     e^(q·k'/τ))), with q = g(f(x)) and k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS]
-    vector h of the last layer, and f', g' are moving averages of f, g. Which sentence is x is
-    random. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
+    vector h of the last layer, and f', g' are moving averages of f, g, of which a step keeps 0.999.
+    Which sentence is x is random. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y
+    [SEP]).
 
     Data: sentence pairs of all languages together, in random order; pairs of another length than
     `min_pieces` and `max_pieces` allow are left out. The queue holds the keys of the last
@@ -74,21 +76,18 @@ class Ppa(TrainedMethod[Bitexts]):
         """
         queue_size: int = Field(32_000, ge=1)
         """Number of earlier sentences, as keys in the queue, that a sentence is contrasted with."""
-        queue_start: Literal["random", "full"] | None = None
-        """How the queue begins: with `random` unit vectors, or empty, with L_MoCo held back until
-        it is `full`.
-        """
-        momentum: float = Field(0.999, ge=0, le=1)
-        """Share of f' and g' that a step keeps; the rest comes from f and g."""
         temperature: float = Field(0.05, gt=0)
         """Temperature of the contrast, τ in the formula."""
-        normalize_z: bool | None = None
-        """Whether q and k are brought to length one before they are compared."""
         projection: int = Field(300, ge=1)
         """Number of coordinates of q and k."""
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)
+        removed: ClassVar = {
+            "queue_start": Removed("leave it out: `profile` decides", None),
+            "normalize_z": Removed("leave it out: `profile` decides", None),
+            "momentum": Removed("leave it out: a step keeps 0.999 of the copies", 0.999),
+        }
 
         @model_validator(mode="after")
         def _trains_something(self) -> Ppa.Params:
@@ -149,6 +148,6 @@ class Ppa(TrainedMethod[Bitexts]):
             raise RaxalignError(
                 f"ppa: the queue is never full: {span} sentence pairs put {last} keys into it"
                 f" before the last step, and queue_size is {params.queue_size}. Give a smaller"
-                f" queue_size, more {'steps' if params.steps else 'epochs'}, or queue_start: random"
+                f" queue_size, more {'steps' if params.steps else 'epochs'}, or profile: paper"
             )
         return first

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
 
+from raxalign.config.params import Removed
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layer, parse_layers
@@ -19,7 +20,7 @@ from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.train.devices import on_device
-from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
+from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Steps, Warmup
 
 _PROFILES: Profiles = {
     "released": {
@@ -76,7 +77,7 @@ class SentenceMargin(TrainedMethod[Bitexts]):
     profiles = _PROFILES
 
     class Params(TrainedParams):
-        """Training is by AdamW."""
+        """Training is by AdamW; `released` has ε = 1e-5 and clips gradients to a norm of 100."""
 
         profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
         margin: float = Field(0.3, ge=0, allow_inf_nan=False)
@@ -92,8 +93,9 @@ class SentenceMargin(TrainedMethod[Bitexts]):
         epochs: Epochs = 1
         steps: Steps[int | None] = None  # type: ignore[assignment]  # by profile
         warmup: Warmup[float | None] = None
-        eps: Epsilon[float | None] = None  # type: ignore[assignment]  # by profile
-        clip: Clip[float | None] = None  # type: ignore[assignment]  # by profile
+        removed: ClassVar = {
+            name: Removed(NO_OPTION, None) for name in ("eps", "clip")
+        }  # by profile
         layers: Layer = Field("last", description=wording.LAYER_TRAINED)
         pooling: SentencePooling | None = Field(None, description=wording.SENTENCE_POOLING)
         max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Transform
-from raxalign.measured import Motion
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
-from raxalign.methods.statistics.moments import Moments
+from raxalign.methods.statistics.moments import Moments, sentence_pair_means
 from raxalign.methods.statistics.procrustes import rotations, support
-from raxalign.methods.statistics.sentence_means import sentence_pair_means
 
 
 @final
@@ -44,9 +43,9 @@ class SentenceRotation(MapMethod):
         """Sentence pairs."""
         return Needs(bitext=True)
 
-    def motion(self) -> Motion:
+    def effect(self) -> Effect:
         """Return a rotation, with a shift where centroids are mapped."""
-        return "rigid" if self.params.center else "rotation"
+        return replace(super().effect(), motion="rigid" if self.params.center else "rotation")
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
         """Return what fits the rotations of one language."""

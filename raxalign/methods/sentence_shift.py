@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 from raxalign.encoders.base import Encoder
@@ -9,10 +10,9 @@ from raxalign.encoders.models.aligned import Transform
 from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.measured import Motion
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
-from raxalign.methods.statistics.sentence_means import sentence_pair_means
+from raxalign.methods.statistics.moments import sentence_pair_means
 
 
 @final
@@ -45,9 +45,9 @@ class SentenceShift(MapMethod):
         """Sentence pairs."""
         return Needs(bitext=True)
 
-    def motion(self) -> Motion:
+    def effect(self) -> Effect:
         """Return a shift."""
-        return "rigid"
+        return replace(super().effect(), motion="rigid")
 
     def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
         """Return what fits the shifts of one language."""

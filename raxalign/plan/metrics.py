@@ -78,7 +78,7 @@ class Added:
 @cache
 def _made(kind: str, params: str) -> Metric:
     plugin = catalog("metrics")[kind]
-    made: Metric = plugin(plugin.Params.model_validate_json(params))
+    made: Metric = plugin(plugin.Params.stored(params))
     return made
 
 

@@ -225,7 +225,7 @@ class Plan:
             return True
         effect = method.effect()
         moved = effect.weights or effect.inside
-        return not moved and self.measured(task, metric).stays(method.motion())
+        return not moved and self.measured(task, metric).stays(effect.motion)
 
     def aligned(self, trial: Trial) -> list[str]:
         """Return the keys of the stages that a trial's method makes: its aligned encoder where an

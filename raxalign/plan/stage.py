@@ -103,7 +103,7 @@ class Stage:
             raise ValueError(f"no plug-in makes a stage of the kind {self.kind}")
         kind = catalog(_CATALOGUES[self.kind])[self.maker]
         try:
-            return kind(kind.Params.model_validate_json(self.options))
+            return kind(kind.Params.stored(self.options))
         except ValueError as error:
             raise RaxalignError(
                 f"the options of the {self.kind} {self.key[:12]} are not those of {self.maker} in"

@@ -237,7 +237,7 @@ def _whole(found: Found, key: str) -> Found:
         options = json.loads(fitted.options)
         options |= {name: trial.params[name] for name in options.keys() & {"pooling"}}
         kind = catalog(fitted.catalogue)[fitted.maker]
-        method = kind(kind.Params.model_validate(options))
+        method = kind(kind.Params.stored(json.dumps(options)))
         made = replace(
             fitted,
             params={**fitted.params, "method": method.canonical()},

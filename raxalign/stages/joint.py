@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.blocks import find_blocks
-from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.stage import TASK, Stage
 from raxalign.stages.workshop import Workshop
@@ -19,7 +16,6 @@ from raxalign.train.options import RowOrder, TrainSettings
 
 if TYPE_CHECKING:
     from raxalign.tasks.transfer.training import TrainingRun, Tuning
-    from raxalign.train.joint import Mixing
 
 
 def align_with_task(
@@ -74,7 +70,7 @@ class JointTraining:
         """
         from raxalign.train.joint import Joint, Turns
 
-        joint, seed = self.method.joint(), run.runtime.seed
+        joint, seed = self.method.effect().with_task, run.runtime.seed
         self._model = model = tuning.model.encoder.model
         first = RowOrder(tuning.batches.count, settings, seed)
         self._steps = first.total, 0
@@ -82,14 +78,8 @@ class JointTraining:
         if joint.weight:
             own = self.method.settings(shuffle=self.method.shuffles())
             second = RowOrder(self.method.n_rows(self.rows), own, seed)
-            turns = Turns(first, second, joint.every, joint.schedule == "alternate")
-            self._steps = turns.total, turns.of_second
-            if not turns.of_second:
-                raise RaxalignError(
-                    f"{self.method.name}: with_task: every: {joint.every} is more than the"
-                    f" {first.steps_per_epoch} steps of an epoch of {joint.task}, so that the"
-                    " method is never trained. Choose fewer"
-                )
+            turns = Turns(first, second, joint.schedule == "alternate")
+            self._steps = turns.total, first.total
         taught = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         model.requires_grad_(requires_grad=True)
         encoder = tuning.model.encoder.with_model(model)
@@ -98,8 +88,7 @@ class JointTraining:
                 if turns is None:
                     yield tuning
                 else:
-                    mixing = _mixing(joint, encoder, run)
-                    yield Joint(tuning, self._objective(encoder, seed), turns, mixing)
+                    yield Joint(tuning, self._objective(encoder, seed), turns, joint.weight)
         finally:
             for parameter, requires_grad in taught:
                 parameter.requires_grad_(requires_grad=requires_grad)
@@ -110,20 +99,3 @@ class JointTraining:
         method = type(self.method)(params)
         made: Objective = method.objective(encoder, self.rows, seed)
         return made
-
-
-def _mixing(joint: Any, encoder: Any, run: TrainingRun) -> Mixing:
-    """How the gradients of both are joined; a group of weights is a block, or all outside them."""
-    from raxalign.train.joint import Mixing
-
-    base = encoder.model.base_model
-    parts = find_blocks(base).parts if joint.gradients else ()
-    groups = {f"block-{n}": list(part.parameters()) for n, part in enumerate(parts, 1)}
-    inside = {id(parameter) for group in groups.values() for parameter in group}
-    groups |= {"embeddings": [p for p in base.parameters() if id(p) not in inside]}
-
-    def report(values: Mapping[str, float], step: int) -> None:
-        run.runtime.report({f"{run.name}/{name}": value for name, value in values.items()}, step)
-
-    mixing = Mixing(joint.weight, joint.conflicts == "project", joint.gradients, groups)
-    return replace(mixing, report=report)

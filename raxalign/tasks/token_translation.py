@@ -135,7 +135,6 @@ class TokenTranslation(Task):
         what names data, whose own identity enters the key.
         """
         idle = {"dataset", "revision"}
-        idle |= {"block_size"} if self.params.rows == "sentences" else set()
         return {
             name: list(value) if name == "alpha" else value
             for name, value in self.params.identity().items()

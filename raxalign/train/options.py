@@ -13,11 +13,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
 from raxalign.train.chance import ORDER, mix
@@ -87,6 +87,9 @@ Clip = Annotated[_T, Field(ge=0, description=_CLIP)]
 Dropout = Annotated[bool, Field(description="Whether dropout is on during training.")]
 
 
+NO_OPTION = "leave it out: it is part of the method"
+
+
 class LoopOptions(BaseParams):
     """Options of a training by AdamW. None stands for the value of a profile."""
 
@@ -96,11 +99,15 @@ class LoopOptions(BaseParams):
     steps: Annotated[Steps[int], LATER] = 0
     warmup: Warmup[float | None]
     schedule: Annotated[RateSchedule, LATER] = "linear"
-    weight_decay: Annotated[WeightDecay, LATER] = 0.0
-    betas: Annotated[Betas, LATER] = "0.9 0.999"
-    eps: Annotated[Epsilon[float], LATER] = 1e-8
-    clip: Annotated[Clip[float], LATER] = 0.0
     dropout: Dropout = True
+    optimizer: ClassVar[Mapping[str, Any]] = {}
+    """What a kind of training has in place of the values of `TrainSettings`."""
+    removed: ClassVar = {
+        "weight_decay": Removed(NO_OPTION, default=0.0),
+        "betas": Removed(NO_OPTION, default="0.9 0.999"),
+        "eps": Removed(NO_OPTION, default=1e-8),
+        "clip": Removed(NO_OPTION, default=0.0),
+    }
 
     def settings(self, profile: Mapping[str, Any], *, shuffle: bool = True) -> TrainSettings:
         """Return the settings of the loop; `profile` has what the options leave at None."""
@@ -108,10 +115,10 @@ class LoopOptions(BaseParams):
             name: profile[name] if getattr(self, name) is None else getattr(self, name)
             for name in LoopOptions.model_fields
         }
-        changed = {"steps": value["steps"] or None, "clip": value["clip"] or None}
-        return TrainSettings(
-            **{**value, **changed, "betas": pair_of(value["betas"])}, shuffle=shuffle
-        )
+        given = {name: profile[name] for name in LoopOptions.removed if name in profile}
+        own = {**self.optimizer, **given, **value}
+        own |= {name: own.get(name) or None for name in ("steps", "clip")}  # 0: without
+        return TrainSettings(**own, shuffle=shuffle)
 
 
 @dataclass(frozen=True)

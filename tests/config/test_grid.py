@@ -195,9 +195,6 @@ def test_lists_in_a_mapping_are_axes_like_any_other(read):
     product = [(4, 8.0), (4, 16.0), (8, 8.0), (8, 16.0), (8, 16.0)]
     assert none == "none"
     assert [(point.rank, point.alpha) for point in found] == product
-    assert {point.targets for point in found} == {"auto"}
-    (point,) = points(read, "{rank: 2, targets: 'value, query'}")
-    assert (point.rank, point.targets) == (2, "query,value")
 
 
 def test_a_mapping_that_a_list_makes_twice_is_a_fault(faults):

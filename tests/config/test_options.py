@@ -11,9 +11,15 @@ SPLIT = r"split: '\[train' is not a YAML value .*put text that begins like this 
 
 
 def test_values_are_those_of_a_grid_file(tmp_path):
-    options = ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "part="]
+    options = ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "reduction="]
     params = read_options("methods", "finetune", options, tmp_path)
-    found = (params.reg_weight, params.batch_size, params.direction, params.layers, params.part)
+    found = (
+        params.reg_weight,
+        params.batch_size,
+        params.direction,
+        params.layers,
+        params.reduction,
+    )
     assert found == (0.001, 10, "to-other", "9", None)
 
 

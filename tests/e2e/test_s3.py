@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 METHODS = (
     "none: {}",
-    "finetune: {lambda: 1.0, batch_size: 1, with_task: {task: xnli, gradients: 50}}",
+    "finetune: {lambda: 1.0, batch_size: 1, with_task: {task: xnli}}",
 )
 SIZES = "data: phrasebook, phrasebook: {train: 100, dev: 6, test: 6}, batch_size: 1, epochs: 6"
 TASKS = ("retrieval: {}", f"xnli: {{{SIZES}}}")
@@ -124,7 +124,6 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         assert said in done.stdout + done.stderr, command
     page = site.report("report.html")
     assert "</html>" in page
-    assert 'aria-labelledby="caption-gradients"' in page, "the curves are read from the bucket"
     found = tracked(default_uri(Storage(site.root)), "small")
     kinds = Counter(str(dict(run["tags"])["raxalign.kind"]) for run in found)
     assert (kinds["grid"], kinds["trial"]) == (1, 2)

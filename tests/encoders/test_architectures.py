@@ -151,18 +151,6 @@ def test_a_language_without_an_adapter_is_named_with_those_that_have_one():
             encoder.hidden(replace(batch(), languages=languages))
 
 
-def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(tmp_path):
-    folder_of(tmp_path, model_of("bert", head=False))
-    ways = [TransformerEncoder.from_folder(tmp_path, attention=name) for name in ("auto", "eager")]
-    assert [way.model.config._attn_implementation for way in ways] == ["sdpa", "eager"]
-    with torch.no_grad():
-        states = [way.hidden(batch())[-1][0] for way in ways]
-    assert torch.allclose(*states, atol=1e-5)
-    model_of("mdeberta", head=False).config.save_pretrained(tmp_path)
-    with pytest.raises(DataError, match=r"`attention: sdpa` is not there.*Set `attention: eager`"):
-        TransformerEncoder.from_folder(tmp_path, attention="sdpa")
-
-
 def test_blocks_that_share_their_weights_cannot_be_frozen_one_by_one():
     with pytest.raises(RaxalignError, match="freeze: the 3 blocks of AlbertModel share"):
         frozen(encoder_of("albert"), "lower").__enter__()

@@ -204,7 +204,7 @@ def test_a_given_vocabulary_splits_the_words(text: dict[str, Path], tmp_path: Pa
         build(text, tmp_path / "c", min_count=1_000)
 
 
-def test_vectors_from_files_are_read_a_language_each(tmp_path: Path) -> None:
+def test_vectors_from_files_are_read_a_language_each(tmp_path: Path, monkeypatch) -> None:
     write_vectors(tmp_path / "wiki.en.vec", ["dog", "cat"], np.array([[1, 2], [3, 4]], np.float32))
     write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[5, 6]], np.float32))
     write_vectors(tmp_path / "wiki.de.old.vec", ["alt"], np.array([[5, 6]], np.float32))
@@ -226,7 +226,8 @@ def test_vectors_from_files_are_read_a_language_each(tmp_path: Path) -> None:
     write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[6, 5]], np.float32))
     with pytest.raises(DataError, match=r"wiki\.de\.vec: was changed since"):
         looked_up(later, "Hund", lang="de")
-    few = Static(Static.Params(vectors=files, max_vectors=1)).load(EncoderInputs(), "cpu")
+    monkeypatch.setattr("raxalign.encoders.static.MOST_VECTORS", 1)
+    few = Static(Static.Params(vectors=files)).load(EncoderInputs(), "cpu")
     assert looked_up(few, "dog", "cat")[1] == [True, False]
     assert Static(Static.Params(vectors=str(tmp_path / "no.{lang}.vec"))).check()
     write_vectors(tmp_path / "wiki.fr.vec", ["chien"], np.array([[5, 6, 7]], np.float32))
@@ -358,18 +359,18 @@ def test_what_cannot_change_the_vectors_is_no_part_of_their_identity() -> None:
         return Static.Params.model_validate(options).identity()
 
     assert identity(x_max=3) == identity() == identity(epochs=5, learning_rate=0.025)
-    assert identity(algorithm="word2vec", min_n=2, buckets=9) == identity(algorithm="word2vec")
+    assert identity(algorithm="word2vec", buckets=9) == identity(algorithm="word2vec")
     filled = identity(algorithm="glove", epochs=25, learning_rate=0.05)
-    assert identity(algorithm="glove", negative=9) == filled
+    assert identity(algorithm="glove") == filled
     given = {"units": "pieces", "vocabulary": "v.txt"}
     assert identity(**given, vocab_size=500) == identity(**given)
     idle = {"seed": 4, "dimension": 7, "spaces": "joint"}
     assert identity(vectors="w.{lang}.vec", **idle) == identity(vectors="w.{lang}.vec")
     assert identity(spaces="joint") == {**identity(), "spaces": "joint"}
-    changes = ({"seed": 1}, {"min_n": 2}, {"casing": "lower"}, {"normalization": "none"})
-    assert len({str(identity(**options)) for options in ({}, {"window": 3}, *changes)}) == 6
-    for wrong in ({"min_n": 7}, {"vectors": "w.vec"}, {"vocabulary": "v.txt"}):
-        with pytest.raises(ValueError, match=r"min_n 7|with \{lang\}|only `units: pieces`"):
+    changes = ({"seed": 1}, {"casing": "lower"}, {"normalization": "none"})
+    assert len({str(identity(**options)) for options in ({}, {"window": 3}, *changes)}) == 5
+    for wrong in ({"vectors": "w.vec"}, {"vocabulary": "v.txt"}):
+        with pytest.raises(ValueError, match=r"with \{lang\}|only `units: pieces`"):
             identity(**wrong)
 
 
@@ -435,7 +436,7 @@ def mrr(encoder: StaticEncoder, topics: dict[str, Path], folder: Path) -> float:
 @pytest.mark.parametrize("algorithm", ["glove", "fasttext"])
 def test_translations_are_found_in_a_joint_space_and_not_across_spaces(algorithm, topics, tmp_path):
     """By chance the mean reciprocal rank among 20 words is (1 + 1/2 + ... + 1/20) / 20 = .18."""
-    options = {**TOPIC, "algorithm": algorithm, "min_n": 6, "learning_rate": 0.05}
+    options = {**TOPIC, "algorithm": algorithm, "learning_rate": 0.05}
     options |= OPTIONS[algorithm]
     joint = build(topics, tmp_path / "joint", **options)
     assert mrr(joint, topics, tmp_path) > 0.8

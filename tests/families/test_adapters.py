@@ -39,11 +39,14 @@ def _adapters(model):
 
 
 @pytest.mark.parametrize("kind", in_turn(["finetune", "tlm"], 1))
-def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_other(kind, root):
+def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_other(
+    kind, root, monkeypatch
+):
     encoder = Subject.of("X-MOD", root).load()
     before = _adapters(encoder.model)
+    method = make(kind, root / "inputs")
     # Weight decay, where there is some, shrinks the others too.
-    method = make(kind, root / "inputs", weight_decay=0.0)
+    monkeypatch.setattr(type(method.params), "optimizer", {})
     method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
     after = _adapters(encoder.model)
     changed = {lang for lang in before if not torch.equal(before[lang], after[lang])}

@@ -23,7 +23,7 @@ def test_the_plain_norm_of_equal_vectors_has_no_gradient():
 
 
 PAPER = resolved("finetune", profile="paper", **{"lambda": 0.5})
-RELEASED = resolved("finetune", profile="released", part=2, **{"lambda": 0.5})
+RELEASED = resolved("finetune", profile="released", **{"lambda": 0.5}) | {"part": 2}
 KULSHRESHTHA = {"layers": "1-2", "pooling": "mean", "norm": "plain", "reduction": "mean"}
 CASES = {
     "paper": PAPER,

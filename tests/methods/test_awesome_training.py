@@ -6,9 +6,9 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.errors import RaxalignError
+from raxalign.methods import awesome_align
+from raxalign.methods.awesome_align import AlignerLosses, between_words, link_losses
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.objectives import awesome_align
-from raxalign.methods.objectives.awesome_align import AlignerLosses, between_words, link_losses
 from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.pairing.aligners.awesome_align import entmax
 from raxalign.train.objective import Step

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.rows.switching import read_switchable, switched_rows
+from raxalign.methods.code_switching import read_switchable, switched_rows
 from tests.methods.contract import train, weights
 from tests.methods.toy import turned, write_text
 
@@ -28,9 +28,8 @@ def text(folders, encoder):
     return read_switchable(encoder, folders, ENTRIES, "en", 16)
 
 
-def mixed(text, rows, seed=0, **shares):
-    shares = {"sentence_share": 1.0, "word_share": 1.0, **shares}
-    return switched_rows(text, np.array(rows), **shares, rng=np.random.default_rng(seed))
+def mixed(text, rows, seed=0, share=1.0):
+    return switched_rows(text, np.array(rows), share, np.random.default_rng(seed))
 
 
 def surface(encoder, rows, r):
@@ -78,15 +77,11 @@ def test_both_sides_are_changed_each_translation_as_often_as_another(encoder, te
         assert abs(found[word] - count) < 5 * np.sqrt(count * (1 - count / 800))
 
 
-def test_shares_are_of_words_that_have_translations_and_of_sentences(text):
-    words = mixed(text, [4] * 2000, word_share=0.3)
+def test_a_share_is_of_words_that_have_translations(text):
+    words = mixed(text, [4] * 2000, share=0.3)
     kept = words.kept_RK.sum()
     rate = (words.langs != 2).sum() / kept
     assert abs(rate - 0.3) < 5 * np.sqrt(0.21 / kept)
-    sentences = mixed(text, [4] * 2000, sentence_share=0.25)
-    changed = np.add.reduceat((sentences.langs != 2).astype(int), sentences.offsets[:-1])
-    assert set(changed) == {0, 14}
-    assert abs((changed > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 2000)
 
 
 def test_a_row_that_translations_lengthen_is_cut_at_its_end(encoder, folders):
@@ -121,9 +116,7 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root, t
     other = {"dictionary": str(turned(root / "dictionary.txt", tmp_path / "turned.txt"))}
     with pytest.raises(DataError, match="set `swap: true`"):
         trained(root, **other)
-    straight, plain = (weights(trained(root, **extra)) for extra in ({}, {"switch_share": 0.0}))
-    assert torch.equal(weights(trained(root, swap=True, **other)), straight)
-    assert not torch.equal(straight, plain)
+    assert torch.equal(weights(trained(root, swap=True, **other)), weights(trained(root)))
 
 
 def test_a_dictionary_of_other_languages_is_refused(root):

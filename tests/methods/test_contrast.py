@@ -78,20 +78,20 @@ def test_where_nothing_moved_the_regulariser_pulls_nowhere():
     assert torch.equal(weights.grad, torch.zeros(3))
 
 
-SMALL = {"layers": "1-2", "projector_size": 8, "lambda": 0.5, "temperature": 0.1}
+SMALL = {"layers": "1-2", "lambda": 0.5, "temperature": 0.1}
 LINKED = resolved("strong_contrastive", **SMALL)
 ALL = LINKED | {"negatives": "all", "pooling": "first", "lambda": 0.0, "projector_bias": False}
 CASES = {
     "strong": (LINKED, True),
     "weak": (LINKED, False),
-    "no-projector": (LINKED | {"projector": False, "pooling": "mean"}, True),
+    "means": (LINKED | {"pooling": "mean"}, True),
     "no-bias": (LINKED | {"projector_bias": False}, True),
     "no-regulariser": (LINKED | {"regularizer": "none", "pooling": "first"}, True),
     "duplicates-kept": (LINKED | {"same_type": "keep", "layers": "2", "pooling": "sum"}, True),
     "all-strong": (ALL, True),
     "all-weak": (ALL, False),
     "all-types-kept": (ALL | {"same_type": "keep"}, True),
-    "all-no-projector": (ALL | {"projector": False, "pooling": "mean", "layers": "2"}, True),
+    "all-means": (ALL | {"pooling": "mean", "layers": "2"}, True),
 }
 
 
@@ -104,7 +104,7 @@ def encoder(tmp_path_factory):
 
 def made(encoder, columns, folder, options, *, strong=True, length=64):
     folders = {"de": write_pairs(folder / "pairs", columns)}
-    corpus = read_word_rows(encoder, folders, "en", length, drop_identical=True)
+    corpus = read_word_rows(encoder, folders, "en", length)
     torch.manual_seed(0)
     kind = WordContrast if options.get("negatives") == "all" else Contrast
     objective = kind(encoder, corpus, options, strong=strong)
@@ -123,10 +123,9 @@ def word_vectors(objective, columns, rows):
             for number in range(len(columns[side][row])):
                 where = batch.words_BT[0] == number
                 parts = [POOLS[options["pooling"]](states[k][0][where]) for k in objective.layers]
-                if objective.projector is not None:
-                    first, _, second = objective.projector
-                    bias = second.bias if options["projector_bias"] else 0
-                    parts = [second.weight @ torch.relu(first.weight @ v) + bias for v in parts]
+                first, _, second = objective.projector
+                bias = second.bias if options["projector_bias"] else 0
+                parts = [second.weight @ torch.relu(first.weight @ v) + bias for v in parts]
                 found[side, place, number] = [(v / v.norm()).detach() for v in parts]
     return found
 
@@ -193,7 +192,7 @@ def test_a_batch_without_links_has_no_contrast(options, encoder, tmp_path):
 
 def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_path):
     columns, rows = toy_rows(6), [5, 2, 0, 3]
-    objective = made(encoder, columns, tmp_path, ALL | {"projector": False}, length=5)
+    objective = made(encoder, columns, tmp_path, ALL, length=5)
     # Cutting a row changes its states, so the reference reads sentences that are cut, and links
     # between what is left.
     cut = {side: [row[:3] for row in columns[side]] for side in ("src", "tgt")}
@@ -210,25 +209,23 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_pat
     assert found == pytest.approx(slow_loss(objective, cut, whole), rel=1e-9)
 
 
-def rows_of(encoder, root, *, drop=True):
+def rows_of(encoder, root):
     one = columns_of([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
     two = columns_of([["alt", "haus"]], [["dog", "house"]])
     folders = {k: write_pairs(root / k, part) for k, part in (("de", one), ("nl", two))}
-    return read_word_rows(encoder, folders, "en", 64, drop_identical=drop)
+    return read_word_rows(encoder, folders, "en", 64)
 
 
-def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(encoder, tmp_path):
-    dropped, kept = rows_of(encoder, tmp_path / "a"), rows_of(encoder, tmp_path / "b", drop=False)
+def test_words_spelt_the_same_are_dropped_and_counted(encoder, tmp_path):
+    dropped = rows_of(encoder, tmp_path)
     assert (dropped.dropped, dropped.links.offsets.tolist()) == (1, [0, 1, 2, 4])
     assert dropped.links.src.tolist() == [0, 0, 0, 1]
-    assert (kept.dropped, kept.links.offsets.tolist()) == (0, [0, 2, 3, 5])
-    assert kept.links.tgt.tolist() == [0, 1, 0, 0, 1]
 
 
 def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(encoder, tmp_path):
     folders = toy_inputs(tmp_path, 9, ("de", "nl")).pairs
     both, *each = (
-        read_word_rows(encoder, part, "en", 64, drop_identical=True)
+        read_word_rows(encoder, part, "en", 64)
         for part in (folders, {"de": folders["de"]}, {"nl": folders["nl"]})
     )
     for name in ("src_P", "tgt_P"):
@@ -251,10 +248,10 @@ def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(
 def test_nothing_to_learn_from_is_an_error(encoder, tmp_path):
     folders = {"de": write_pairs(tmp_path / "pairs", columns_of([["rot"]], [["rot"]]))}
     with pytest.raises(DataError, match="no word pair to learn from \\(1 were dropped"):
-        read_word_rows(encoder, folders, "en", 64, drop_identical=True)
+        read_word_rows(encoder, folders, "en", 64)
     empty = {"de": write_pairs(tmp_path / "empty", {name: [] for name in toy_rows(0)})}
     with pytest.raises(DataError, match="the dataset has no sentence pairs"):
-        read_word_rows(encoder, empty, "en", 64, drop_identical=True)
+        read_word_rows(encoder, empty, "en", 64)
 
 
 def test_sentences_are_told_apart_as_wholes(encoder, tmp_path):

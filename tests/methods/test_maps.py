@@ -1,6 +1,5 @@
 """Maps of one language's vectors onto another's, by hand, on planted vectors and on a toy."""
 
-import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,13 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.linear import least_squares
 from raxalign.methods.rotation import procrustes
 from raxalign.methods.statistics import moments as moments_module
-from raxalign.methods.statistics.moments import Moments, linked_vectors
+from raxalign.methods.statistics.moments import Moments, linked_vectors, sentence_means
 from raxalign.methods.statistics.procrustes import (
     effective_rank,
     nearest_rotation,
     numerical_rank,
     support,
 )
-from raxalign.methods.statistics.sentence_means import sentence_means
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, fitted, method, normal, planted_inputs
@@ -100,15 +98,15 @@ def test_the_accumulated_form_equals_the_whole_matrices():
     assert close(moments.cross_about(0, a, b), (source - a).T @ (target - b))
 
 
-@given(st.integers(1, 12), st.one_of(st.just(0.0), st.floats(1e-3, 2)), st.integers(0, 9))
-def test_no_other_matrix_is_better(n, ridge, seed):
-    """The gradient X^T (X W - Y) + ridge W vanishes, with fewer pairs than dimensions too; then W
+@given(st.integers(1, 12), st.integers(0, 9))
+def test_no_other_matrix_is_better(n, seed):
+    """The gradient X^T (X W - Y) vanishes, with fewer pairs than dimensions too; then W
     is the shortest solution.
     """
     source, target = normal(n, 6, seed=seed), normal(n, 6, seed=seed + 50)
-    weight = least_squares(source.T @ source, source.T @ target, ridge)
-    assert (source.T @ (source @ weight - target) + ridge * weight).abs().max() < 1e-7
-    if ridge == 0 and n < 6:
+    weight = least_squares(source.T @ source, source.T @ target)
+    assert (source.T @ (source @ weight - target)).abs().max() < 1e-7
+    if n < 6:
         assert close(weight, torch.linalg.pinv(source) @ target, 1e-6)
 
 
@@ -265,38 +263,6 @@ def test_no_sentence_pairs_at_all_is_an_error_that_names_the_languages(kind, tmp
         fitted(kind, tmp_path, two(1), bitext(tmp_path, [], []))
 
 
-def turn(degrees):
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    return torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("degrees", "toward", "expected"),
-    [(90, 1, 45), (60, 1, 30), (90, math.sqrt(3), 30), (60, 0, 60), (120, 1e9, 0)],
-)
-def test_a_rotation_held_near_the_identity_turns_by_the_angle_of_the_sum(degrees, toward, expected):
-    """In the plane: pairs that say a turn by a, all singular values being s, and λ = t s make the
-    angle of (cos a + t, sin a).
-    """
-    assert close(nearest_rotation(5 * turn(degrees), toward), turn(expected), 1e-8)
-
-
-def test_what_the_pairs_do_not_determine_stays_as_it_is_and_the_rest_is_turned(tmp_path):
-    n, known = 400, 3
-    clean = torch.cat([normal(n, known, seed=1), torch.zeros(n, 5, dtype=torch.float64)], dim=1)
-    turning = torch.eye(8, dtype=torch.float64)
-    turning[:known, :known] = random_rotation(known, seed=2)
-    source, target = clean + 1e-3 * normal(n, 8, seed=3), clean @ turning
-    target += 1e-3 * normal(n, 8, seed=4)
-    plain, held = (nearest_rotation(source.T @ target, toward) for toward in (0.0, 0.01))
-    assert close(plain[:known, :known], turning[:known, :known], 0.01)
-    assert not close(plain[known:, known:], torch.eye(5), 0.5), "chance turns what is only noise"
-    assert close(held, turning, 0.03)
-    for direction in ("to-pivot", "to-other"):
-        made = fitted("rotation", tmp_path, two(), toward_identity=1e9, direction=direction)
-        assert torch.allclose(made.transforms[0].steps[0].weight, torch.eye(5), atol=1e-6)
-
-
 def test_the_effective_rank_counts_strong_directions():
     left, right = random_rotation(4, seed=1), random_rotation(4, seed=2)
     equal = ((1, 1, 0, 0), 2), ((1, 1, 1, 1), 4), ((7, 0, 0, 0), 1), ((0, 0, 0, 0), 0)
@@ -359,50 +325,3 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_pat
     assert again.notes == straight.notes
     first, second = (aligned.transforms[0].steps[0].weight for aligned in (straight, again))
     assert torch.equal(first, second)
-
-
-@DIRECTIONS
-@pytest.mark.parametrize("centroids", ["pairs", "corpus"])
-def test_a_planted_rotation_is_found_whatever_the_lengths_of_normalised_vectors(
-    tmp_path, direction, centroids
-):
-    other = normal(30, 5) + 1
-    longer = other @ random_rotation(5) * (1 + normal(30, 1, seed=3).abs())
-    tables = {"de": other.float(), "en": longer.float()}
-    options = {"normalize": "unit-center-unit", "centroids": centroids, "direction": direction}
-    made, aligned = method("rotation", **options), fitted("rotation", tmp_path, tables, **options)
-    assert made.effect().pivot
-    assert made.needs().text is (centroids == "corpus")
-    found = {lang: applied(aligned.transforms, lang, table) for lang, table in tables.items()}
-    assert torch.allclose(found["de"], found["en"], atol=1e-5)
-    held = "en" if direction == "to-pivot" else "de"
-    assert torch.allclose(found[held], unit(centred(unit(tables[held]))), atol=1e-5)
-    towards = "de" if centroids == "pairs" or direction == "to-other" else None
-    assert {(t.lang, t.toward) for t in aligned.transforms} == {("de", None), ("en", towards)}
-
-
-def test_corpus_centres_of_the_pivot_are_applied_once_for_all_languages(tmp_path):
-    tables = {lang: normal(30, 5, seed=k).float() for k, lang in enumerate(("de", "fr", "en"))}
-    options = {"normalize": "unit-center-unit", "centroids": "corpus"}
-    aligned = fitted("rotation", tmp_path, tables, **options)
-    assert [t.lang for t in aligned.transforms] == ["de", "en", "fr"]
-
-
-def test_corpus_centroids_map_the_mean_of_the_text_onto_that_of_the_pivot(tmp_path):
-    """The pairs are those of some words, the text has others, too."""
-    inputs, some = planted_inputs(tmp_path, 30), planted_inputs(tmp_path / "some", 8)
-    inputs = MethodInputs(("de",), "en", some.pairs, some.bitext, inputs.text)
-    for direction, moving, held in (("to-pivot", "de", "en"), ("to-other", "en", "de")):
-        for centroids, n in (("corpus", 30), ("pairs", 8)):
-            options = {"center": True, "centroids": centroids, "direction": direction}
-            aligned = fitted("rotation", tmp_path, two(), inputs, **options)
-            moved = applied(aligned.transforms, moving, two()[moving])
-            assert torch.allclose(moved[:n].mean(0), two()[held][:n].mean(0), atol=1e-5)
-
-
-@pytest.mark.parametrize("centroids", ["pairs", "corpus"])
-def test_centring_after_normalising_maps_the_normalised_centroids(tmp_path, centroids):
-    options = {"center": True, "normalize": "unit-center-unit", "centroids": centroids}
-    aligned = fitted("rotation", tmp_path, two(), **options)
-    means = [applied(aligned.transforms, lang, table).mean(0) for lang, table in two().items()]
-    assert torch.allclose(*means, atol=1e-6)

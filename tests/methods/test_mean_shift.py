@@ -41,7 +41,7 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
     way.
     """
     for alpha in (1.0, 0.5):
-        aligned = align(encoder, inputs, alpha=alpha, direction=direction, weighting="tokens")
+        aligned = align(encoder, inputs, alpha=alpha, direction=direction)
         moving, held = ("de", "en") if direction == "to-pivot" else ("en", "de")
         after = {}
         for lang in (moving, held):
@@ -49,42 +49,26 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
                 aligned.toward("de").hidden(encoder.collate([row]))[-1][0]
                 for row in text_rows(encoder, text(inputs, lang), lang, BLOCKS)
             ]
-            after[lang] = torch.cat(states).double().mean(0)
-        reading = Reading(max_blocks=None, weighting="tokens")
+            after[lang] = torch.stack([part.double().mean(0) for part in states]).mean(0)
+        reading = Reading(max_blocks=None)
         before = token_means(encoder, text(inputs, moving), moving, (3,), reading).means_LH[0]
         expected = before + alpha * (after[held] - before)
         assert (after[moving] - expected).abs().max() < 1e-5
         assert (after[moving] - before).abs().max() > 0.01
 
 
-@pytest.mark.parametrize(
-    ("rows", "specials", "weighting"),
-    [
-        ("blocks", "include", "blocks"),
-        ("blocks", "exclude", "tokens"),
-        ("sentences", "include", "tokens"),
-        ("sentences", "exclude", "blocks"),
-    ],
-)
-def test_means_are_those_of_a_loop_over_rows(encoder, inputs, weighting, specials, rows):
-    how = {"rows": rows, "weighting": weighting, "specials": specials}
-    reading = Reading(block_size=11, max_blocks=None, **how)
+def test_means_are_those_of_a_loop_over_blocks(encoder, inputs):
+    reading = Reading(block_size=11, max_blocks=None)
     found = token_means(encoder, text(inputs, "de"), "de", (2,), reading)
     pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(20)["src"], "de")]
-    if rows == "blocks":
-        running = [piece for row in pieces for piece in row]
-        pieces = [running[start : start + 11] for start in range(0, len(running), 11)]
+    running = [piece for row in pieces for piece in row]
     states = []
-    for row in pieces:
+    for row in (running[start : start + 11] for start in range(0, len(running), 11)):
         ids = torch.tensor([[encoder.tokenizer.cls_token_id, *row, encoder.tokenizer.sep_token_id]])
         with torch.no_grad():
             hidden = encoder.model(ids, output_hidden_states=True).hidden_states[2][0].double()
-        states.append(hidden if specials == "include" else hidden[1:-1])
-    expected = (
-        torch.stack([part.mean(0) for part in states]).mean(0)
-        if weighting == "blocks"
-        else torch.cat(states).mean(0)
-    )
+        states.append(hidden)
+    expected = torch.stack([part.mean(0) for part in states]).mean(0)
     assert (found.rows, found.tokens) == (len(states), sum(map(len, states)))
     assert (found.means_LH[0] - expected).abs().max() < 1e-6
 

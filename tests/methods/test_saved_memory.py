@@ -11,7 +11,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.trained_weights import Lora
 from raxalign.tasks.transfer.model import lay_out, states_of
-from raxalign.train import _micro_batches
+from raxalign.train import loop
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
@@ -33,7 +33,7 @@ def weights(kind, root, *, lora=None, **where):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
 def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypatch):
-    threads, init = [], _micro_batches.Ahead.__init__
+    threads, init = [], loop.Ahead.__init__
 
     def noted(self, objective, *, works):
         prepare = objective.prepare
@@ -47,7 +47,7 @@ def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypat
         init(self, objective, works=works)
 
     plain = weights(kind, root)
-    monkeypatch.setattr(_micro_batches.Ahead, "__init__", noted)
+    monkeypatch.setattr(loop.Ahead, "__init__", noted)
     assert torch.equal(weights(kind, root, prefetch=True, checkpointing="always"), plain)
     assert threads[0][0] == threading.current_thread().name
     assert {name for name, _ in threads[1:]} == {"raxalign-ahead_0"}
@@ -57,7 +57,7 @@ def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypat
 def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root):
     pytest.importorskip("peft")
     plain, again = (
-        weights("finetune", root, lora=Lora(rank=4, dropout=0.2), checkpointing=way)
+        weights("finetune", root, lora=Lora(rank=4), checkpointing=way)
         for way in ("never", "always")
     )
     assert torch.equal(again, plain)

@@ -99,7 +99,6 @@ def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder
     )
     assert taught.canonical() == method().canonical()
     assert method().sources("de", "en") == {}
-    assert method().canonical() != method(teacher_pooling="cls").canonical()
 
 
 def test_a_teacher_that_is_not_there_is_an_error(tmp_path):

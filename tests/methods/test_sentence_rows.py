@@ -14,6 +14,7 @@ from raxalign.caveats import collecting
 from raxalign.encoders.models.flat_pieces import word_spans
 from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template, share
 from raxalign.errors import DataError
+from raxalign.methods.code_switching import read_switchable, switched_rows
 from raxalign.methods.rows.linked_words import expand
 from raxalign.methods.rows.sentences import (
     Sentences,
@@ -25,7 +26,6 @@ from raxalign.methods.rows.sentences import (
     tokenise,
 )
 from raxalign.methods.rows.states import States, pool_sentences, read_states, real_gap
-from raxalign.methods.rows.switching import read_switchable, switched_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.pairing.aligners.base import Links
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
@@ -230,7 +230,7 @@ def pieces_of(rows, r):
 def drawn(text, share):
     chance = np.random.default_rng(0)
     numbers = np.array([0, 2])
-    return switched_rows(text, numbers, sentence_share=1.0, word_share=share, rng=chance)
+    return switched_rows(text, numbers, share, chance)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "byte-level", "byte-fallback", "wordpiece"])

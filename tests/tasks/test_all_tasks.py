@@ -38,7 +38,6 @@ SAME = [
     ("sentence_retrieval", {"pooling": "cls", "specials": "exclude"}, {"pooling": "cls"}),
     ("representation", {"projection": "none", "types": 3}, {"projection": "none"}),
     ("token_translation", {"alpha": [1]}, {"alpha": 1.0}),
-    ("token_translation", {"rows": "sentences", "block_size": 3}, {"rows": "sentences"}),
     ("word_alignment", {"threshold": 0.2}, {}),
     ("word_alignment", {"k": 3}, {}),
     ("word_alignment", {"measure": "cosine"}, {}),

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from raxalign.config.run import BasePrecision
 from raxalign.corpora.readers.repository import first_line
@@ -31,25 +31,22 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch
 
-Attention = Literal["auto", "sdpa", "eager"]
 _MODEL = ("config.json", "*.safetensors", "*.safetensors.index.json", ADAPTER)
 _TOKENIZER = (*TOKENIZERS, "*token*.json", "merges.txt")
 """Patterns of the files that transformers makes a model, and a tokenizer, of."""
 
 
 def load_model(
-    name: str,
-    revision: str | None = None,
-    attention: Attention = "auto",
-    base: BasePrecision = "fp32",
+    name: str, revision: str | None = None, base: BasePrecision = "fp32"
 ) -> tuple[Any, Any]:
     """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode: a masked LM
     where the folder has a whole one, else the encoder without a head; of T5 and its like, the
     encoder half, as of M2M-100, NLLB and mBART; of a decoder, the base model. With the `base` bf16
     its weights are read in bfloat16, never in float32 first, and held as by `hold`; of a folder
-    that has some in float32 on purpose, these stay so. Attention ``auto`` is ``sdpa`` where the
-    architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
-    encoder with safetensors and its tokenizer, `TransientError` where the hub does not answer.
+    that has some in float32 on purpose, these stay so. Attention is computed by PyTorch's fused
+    kernels where the architecture has them. Raises `DataError` where the folder does not hold a
+    whole encoder with safetensors and its tokenizer, `TransientError` where the hub does not
+    answer.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -65,7 +62,7 @@ def load_model(
     dtype = torch.bfloat16 if held and not exactly else torch.float32
     with quiet(), _explained(name, folder, *_MODEL):
         config = AutoConfig.from_pretrained(folder, **options)
-        model = _open(name, folder, config, {**options, "dtype": dtype}, attention)
+        model = _open(name, folder, config, {**options, "dtype": dtype})
     with quiet(), _explained(name, folder, *_TOKENIZER):
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
         int(tokenizer.model_max_length)  # transformers takes whatever stands there
@@ -79,9 +76,7 @@ def load_model(
     return model.eval(), tokenizer
 
 
-def _open(
-    name: str, folder: Path, config: Any, options: dict[str, Any], attention: Attention
-) -> Any:
+def _open(name: str, folder: Path, config: Any, options: dict[str, Any]) -> Any:
     """The masked LM, or else the encoder without a head."""
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
@@ -93,11 +88,11 @@ def _open(
     if (half := half_class(config)) is not None:
         config.encoder_layerdrop = 0.0  # the states of all blocks are read
         options = {**options, "key_mapping": KEYS}
-        model, missing = _read(name, folder, half, config, options, attention)
+        model, missing = _read(name, folder, half, config, options)
         _check_whole(name, missing)
         return model
     if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
-        model, missing = _read(name, folder, AutoModelForMaskedLM, config, options, attention)
+        model, missing = _read(name, folder, AutoModelForMaskedLM, config, options)
         _check_whole(name, [w for w in missing if w.startswith(model.base_model_prefix + ".")])
         if not missing:
             return model
@@ -113,7 +108,7 @@ def _open(
             remedy = "Name a masked LM, an encoder without a head, a T5, an M2M-100, NLLB or mBART"
             remedy += ", or a decoder"
             raise DataError(name, fault, remedy=remedy)
-    model, missing = _read(name, folder, opener, config, options, attention)
+    model, missing = _read(name, folder, opener, config, options)
     pooler = {weight for weight in missing if weight.startswith("pooler.")}
     if pooler:  # nothing here reads it, and it would be random
         model.pooler = None
@@ -122,12 +117,7 @@ def _open(
 
 
 def _read(
-    name: str,
-    folder: Path,
-    opener: Any,
-    config: Any,
-    options: dict[str, Any],
-    attention: Attention,
+    name: str, folder: Path, opener: Any, config: Any, options: dict[str, Any]
 ) -> tuple[Any, list[str]]:
     """The model as a class of transformers opens it, and the weights that the folder lacks."""
     adapted = (folder / ADAPTER).is_file()
@@ -138,7 +128,7 @@ def _read(
         folder,
         config=config,
         use_safetensors=True,
-        attn_implementation=_implementation(name, made, attention),
+        attn_implementation=_implementation(made),
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are an error, here with names and sizes
         **options,
@@ -156,19 +146,11 @@ def _read(
     return model, sorted(info["missing_keys"])
 
 
-def _implementation(name: str, model: Any, attention: Attention) -> str | None:
-    """The attention of a model's class by its name in transformers, None for its own choice. Raises
-    `DataError` where the class does not have it.
-    """
-    able = bool(getattr(model, "_supports_sdpa", False))
-    if attention == "auto" and is_decoder(model.config_class):
+def _implementation(model: Any) -> str | None:
+    """The attention of a model's class by its name in transformers, None for its own choice."""
+    if is_decoder(model.config_class):
         return None  # transformers knows which decoders need the plain products
-    if attention == "auto":
-        return "sdpa" if able else "eager"
-    if attention == "sdpa" and not able:
-        fault = f"`attention: sdpa` is not there for {model.__name__}"
-        raise DataError(name, fault, remedy="Set `attention: eager`, or leave it at `auto`")
-    return attention
+    return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
 
 
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:

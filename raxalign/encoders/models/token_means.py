@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, Removed
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.blocks import Edit
-from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, token_batches
+from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, read_template, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -29,22 +29,15 @@ _ROWS = 512  # rows that are sorted into batches together
 class Reading(BaseParams):
     """How text becomes rows, and rows a mean; options that methods and tasks inherit."""
 
-    rows: Literal["blocks", "sentences"] = "blocks"
-    """What a language's mean is over: `blocks` of running text, or single `sentences`, as tasks
-    read them.
-    """
     block_size: int = Field(510, ge=1)
     """Pieces per block, without the special ones around it."""
     max_blocks: int | None = Field(10_000, ge=1)
-    """Blocks, or sentences under `rows: sentences`, of each language that are read, from the
-    beginning of its text (none: all).
-    """
-    weighting: Literal["blocks", "tokens"] = "blocks"
-    """Whether every block, or sentence under `rows: sentences`, weighs the same in a mean
-    (`blocks`), or every token (`tokens`).
-    """
-    specials: Literal["include", "exclude"] = "include"
-    """Whether special pieces are part of a language's mean."""
+    """Blocks of each language that are read, from the beginning of its text (none: all)."""
+    removed: ClassVar = {
+        "rows": Removed("leave it out: a mean is over blocks of running text", "blocks"),
+        "weighting": Removed("leave it out: every block weighs the same", "blocks"),
+        "specials": Removed("leave it out: special pieces are part of a mean", "include"),
+    }
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ def token_means(
     """The means of the states of some layers over a text, after the edits (None: no pieces)."""
     size = (len(layers), encoder.hidden_size)
     total_LH = torch.zeros(size, dtype=torch.float64, device=encoder.device)
-    rows_read, tokens, by_row = 0, 0, reading.weighting == "blocks"
+    rows_read, tokens = 0, 0
     rows = islice(text_rows(encoder, text, lang, reading), reading.max_blocks)
     with torch.no_grad(), evaluating(encoder.model):
         while chunk := list(islice(rows, _ROWS)):
@@ -75,18 +68,16 @@ def token_means(
                 part = [chunk[i] for i in chosen]
                 batch = encoder.collate(part)
                 states = encoder.hidden(batch, edits=edits, upto=max(layers))
-                include = reading.specials == "include"
-                kept_BT = batch.mask_BT == 1 if include else batch.words_BT >= 0
+                kept_BT = batch.mask_BT == 1
                 counts_B = kept_BT.sum(dim=1)
                 for place, layer in enumerate(layers):
                     states_BTH = states[layer].double()
                     sums_BH = torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH)
-                    sums_BH = sums_BH / counts_B[:, None] if by_row else sums_BH
-                    total_LH[place] += sums_BH.sum(dim=0)
+                    total_LH[place] += (sums_BH / counts_B[:, None]).sum(dim=0)
                 rows_read, tokens = rows_read + len(part), tokens + int(counts_B.sum())
     if not rows_read:
         return None
-    return TokenMeans(total_LH / (rows_read if by_row else tokens), rows_read, tokens)
+    return TokenMeans(total_LH / rows_read, rows_read, tokens)
 
 
 def means_of(
@@ -119,7 +110,7 @@ def text_rows(
         np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
     )
     room = encoder.max_positions - len(before) - len(after)
-    size = min(reading.block_size, room) if reading.rows == "blocks" else room
+    size = min(reading.block_size, room)
     left = np.empty(0, np.int32)
 
     def row(ids: np.ndarray) -> PieceRow:
@@ -129,9 +120,6 @@ def text_rows(
 
     for sentences in text:
         pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
-        if reading.rows == "sentences":
-            yield from (row(cut(found, size).ids) for found in pieces if len(found.ids))
-            continue
         running = np.concatenate([left, *(found.ids for found in pieces)])
         whole = len(running) - len(running) % size
         yield from (row(running[start : start + size]) for start in range(0, whole, size))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, Removed
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
@@ -122,40 +122,24 @@ HELD = (
     "run.base_precision: bf16 holds weights that are frozen in bfloat16, and here all are trained:"
     " set `lora`, or leave run.base_precision at fp32"
 )
-AUTO = "auto"
 _ADAPTER = "default"
 _ATTENTION = re.compile(r"(^|\.)(self_?)?att(entio)?n(\.|$)")
 
 
-def _listed(targets: str) -> str:
-    """The names in one form. Raises `ValueError` where there is none, or one cannot be a name."""
-    names = sorted({name.strip() for name in targets.split(",")})
-    if not all(re.fullmatch(r"\w+(\.\w+)*", name, re.ASCII) for name in names):
-        raise ValueError(
-            f"targets {targets!r}: write `{AUTO}`, or names of linear layers with commas between"
-            " them, such as query,value"
-        )
-    if len(names) > 1 and AUTO in names:
-        raise ValueError(f"targets {targets!r}: `{AUTO}` stands alone")
-    return ",".join(names)
-
-
 class Lora(BaseParams):
-    """The adapters of a training. What an adapter adds to a weight is alpha / rank * B A, where B
-    (out, rank) begins at zero and A (rank, in) at random.
+    """The adapters of a training, at the linear layers of the attention that PEFT has for the
+    architecture, or else at all of them. What an adapter adds to a weight is alpha / rank * B A,
+    where B (out, rank) begins at zero and A (rank, in) at random.
     """
 
     rank: int = Field(8, ge=1)
     """Width of the adapters, r in the paper."""
     alpha: float = Field(16.0, gt=0, allow_inf_nan=False)
     """Scale `alpha` / `rank` of what adapters add."""
-    targets: Annotated[str, AfterValidator(_listed)] = AUTO
-    """Linear layers of the blocks that get an adapter, by the ends of their names, with commas
-    between them (`query,value`); `auto` stands for those of the attention that PEFT has for the
-    architecture, or else for all linear layers of the attention.
-    """
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Share of an adapter's inputs that training drops."""
+    removed: ClassVar = {
+        "targets": Removed("leave it out: the attention has the adapters", "auto"),
+        "dropout": Removed("leave it out: adapters have no dropout of their own", 0.0),
+    }
 
 
 AdapterOption = Annotated[
@@ -189,8 +173,8 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     from peft import LoraConfig
     from peft.tuners.lora import LoraModel
 
-    sizes: dict[str, Any] = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
-    layers = target_layers(encoder.model, lora.targets)
+    sizes: dict[str, Any] = {"r": lora.rank, "lora_alpha": lora.alpha}
+    layers = target_layers(encoder.model)
     config = LoraConfig(**sizes, target_modules=layers, bias="none")
     trained = [parameter for parameter in encoder.model.parameters() if parameter.requires_grad]
     with torch.random.fork_rng(devices=[]):
@@ -216,39 +200,25 @@ def _widen(parameters: Iterable[torch.nn.Parameter]) -> None:
         parameter.data = parameter.data.float()
 
 
-def target_layers(model: Any, targets: str) -> list[str]:
-    """Return the whole names of the linear layers of the blocks that get an adapter. Raises
-    `RaxalignError` where a name of `targets` is that of no linear layer.
+def target_layers(model: Any) -> list[str]:
+    """Return the whole names of the linear layers of the attention that get an adapter. Raises
+    `RaxalignError` where none is known.
     """
     from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
 
     modules = (module for part in find_blocks(model.base_model).parts for module in part.modules())
     inside = {id(module) for module in modules if isinstance(module, torch.nn.Linear)}
     layers = [name for name, module in model.named_modules() if id(module) in inside]
-    there = ", ".join(sorted({layer.rpartition(".")[2] for layer in layers})) or "none"
-    if targets == AUTO:
-        known = KNOWN.get(model.config.model_type, [])
-        found = [] if isinstance(known, str) else _ending(layers, known)
-        found = found or [name for name in layers if _ATTENTION.search(name.rpartition(".")[0])]
-        if found:
-            return found
+    known = KNOWN.get(model.config.model_type, [])
+    ends = () if isinstance(known, str) else tuple(f".{name}" for name in known)
+    found = [name for name in layers if f".{name}".endswith(ends)]
+    found = found or [name for name in layers if _ATTENTION.search(name.rpartition(".")[0])]
+    if not found:
         raise RaxalignError(
-            f"lora: {type(model).__name__} has no linear layers that are known as its attention's."
-            f" Name some in `targets`: {there}"
+            f"lora: {type(model).__name__} has no linear layers that are known as its attention's;"
+            " set `lora: none`"
         )
-    names = targets.split(",")
-    missing = [name for name in names if not _ending(layers, [name])]
-    if missing:
-        raise RaxalignError(
-            f"lora: targets {', '.join(missing)}: {type(model).__name__} has no such linear layer"
-            f" in its blocks; it has {there}"
-        )
-    return _ending(layers, names)
-
-
-def _ending(layers: Sequence[str], names: Collection[str]) -> list[str]:
-    """The layers whose names are, or end in, one of some names."""
-    return [a for a in layers if any(a == name or a.endswith(f".{name}") for name in names)]
+    return found
 
 
 def frozen_copy(model: Any) -> Any:

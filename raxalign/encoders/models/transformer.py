@@ -14,7 +14,7 @@ from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.hub import encoder_place
-from raxalign.encoders.models.loading import Attention, load_model, save_model
+from raxalign.encoders.models.loading import load_model, save_model
 from raxalign.encoders.models.model_inputs import (
     ModelInputs,
     is_bidirectional,
@@ -97,7 +97,6 @@ class TransformerEncoder(Encoder):
         path_or_name: str | Path,
         revision: str | None = None,
         device: str = "cpu",
-        attention: Attention = "auto",
         base: BasePrecision = "fp32",
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode, with its configuration of
@@ -106,7 +105,7 @@ class TransformerEncoder(Encoder):
         is read. With `base` the weights are held in bfloat16, and nothing of the model is trained.
         """
         name = str(path_or_name)
-        encoder = cls(*load_model(name, revision, attention, base), device)
+        encoder = cls(*load_model(name, revision, base), device)
         encoder.base_precision = base
         encoder.sentences = read_sentence_config(files_of(encoder_place(name, revision)))
         if encoder.sentences is None and encoder.model.config.architectures == [ALONE]:

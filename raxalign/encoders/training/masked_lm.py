@@ -33,6 +33,7 @@ from raxalign.train.runtime import Runtime
 TWO_SEGMENTS = 0.5
 """Share of the rows that have two segments, where a sentence ends within them."""
 NAME = "scratch"  # of the curves and checkpoints of a pre-training
+_WARMUP, _MASK_SHARE = 0.1, 0.15  # of the steps, and of the pieces
 LAST = 20  # steps whose mean loss is recorded in the notes as the last one
 
 
@@ -108,10 +109,10 @@ def _tokenizer(
 ) -> Any:
     """The tokenizer over the given vocabulary, or over one that is trained on the text."""
     if vocabulary is not None:
-        return wrap_vocabulary(read_vocabulary(vocabulary, SPECIALS), lowercase=params.lowercase)
+        return wrap_vocabulary(read_vocabulary(vocabulary, SPECIALS), lowercase=False)
     texts = [in_text(words, lang).text for lang, part in sentences.items() for words in part]
     words = [text.split() for text in texts]
-    return train_wordpiece(words, params.vocab_size, lowercase=params.lowercase)
+    return train_wordpiece(words, params.vocab_size, lowercase=False)
 
 
 def training_rows(
@@ -147,7 +148,7 @@ def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
         learning_rate=params.learning_rate,
         batch_size=max(1, round(params.batch_size * params.window / per_row)),
         steps=params.steps,
-        warmup=float(max(1, round(params.warmup * params.steps))),
+        warmup=float(max(1, round(_WARMUP * params.steps))),
         schedule="linear",
         betas=(0.9, 0.98),
         weight_decay=0.01,
@@ -188,7 +189,7 @@ class Pretraining(MaskedWords[PackedRows]):
     def __init__(
         self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams
     ) -> None:
-        super().__init__(encoder, params.mask_share)
+        super().__init__(encoder, _MASK_SHARE)
         self.all_rows, self.window = rows, params.window
 
     def batch(self, step: Step) -> PackedRows:

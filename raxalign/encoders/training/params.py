@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, Removed
 from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
 
@@ -35,8 +35,6 @@ class ScratchParams(EncoderKind.Params):
     """Largest number of pieces in the vocabulary."""
     vocabulary: DataPath | None = None
     """File of pieces, a `vocab.txt` (none: one is trained on the text)."""
-    lowercase: bool = False
-    """Whether text is read in lower case."""
     max_sentences: int = Field(20_000, ge=1)
     """Largest number of sentences per language to train on."""
     window: int = Field(64, ge=8)
@@ -52,14 +50,15 @@ class ScratchParams(EncoderKind.Params):
     """Training steps."""
     learning_rate: float = Field(1e-3, gt=0)
     """Learning rate at the end of the warm-up."""
-    warmup: float = Field(0.1, ge=0, le=1)
-    """Share of the steps over which the learning rate rises."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Probability of dropout, here and in later trainings."""
-    mask_share: float = Field(0.15, gt=0, lt=1)
-    """Share of the pieces that are masked."""
     seed: int = 0
     """Seed of the first weights and of the training."""
+    removed: ClassVar = {
+        "lowercase": Removed("leave it out: text is read with its case", False),
+        "warmup": Removed("leave it out: the rate rises over a tenth of the steps", 0.1),
+        "mask_share": Removed("leave it out: 15 % of the pieces are masked", 0.15),
+    }
 
     @model_validator(mode="after")
     def _fits(self) -> ScratchParams:
@@ -86,8 +85,6 @@ class StaticParams(EncoderKind.Params):
     """Files of vectors to read in place of training, in word2vec's or GloVe's format, packed or not
     (`.gz`, `.bz2`, `.xz`); the file name must hold `{lang}`.
     """
-    max_vectors: int = Field(200_000, ge=1)
-    """Number of vectors that are read, from a file's beginning."""
     spaces: Annotated[Literal["separate", "joint"], LATER] = "separate"
     """Whether each language has a space of its own, trained on its text alone (`separate`), or all
     share one that is trained on the text of all together (`joint`), where words or pieces that
@@ -109,28 +106,14 @@ class StaticParams(EncoderKind.Params):
     """
     dimension: int = Field(300, ge=2)
     """Number of coordinates of a vector."""
-    architecture: Literal["skipgram", "cbow"] = "skipgram"
-    """Model of fastText and Word2Vec: a word predicts its neighbours (`skipgram`), or they predict
-    it (`cbow`).
-    """
     window: int = Field(5, ge=1)
     """Number of words on each side that are neighbours of a word."""
     epochs: int | None = Field(None, ge=1)
     """Passes over the text, or over GloVe's matrix (none: 5, with GloVe 25)."""
     learning_rate: float | None = Field(None, gt=0)
-    """Learning rate at the start (none: 0.025, with CBOW and GloVe 0.05)."""
+    """Learning rate at the start (none: 0.025, with GloVe 0.05)."""
     min_count: int = Field(5, ge=1)
     """Times that a word has to occur in the text to have a vector."""
-    negative: int = Field(5, ge=1)
-    """Negative samples per pair of words, of fastText and Word2Vec."""
-    sample: float = Field(1e-3, ge=0)
-    """Threshold above which frequent words are sub-sampled, a share of the text, of fastText and
-    Word2Vec.
-    """
-    min_n: int = Field(3, ge=1)
-    """Smallest number of characters in an n-gram of fastText."""
-    max_n: int = Field(6, ge=1)
-    """Largest number of characters in an n-gram of fastText."""
     buckets: int = Field(200_000, ge=1)
     """Number of buckets that the n-grams of fastText fall into."""
     x_max: float = Field(100.0, gt=0)
@@ -139,11 +122,17 @@ class StaticParams(EncoderKind.Params):
     """Largest number of sentences per language to train on."""
     seed: int = Field(0, ge=0)
     """Seed of the training."""
+    removed: ClassVar = {
+        "max_vectors": Removed("leave it out: the first 200,000 vectors are read", 200_000),
+        "architecture": Removed("leave it out: a word predicts its neighbours", "skipgram"),
+        "negative": Removed("leave it out: there are 5 negative samples", 5),
+        "sample": Removed("leave it out: words above a share of 0.001 are sub-sampled", 1e-3),
+        "min_n": Removed("leave it out: n-grams have 3 characters or more", 3),
+        "max_n": Removed("leave it out: n-grams have 6 characters or fewer", 6),
+    }
 
     @model_validator(mode="after")
     def _fits(self) -> StaticParams:
-        if self.min_n > self.max_n:
-            raise ValueError(f"min_n {self.min_n} is more than max_n {self.max_n}")
         if self.vectors is not None and (
             self.units == "pieces" or LANG not in Path(self.vectors).name
         ):
@@ -163,8 +152,7 @@ class StaticParams(EncoderKind.Params):
     @property
     def rate(self) -> float:
         """The learning rate."""
-        skipgram = self.algorithm != "glove" and self.architecture == "skipgram"
-        return self.learning_rate or (0.025 if skipgram else 0.05)
+        return self.learning_rate or (0.05 if self.algorithm == "glove" else 0.025)
 
     def identity(self) -> dict[str, Any]:
         """Without what another option makes idle, and with what is filled in."""

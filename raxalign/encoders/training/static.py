@@ -28,6 +28,7 @@ from raxalign.extras import require
 from raxalign.lazy import np
 
 Sentences = Sequence[Sequence[str]]
+_NGRAMS = (3, 6)  # the fewest and the most characters of an n-gram of fastText
 
 
 def train(
@@ -133,16 +134,14 @@ def _gensim(
         "vector_size": params.dimension,
         "window": params.window,
         "min_count": params.min_count,
-        "negative": params.negative,
-        "sample": params.sample,
-        "sg": int(params.architecture == "skipgram"),
+        "sg": 1,
         "alpha": params.rate,
         "seed": params.seed,
         "workers": 1,
         "hashfxn": len,
     }
     if params.algorithm == "fasttext":
-        options |= {"min_n": params.min_n, "max_n": params.max_n, "bucket": params.buckets}
+        options |= {"min_n": _NGRAMS[0], "max_n": _NGRAMS[1], "bucket": params.buckets}
     model = (FastText if params.algorithm == "fasttext" else Word2Vec)(**options)
     # Word by word in a set order: gensim numbers words of equal frequency as they come.
     model.build_vocab_from_freq(dict(counts), corpus_count=len(sentences))
@@ -153,5 +152,5 @@ def _gensim(
         return vectors, None
     buckets = [np.asarray(row, dtype=np.int64) for row in keyed.buckets_word]
     numbers = np.unique(np.concatenate(buckets))
-    sizes = (params.min_n, params.max_n, params.buckets)
-    return vectors, Subwords(numbers, keyed.vectors_ngrams[numbers].astype(np.float32), *sizes)
+    grams = keyed.vectors_ngrams[numbers].astype(np.float32)
+    return vectors, Subwords(numbers, grams, *_NGRAMS, params.buckets)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, Removed
 from raxalign.encoders.models.trained_weights import Freeze
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling
@@ -74,18 +74,12 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
         """
         temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
         """Temperature of the contrast, τ in the formula."""
-        projector: bool = True
-        """Whether words are contrasted behind a projector, p in the formula."""
-        projector_size: int = Field(128, ge=1)
-        """Number of coordinates of z, which the projector puts out."""
         projector_bias: bool | None = None
         """Whether the second layer of the projector has a bias; the first layer has none."""
         negatives: Annotated[Literal["all", "linked"], LATER] = "linked"
         """What a linked word is contrasted with: the other linked words of the batch (`linked`), or
         all words of the batch (`all`).
         """
-        identical_pairs: Literal["drop", "keep"] = "drop"
-        """Whether links of words that are spelt the same are left out (`drop`)."""
         same_type: Literal["keep", "mask"] | None = None
         """Whether links that share a word type on either side are negatives of one another (`keep`)
         or not (`mask`).
@@ -102,6 +96,13 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
         """
         pooling: Pooling | None = Field(None, description=wording.WORD_POOLING)
         max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)
+        removed: ClassVar = {
+            "projector": Removed("leave it out: words are contrasted behind a projector", True),
+            "projector_size": Removed("leave it out: the projector puts out 128 numbers", 128),
+            "identical_pairs": Removed(
+                "leave it out: words that are spelt the same are dropped", "drop"
+            ),
+        }
 
     params: Params
 
@@ -113,16 +114,13 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
         return resolved
 
     def idle(self) -> set[str]:
-        """Size and bias of no projector."""
-        if not self.params.projector:
-            return super().idle() | {"projector_size", "projector_bias"}
+        """Return what a projector with a bias leaves out."""
         # with a bias as before it could be left out: results made then keep their keys
         return super().idle() | ({"projector_bias"} if self.resolved()["projector_bias"] else set())
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the word pairs of all languages."""
-        length, drops = self.resolved()["max_length"], self.params.identical_pairs == "drop"
-        return read_word_rows(encoder, folders, inputs.pivot, length, drop_identical=drops)
+        return read_word_rows(encoder, folders, inputs.pivot, self.resolved()["max_length"])
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Contrast:
         """Return the contrast, with a projector that is left behind."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from pydantic import Field
 
+from raxalign.config.params import Removed
 from raxalign.encoders.models.packing import Packed
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
@@ -22,7 +23,7 @@ from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, Tra
 from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
-from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
+from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
 
 
 class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
@@ -48,8 +49,8 @@ class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
 
 
 class MaskedLMParams(TrainedParams):
-    """The options of a training by masked language modelling (Pan et al. 2021), with AdamW. Rows
-    are sentences unless a subclass says otherwise.
+    """The options of a training by masked language modelling (Pan et al. 2021), with AdamW and
+    a weight decay of 0.01. Rows are sentences unless a subclass says otherwise.
     """
 
     mask_share: float = Field(0.15, gt=0, lt=1)
@@ -61,7 +62,8 @@ class MaskedLMParams(TrainedParams):
     """Sentences per training step, counted over all languages together."""
     epochs: Epochs = 10
     warmup: Warmup[float] = 0.1
-    weight_decay: WeightDecay = 0.01
+    optimizer: ClassVar = {"weight_decay": 0.01}
+    removed: ClassVar = {"weight_decay": Removed(NO_OPTION, 0.01)}
     max_length: int = Field(128, ge=8)
     """Largest number of pieces per row, special ones included; longer rows are cut."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field
 
-from raxalign.config.params import LATER
+from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
@@ -35,17 +35,11 @@ class TextMethod(Method):
         """Number of sentences of each language that are read, from the beginning of its text (none:
         all).
         """
-        sample_seed: Annotated[NonNegativeInt | Literal["run"] | None, LATER] = None
-        """Seed of the draw of `max_sentences` sentences from the whole text of each language (none:
-        the first ones, which are those at the end of the corpus, or at its start with
-        `training_from: start`; `run`: that of each run, so that draws count as chance).
-        """
+        removed: ClassVar = {
+            "sample_seed": Removed("leave it out: the first `max_sentences` sentences are read")
+        }
 
     params: Params
-
-    def idle(self) -> set[str]:
-        """The seed of a draw, where all sentences are read."""
-        return {"sample_seed"} if self.params.max_sentences is None else set()
 
     def needs(self) -> Needs:
         """Monolingual text."""
@@ -59,22 +53,17 @@ class TextMethod(Method):
         """Readouts of `layers`."""
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
-    def has_chance(self) -> bool:
-        """Return whether each run draws its own sentences."""
-        return self.params.sample_seed == "run" and self.params.max_sentences is not None
-
-    def word_reading(self, encoder: Encoder, runtime: Runtime) -> WordReading:
+    def word_reading(self, encoder: Encoder) -> WordReading:
         """Return how the text of each language is read, as the params say."""
         params = self.params
-        seed = runtime.seed if params.sample_seed == "run" else params.sample_seed
         layers = parse_layers(params.layers, encoder.n_layers)
-        return WordReading(encoder, layers, params.pooling, params.max_sentences, seed)
+        return WordReading(encoder, layers, params.pooling, params.max_sentences)
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with a map for each language and layer, fitted on the language alone.
         Raises `RaxalignError` for text without words.
         """
-        reading = self.word_reading(encoder, runtime)
+        reading = self.word_reading(encoder)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
             moments = text_moments(reading, inputs, lang, gram=self.gram)
@@ -93,12 +82,12 @@ class TextMethod(Method):
 class JointTextMethod(TextMethod):
     """Maps the vectors of every language and the pivot by one map per layer, the same for all."""
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with one map per layer, for every language. Raises `RaxalignError` for
         text without words.
         """
         languages = (*inputs.languages, inputs.pivot)
-        reading = self.word_reading(encoder, runtime)
+        reading = self.word_reading(encoder)
         found = [text_moments(reading, inputs, lang, gram=self.gram) for lang in languages]
         transforms = [
             Transform(lang, layer, steps=(step,))

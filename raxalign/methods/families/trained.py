@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -53,34 +53,16 @@ class WithTask(BaseParams):
     """
     weight: float = Field(1.0, ge=0, allow_inf_nan=False)
     """Weight of the method's loss beside the task's (0: the task is trained alone)."""
-    every: int = Field(1, ge=1)
-    """Steps of the task per step of the method: with `joint` the loss of the first of them has the
-    method's loss too, with `alternate` a step of the method follows them.
-    """
-    conflicts: Literal["keep", "project"] = "keep"
-    """What is done where the two gradients of a step point against each other: they are summed
-    (`keep`), or each first loses its part along the other one (`project`; Yu et al. 2020).
-    """
-    gradients: int = Field(0, ge=0)
-    """Steps of the method between two measurements of the cosine of the two gradients and of their
-    norms, of all weights and per block, which become curves (0: they are not measured).
-    """
-
-    @model_validator(mode="after")
-    def _has_both_gradients(self) -> WithTask:
-        if self.schedule != "joint" and (self.conflicts == "project" or self.gradients):
-            option = "gradients" if self.gradients else "conflicts: project"
-            raise ValueError(
-                f"{option}: no step of `schedule: {self.schedule}` has two gradients",
-                "write `schedule: joint`, or leave it out",
-            )
-        return self
+    removed: ClassVar = {
+        "every": Removed("leave it out: the method has a step per step of the task", 1),
+        "conflicts": Removed("leave it out: the two gradients are summed", "keep"),
+        "gradients": Removed("leave it out: the gradients of both are not measured", 0),
+    }
 
 
 _PAPERS = (
     "with_task=joint gaschi2023",
     "with_task=alternate liu2025middle",
-    "with_task=project yu2020",
 )
 
 
@@ -91,16 +73,16 @@ class TrainedParams(Method.Params, LoopOptions):
     lora: Annotated[AdapterOption, LATER] = "none"
     selection: Annotated[Literal["none", "dev"], LATER] = "none"
     """Which weights are kept: the last ones (`none`), or those of the step with the lowest loss on
-    the dev part of the corpus (`dev`).
-    """
-    select_every: Annotated[int, LATER] = Field(0, ge=0)
-    """Training steps between two measurements of the loss on the dev part (0: after each epoch);
-    the last step is measured too.
+    the dev part of the corpus (`dev`), measured after each epoch and at the end.
     """
     with_task: Annotated[Literal["none"] | WithTask, LATER] = "none"
     """A task of the grid that is trained in the same training, which then leaves the aligned
     encoder and the task's model; a mapping, or `none`.
     """
+
+    removed: ClassVar = {
+        "select_every": Removed("leave it out: the loss is measured after each epoch", default=0),
+    }
 
     @model_validator(mode="after")
     def _selects_once(self) -> Self:
@@ -149,25 +131,19 @@ class TrainedMethod(Method, Generic[RowsT]):
             name: profile.get(name) if value is None else value for name, value in given.items()
         }
 
-    def joint(self) -> WithTask | None:
-        """Return how a task is trained in the same training; None where none is."""
-        asked = self.params.with_task
-        return None if asked == "none" or asked.schedule == "before" else asked
-
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params without the idle ones."""
         idle = self.idle()
         return {name: value for name, value in self.resolved().items() if name not in idle}
 
     def idle(self) -> set[str]:
-        """`epochs` where `steps` are given, `select_every` where nothing is selected, and what the
-        training of a task decides that is trained with it.
+        """`epochs` where `steps` are given, and what the training of a task decides that is trained
+        with it.
         """
         idle = {"epochs"} if self.resolved().get("steps") else set()
-        idle |= set() if self.selects() else {"select_every"}
-        if self.joint() is None:
+        if self.effect().with_task is None:
             return idle | {"with_task"}
-        return idle | (LoopOptions.model_fields.keys() - {"batch_size", "dropout"})
+        return idle | {*LoopOptions.model_fields, *LoopOptions.removed} - {"batch_size", "dropout"}
 
     def settings(self, *, shuffle: bool = True) -> TrainSettings:
         """Return the settings of the loop."""
@@ -191,17 +167,16 @@ class TrainedMethod(Method, Generic[RowsT]):
         """The order of rows has; so have dropout, masks and new weights, where there are any."""
         return True
 
-    def has_dropout(self) -> bool:
-        """As `dropout` says."""
-        return self.params.dropout
-
-    def freezes(self) -> bool:
-        """With adapters."""
-        return self.params.lora != "none"
-
     def effect(self) -> Effect:
         """New weights, for all languages."""
-        return Effect(weights=True)
+        options = self.params
+        joint = options.with_task != "none" and options.with_task.schedule != "before"
+        return Effect(
+            weights=True,
+            dropout=options.dropout,
+            adapters=options.lora != "none",
+            with_task=options.with_task if joint else None,
+        )
 
     def acts(self, n_layers: int) -> Acts:
         """Return the stream from the lowest layer on that training can change. Raises
@@ -229,7 +204,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
-        if self.joint() is not None:
+        if self.effect().with_task is not None:
             raise RaxalignError(
                 f"{self.name}: `with_task` needs a task of a grid; leave it out here"
             )
@@ -345,13 +320,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         rows = self.read_dev(encoder, inputs)
         batch_size = self.settings().batch_size
         loss = DevLoss(objective.on(rows), self.n_rows(rows), batch_size, seed)
-        return KeepBest(
-            lambda _: loss.measure(),
-            self.params.select_every or None,
-            lowest=True,
-            start=start,
-            curve="dev_loss",
-        )
+        return KeepBest(lambda _: loss.measure(), lowest=True, start=start, curve="dev_loss")
 
     def _profile(self) -> Mapping[str, Any]:
         """The values of the profile; none without profiles."""

@@ -37,6 +37,8 @@ from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import HostSided, Step
 
+MOMENTUM = 0.999
+"""Share of the slow copies that a step keeps."""
 EMPTY = -1
 """The pivot sentence of a queue's place that no key has filled yet."""
 
@@ -129,14 +131,14 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards encoder and head: they keep `momentum` of themselves. They
+        """The copies go a step towards encoder and head: they keep `MOMENTUM` of themselves. They
         share what is not trained.
         """
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
         pairs = [pair for pair in zip(slow, fast, strict=True) if pair[0] is not pair[1]]
         behind, ahead = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        torch._foreach_lerp_(behind, ahead, 1.0 - self.options["momentum"])
+        torch._foreach_lerp_(behind, ahead, 1.0 - MOMENTUM)
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:

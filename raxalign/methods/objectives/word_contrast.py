@@ -19,6 +19,9 @@ from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import Spans, read_states
 from raxalign.train.devices import on_device
 
+PROJECTED = 128
+"""Coordinates that the projector puts out."""
+
 
 def contrastive_loss(
     src_PD: torch.Tensor,
@@ -149,13 +152,9 @@ class Contrast(WholeBatch):
     ) -> None:
         self.encoder, self.rows, self.options, self.strong = encoder, bitexts, options, strong
         self.layers = parse_layers(options["layers"], encoder.n_layers)
-        self.projector, size = None, encoder.hidden_size
-        if options["projector"]:
-            size = options["projector_size"]
-            self.projector = _projector(encoder, size, bias=options["projector_bias"])
-        parts = [encoder.model] if self.projector is None else [encoder.model, self.projector]
-        self.module = torch.nn.ModuleList(parts)
-        self.shape = (2, len(self.layers), size)
+        self.projector = _projector(encoder, bias=options["projector_bias"])
+        self.module = torch.nn.ModuleList([encoder.model, self.projector])
+        self.shape = (2, len(self.layers), PROJECTED)
         self.weight = options["lambda"] if options["regularizer"] == "parameters" else 0.0
         parameters = encoder.model.base_model.parameters() if self.weight else ()
         self.trained = [p for p in parameters if p.requires_grad]
@@ -183,7 +182,8 @@ class Contrast(WholeBatch):
         first, count = sentences.spans(words)
         first = states.starts_S[owners] + first
         vectors_NLH = Spans.of(first, count, self.options["pooling"]).pool(states.layers)
-        return vectors_NLH if self.projector is None else self.projector(vectors_NLH)
+        projected: torch.Tensor = self.projector(vectors_NLH)
+        return projected
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
         """Return the mean over layers; a batch without links has nothing to contrast."""
@@ -259,12 +259,12 @@ class WordContrast(Contrast):
         return torch.stack(losses).mean()
 
 
-def _projector(encoder: TransformerEncoder, size: int, *, bias: bool) -> torch.nn.Module:
+def _projector(encoder: TransformerEncoder, *, bias: bool) -> torch.nn.Module:
     """Linear without bias - ReLU - linear; where it starts is chance."""
     width = encoder.hidden_size
     layers = [
         torch.nn.Linear(width, width, bias=False),
         torch.nn.ReLU(),
-        torch.nn.Linear(width, size, bias=bias),
+        torch.nn.Linear(width, PROJECTED, bias=bias),
     ]
     return torch.nn.Sequential(*layers).to(next(encoder.model.parameters()))

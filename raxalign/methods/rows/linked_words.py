@@ -38,22 +38,15 @@ def read_linked_rows(
 
 
 def read_word_rows(
-    encoder: TransformerEncoder,
-    folders: Mapping[str, Path],
-    pivot: str,
-    max_length: int,
-    *,
-    drop_identical: bool,
+    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
 ) -> Bitexts:
-    """Return word-pair datasets with a type for each word (of a language). Raises `DataError` where
-    there is no link to learn from.
+    """Return word-pair datasets with a type for each word (of a language), without the links of
+    words that are spelt the same. Raises `DataError` where there is no link to learn from.
     """
     bitexts = read_linked_rows(encoder, folders, pivot, max_length)
     types, size = _types(folders, lambda path, side: pc.list_flatten(read_pairs(path).column(side)))
     _, src, tgt = bitexts.linked(np.arange(len(bitexts)))
-    kept = np.ones(len(src), bool)
-    if drop_identical:
-        kept = types[src] % size != types[tgt]
+    kept = types[src] % size != types[tgt]
     if not kept.any():
         raise DataError(
             next(iter(folders.values())),

@@ -146,24 +146,18 @@ def _zeros(device: str, *shape: int) -> torch.Tensor:
 @dataclass(frozen=True)
 class WordReading:
     """How the words of a text become vectors: the encoder, its layers, the pooling of pieces, the
-    number of sentences (None: all of them), and the seed by which they are drawn (None: the first
-    ones).
+    number of sentences, from the first one on (None: all of them).
     """
 
     encoder: Encoder
     layers: tuple[int, ...]
     pooling: Pooling
     limit: int | None = None
-    seed: int | None = None
 
     def sentences(self, text: Path) -> Iterator[list[list[str]]]:
         """The sentences of a text dataset that are read, in its order, `CHUNK` at a time."""
-        table, limit = read_table(text), self.limit
-        if limit is not None and self.seed is None:
-            table = table.slice(0, limit)
-        elif limit is not None:
-            chance, n = np.random.default_rng(self.seed), len(table)
-            table = table.take(np.sort(chance.choice(n, min(limit, n), replace=False)))
+        table = read_table(text)
+        table = table if self.limit is None else table.slice(0, self.limit)
         return sentence_chunks(table, "words", CHUNK)
 
 
@@ -228,3 +222,41 @@ def linked_vectors(
                 src.vectors_NLH[src_P[first : first + BLOCK]],
                 tgt.vectors_NLH[tgt_P[first : first + BLOCK]],
             )
+
+
+def sentence_pair_means(
+    encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...], pooling: Pooling
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the mean vectors (P, L, H), in float64, of the sentences of a language and of their
+    translations in the pivot. Pairs with a side of which the encoder reads no word are left out.
+    """
+    table = read_table(inputs.bitext[lang])
+    sides = (sentence_chunks(table, side, CHUNK) for side in ("src", "tgt"))
+    for src, tgt in zip(*sides, strict=True):
+        src_BLH, src_B = sentence_means(encoder, src, lang, layers, pooling)
+        tgt_BLH, tgt_B = sentence_means(encoder, tgt, inputs.pivot, layers, pooling)
+        both_B = src_B & tgt_B
+        yield src_BLH[both_B], tgt_BLH[both_B]
+
+
+def sentence_means(
+    encoder: Encoder,
+    sentences: Sequence[Sequence[str]],
+    lang: str,
+    layers: tuple[int, ...],
+    pooling: Pooling,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the means (B, L, H), in float64, of the words of B sentences that the encoder reads,
+    and whether (B,) there is such a word.
+    """
+    words = encoder.words(sentences, lang, layers=layers, pooling=pooling)
+    offsets = torch.tensor(words.offsets, device=words.vectors_NLH.device)
+    rows_N = torch.repeat_interleave(
+        torch.arange(len(sentences), device=offsets.device), offsets.diff()
+    )
+    sums_BLH = torch.zeros(
+        len(sentences), len(layers), encoder.hidden_size, dtype=torch.float64, device=offsets.device
+    )
+    sums_BLH.index_add_(0, rows_N, words.vectors_NLH.double())  # absent words are zero
+    counts_B = torch.bincount(rows_N[words.present_N], minlength=len(sentences))
+    return sums_BLH / counts_B.clamp(min=1)[:, None, None], counts_B > 0

@@ -37,19 +37,10 @@ def procrustes(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return nearest_rotation(source.double().T @ target.double()).to(source.dtype)
 
 
-def nearest_rotation(cross_HH: torch.Tensor, toward_identity: float = 0.0) -> torch.Tensor:
+def nearest_rotation(cross_HH: torch.Tensor) -> torch.Tensor:
     """Return the orthogonal W that maximises the trace of W^T cross, where cross is source^T target
     in float64.
-
-    With `toward_identity` the one that minimises ||source W - target||² + λ ||W - I||², λ being
-    that many times the mean singular value of cross: the trace of W^T (cross + λ I) is then the
-    largest one.
     """
-    if toward_identity:
-        strength = toward_identity * torch.linalg.svdvals(cross_HH).mean()
-        cross_HH = cross_HH + strength * torch.eye(
-            len(cross_HH), dtype=cross_HH.dtype, device=cross_HH.device
-        )
     left_HH, _, right_HH = torch.linalg.svd(cross_HH)
     rotation_HH: torch.Tensor = left_HH @ right_HH
     return rotation_HH
@@ -58,17 +49,16 @@ def nearest_rotation(cross_HH: torch.Tensor, toward_identity: float = 0.0) -> to
 def rotations(
     moments: Moments,
     ends: tuple[torch.Tensor, torch.Tensor] | None = None,
-    toward_identity: float = 0.0,
 ) -> list[Affine]:
     """Return the rotation of each layer that brings the sources of pairs nearest to their targets:
     about two points, (L, H) each, where `ends` gives them.
     """
     if ends is None:
-        return [Affine(weight=nearest_rotation(c, toward_identity)) for c in moments.crosses()]
+        return [Affine(weight=nearest_rotation(c)) for c in moments.crosses()]
     steps = []
     for place, (from_H, to_H) in enumerate(zip(*ends, strict=True)):
         cross_HH = moments.cross_about(place, from_H, to_H)
-        steps.append(Affine(from_H, nearest_rotation(cross_HH, toward_identity), to_H))
+        steps.append(Affine(from_H, nearest_rotation(cross_HH), to_H))
     return steps
 
 

@@ -15,11 +15,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
 from raxalign.children import child_environment
+from raxalign.config.params import Removed
 from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.lazy import pa, pc
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
@@ -48,14 +49,12 @@ class Eflomal(WordAligner):
     class Params(WordAligner.Params):
         """The program's own options and defaults."""
 
-        model: Literal[1, 2, 3] = 3
-        """Largest model that is trained: IBM 1 (1), with an HMM (2), with fertilities too (3)."""
-        length: float = Field(default=1.0, gt=0)
-        """Factor of the program's own number of iterations."""
-        samplers: int = Field(default=3, ge=1)
-        """Number of independent samplers that the program runs."""
-        null_prior: float = Field(default=0.2, gt=0, lt=1)
-        """Prior probability that a word has no link."""
+        removed: ClassVar = {
+            "model": Removed("leave it out: fertilities are trained", 3),
+            "length": Removed("leave it out: the program chooses the number of iterations", 1.0),
+            "samplers": Removed("leave it out: there are three samplers", 3),
+            "null_prior": Removed("leave it out: the prior of no link is 0.2", 0.2),
+        }
         lowercase: bool = Field(True, description=LOWERCASE)
 
     params: Params
@@ -87,10 +86,10 @@ class Eflomal(WordAligner):
             _write_numbers(folder / "src", Words.of(src), self.params.lowercase)
             _write_numbers(folder / "tgt", Words.of(tgt), self.params.lowercase)
             options = {
-                "--model": self.params.model,
-                "--length": self.params.length,
-                "--n-samplers": self.params.samplers,
-                "--null-prior": self.params.null_prior,
+                "--model": 3,
+                "--length": 1.0,
+                "--n-samplers": 3,
+                "--null-prior": 0.2,
                 "-s": folder / "src",
                 "-t": folder / "tgt",
                 "-f": folder / "forward",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from raxalign.arrays import Ints
+from raxalign.config.params import Removed
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
@@ -47,8 +48,9 @@ class GivenLinks(WordAligner):
         """
         first: Literal[0, 1] = 0
         """Number of the first word of a sentence in the file."""
-        possible: Literal["drop", "keep"] = "keep"
-        """Whether possible links, which are written `ipj`, count (`keep`) or not (`drop`)."""
+        removed: ClassVar = {
+            "possible": Removed("leave it out: possible links (`ipj`) count as all do", "keep")
+        }
         swap: bool = False
         """Whether the pivot's position comes first in a link of the file."""
         words: Literal["own", "any"] = "own"
@@ -100,13 +102,11 @@ class GivenLinks(WordAligner):
         """The links of the lines `ids` by 0-based (source, target) positions, unwanted ones left
         out; lines of sentences that were dropped are passed over.
         """
-        links, possible = read_marked(path)
+        links, _ = read_marked(path)
         needed, first = int(ids.max(initial=-1)) + 1, np.int32(self.params.first)
         if needed > len(links):
             fault = f"has {len(links)} lines, the corpus has at least {needed}"
             raise DataError(path, fault, remedy="One line per sentence pair is needed")
-        if self.params.possible == "drop":
-            links = links.where(~possible)
         links = links.swapped() if self.params.swap else links
         links = Links(links.offsets, links.src - first, links.tgt - first).take(ids)
         k = links.outside(*lengths)

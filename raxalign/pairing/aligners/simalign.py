@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal, final
 
-from pydantic import Field
-
-from raxalign.arrays import Ints, offsets_of
+from raxalign.arrays import offsets_of
+from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.vectors import parse_layers
@@ -55,10 +54,9 @@ class SimAlign(SimilarityAligner):
         """How links are found: words that are each other's most similar one (`argmax`), the same
         again for the words left over (`itermax`), or the matching with the largest sum (`match`).
         """
-        distortion: float = Field(0.0, ge=0, le=1)
-        """How much similarities are lowered away from the diagonal, κ in the paper (0: not at all;
-        the paper has 0.5).
-        """
+        removed: ClassVar = {
+            "distortion": Removed("leave it out: places in the sentences do not count", 0.0)
+        }
 
     params: Params
 
@@ -83,26 +81,14 @@ class SimAlign(SimilarityAligner):
                 )
                 for side, lang in zip(sides, (inputs.lang, inputs.pivot), strict=True)
             ]
-            lengths = [side.lengths[rows] for side in sides]
-            parts.append(self._links(vectors[0], vectors[1], lengths[0], lengths[1]))
+            parts.append(self._links(*vectors))
         order = np.concatenate([np.zeros(0, np.int64), *batches])
         links = Links.join(parts).take(np.argsort(order))
         return links, links
 
-    def _links(
-        self,
-        src_NSH: torch.Tensor,
-        tgt_NTH: torch.Tensor,
-        src_lengths: Ints,
-        tgt_lengths: Ints,
-    ) -> Links:
-        """The links of n sentence pairs by the vectors of their words, (n, S, H) and (n, T, H);
-        lengths are (n,).
-        """
+    def _links(self, src_NSH: torch.Tensor, tgt_NTH: torch.Tensor) -> Links:
+        """The links of n sentence pairs by the vectors of their words, (n, S, H) and (n, T, H)."""
         similarities_NST = cosine_similarities(src_NSH, tgt_NTH)
-        if self.params.distortion:
-            src, tgt = torch.from_numpy(src_lengths), torch.from_numpy(tgt_lengths)
-            similarities_NST = distorted(similarities_NST, src, tgt, self.params.distortion)
         found = extract(similarities_NST, self.params.method).cpu().numpy()
         rows, sources, targets = np.nonzero(found)
         counts = np.bincount(rows, minlength=len(found))
@@ -138,23 +124,6 @@ def cosine_similarities(src_NSH: torch.Tensor, tgt_NTH: torch.Tensor) -> torch.T
     )
     has_vectors = (src_norms > 0) & (tgt_norms > 0).mT
     return ((1 + cosines_NST) / 2).masked_fill(~has_vectors, -torch.inf)
-
-
-def distorted(
-    similarities_NST: torch.Tensor, src_lengths: torch.Tensor, tgt_lengths: torch.Tensor, κ: float
-) -> torch.Tensor:
-    """Return the similarities, lowered away from the diagonal: times ``1 - κ (i/S - j/T)²``, where
-    positions i and j count from 1 and S and T are the lengths (n,) of each sentence pair.
-    """
-    _, S, T = similarities_NST.shape
-    device = similarities_NST.device
-    src_NS, tgt_NT = (
-        torch.arange(1, width + 1, device=device) / lengths.to(device).clamp(min=1)[:, None]
-        for width, lengths in ((S, src_lengths), (T, tgt_lengths))
-    )
-    factors_NST = 1 - κ * (src_NS[:, :, None] - tgt_NT[:, None, :]) ** 2
-    missing = similarities_NST == -torch.inf
-    return (similarities_NST * factors_NST).masked_fill(missing, -torch.inf)
 
 
 def extract(similarities_NST: torch.Tensor, extraction: Extraction) -> torch.Tensor:

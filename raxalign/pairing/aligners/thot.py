@@ -9,6 +9,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
+from raxalign.config.params import Removed
 from raxalign.lazy import np, pa
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
@@ -39,10 +40,10 @@ class Thot(WordAligner):
     class Params(WordAligner.Params):
         """The defaults are eflomal's."""
 
-        length: float = Field(default=1.0, gt=0)
-        """Factor of the number of iterations, which is smaller for more sentences."""
-        samplers: int = Field(default=3, ge=1)
-        """Number of independent samplers."""
+        removed: ClassVar = {
+            "length": Removed("leave it out: there are fewer iterations for more sentences", 1.0),
+            "samplers": Removed("leave it out: there are three samplers", 3),
+        }
         lowercase: bool = Field(True, description=LOWERCASE)
         seed: int = Field(default=0, ge=0, lt=2**31)
         """Seed of the samplers."""
@@ -68,10 +69,14 @@ class Thot(WordAligner):
         """The links (explaining, explained) of one direction."""
         from thot.alignment import EflomalAlignmentModel
 
-        model, params = EflomalAlignmentModel(), self.params
-        last = max(2, round(params.length * 5000 / max(1, len(explained)) ** 0.5))
-        model.seed, model.deterministic, model.emit_training_alignments = params.seed, True, True
-        model.num_samplers, model.auto_iterations = params.samplers, False
+        model = EflomalAlignmentModel()
+        last = max(2, round(5000 / max(1, len(explained)) ** 0.5))
+        model.seed, model.deterministic, model.emit_training_alignments = (
+            self.params.seed,
+            True,
+            True,
+        )
+        model.num_samplers, model.auto_iterations = 3, False
         model.set_iterations(max(2, last // 4), max(1, last // 4), last)
         for one, other in zip(explaining, explained, strict=True):
             model.add_sentence_pair(one, other)

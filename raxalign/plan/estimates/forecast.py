@@ -423,7 +423,7 @@ class Work:
     def _read_jointly(self, task: Stage, method: Any) -> float:
         """Return the number of sentences that a method and a task read in one training."""
         (rows, _), options = self._read(task), task.params.get("task")
-        steps = rows / 2 / _batch(options) / int(method["with_task"]["every"])
+        steps = rows / 2 / _batch(options)
         return rows + 2 * steps * _batch(method)
 
 

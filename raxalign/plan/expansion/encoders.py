@@ -107,8 +107,9 @@ def held_faults(grid: Grid) -> Iterator[Fault]:
     why = "holds weights that are frozen in bfloat16, and {} trains all weights of the encoder"
     told = f"run.base_precision: {grid.run.base_precision} {why}"
     for spec in grid.methods:
-        points = [catalog("methods")[spec.kind](params) for params in spec.points]
-        if any("transformer" in m.accepts and not m.freezes() for m in points):
+        kind = catalog("methods")[spec.kind]
+        effects = [kind(params).effect() for params in spec.points]
+        if "transformer" in kind.accepts and any(e.weights and not e.adapters for e in effects):
             line, key = line_of(grid.text_of_file, "methods", spec.name), f"methods.{spec.name}"
             remedy = "set `lora` there, or leave run.base_precision at fp32"
             yield Fault(line, key, told.format(spec.name), remedy)

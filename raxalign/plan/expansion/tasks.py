@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from raxalign.catalog import catalog, returned
 from raxalign.config.specs import Grid, TaskSpec
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
 from raxalign.plan.expansion import data
@@ -231,7 +232,7 @@ class TaskStages:
         """Return the training of a task that the method's is one with; None where there is none.
         It is part of the aligned encoder's stage, and not one of the plan.
         """
-        joint = alignment.method.joint()
+        joint = alignment.method.effect().with_task
         if joint is None:
             return None
         spec, task = next((spec, task) for spec, task in self._tasks if spec.name == joint.task)
@@ -285,7 +286,7 @@ class TaskStages:
             raise RaxalignError(f"{where}: {why}; {remedy}")
         if why:
             return aligned, why
-        method = alignment.method.reading(refit.pooling)
+        method = _reading(alignment.method, refit.pooling)
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
         options = method.params.model_dump_json(by_alias=True)
 
@@ -310,12 +311,24 @@ class TaskStages:
         for spec in self.grid.methods:
             for params in spec.points:
                 method: Method = catalog("methods")[spec.kind](params)
-                for dictionary in method.dictionaries(lang, self.grid.pivot):
-                    order = data.SEEN_SWAPPED if dictionary.swap else data.SEEN_DICTIONARY
-                    found, places = self.shared.identity.of({order: dictionary.source})
+                source = method.sources(lang, self.grid.pivot).get("dictionary")
+                if source is not None:
+                    swap = getattr(params, "swap", False)
+                    order = data.SEEN_SWAPPED if swap else data.SEEN_DICTIONARY
+                    found, places = self.shared.identity.of({order: source})
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
         return digests, locations
+
+
+def _reading(method: Method, pooling: Pooling | None) -> Method:
+    """Return a method on words whose pieces are joined by `pooling`: the same where that is None,
+    or where it has no such option.
+    """
+    field = type(method.params).model_fields.get("pooling")
+    if field is None or pooling not in get_args(field.annotation):
+        return method
+    return type(method)(method.params.model_copy(update={"pooling": pooling}))
 
 
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
@@ -340,7 +353,7 @@ class TrialInputs:
 
     def joint_tasks(self) -> dict[str, str]:
         """Return the task that is trained with the method, if one is: its name -> the schedule."""
-        joint = self.method.joint() if self.task is not None else None
+        joint = self.method.effect().with_task if self.task is not None else None
         return {} if joint is None else {joint.task: joint.schedule}
 
     def stage(self, shared: data.SharedStages) -> Stage:
@@ -353,7 +366,8 @@ class TrialInputs:
         if self.method.needs().pieces:
             prepared = data.prepared_pieces(shared, self.start, inputs, self.sentences)
         prepared = {**prepared, **(self.task.prepared if self.task else {})}
-        draws = self.method.has_dropout() or self.task is not None
+        effect = self.method.effect()
+        draws = (effect.weights and effect.dropout) or self.task is not None
         return shared.add(
             Stage(
                 "aligned",

@@ -29,7 +29,7 @@ def weights_of(plan: Plan) -> frozenset[str]:
         if catalogue is None:  # no plug-in makes it: it comes from outside
             return False
         kind = catalog(catalogue)[maker]
-        return bool(kind(kind.Params.model_validate_json(options)).effect().weights)
+        return bool(kind(kind.Params.stored(options)).effect().weights)
 
     return frozenset(
         key

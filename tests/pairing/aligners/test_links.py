@@ -45,7 +45,6 @@ def test_lines_are_those_of_the_corpus_in_the_order_of_the_ids(given):
 def test_options_say_how_links_are_counted_kept_and_turned(given):
     content = "0-0 1p1\n0p0\n0-0 1-1 1p2\n"
     assert given(content) == [{(0, 0), (1, 1)}, {(0, 0)}, {(0, 0), (1, 1), (1, 2)}]
-    assert given(content, possible="drop") == [{(0, 0)}, set(), {(0, 0), (1, 1)}]
     assert given("1-1 3-2\n1-1\n\n", first=1) == [{(0, 0), (2, 1)}, {(0, 0)}, set()]
     assert given("1-2\n0-0\n2-1\n", swap=True) == [{(2, 1)}, {(0, 0)}, {(1, 2)}]
     with pytest.raises(ValidationError):

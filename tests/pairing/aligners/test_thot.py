@@ -26,10 +26,10 @@ def test_one_seed_gives_the_same_links_with_any_number_of_threads(tmp_path):
     tgt = [[f"t{w}" for w in draw.integers(0, 30, draw.integers(1, 9))] for _ in range(200)]
 
     def digests(**given):
-        return [links.digest() for links in align(src, tgt, tmp_path, length=0.1, **given)]
+        return [links.digest() for links in align(src, tgt, tmp_path, **given)]
 
     assert digests(seed=3) == digests(seed=3, threads=2) != digests(seed=4)
-    forward, reverse = align(src, tgt, tmp_path, length=0.1)
+    forward, reverse = align(src, tgt, tmp_path)
     sizes = [np.array(list(map(len, side))) for side in (src, tgt)]
     assert forward.outside(*sizes) is reverse.outside(*sizes) is None
     # each direction explains every word of its side by one word at most

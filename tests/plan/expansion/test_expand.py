@@ -11,6 +11,7 @@ from raxalign.config.grid import load
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
+from raxalign.plan.expansion.tasks import TaskStages
 from raxalign.plan.load import open_grid, select
 from raxalign.plan.plan import Plan
 from tests.grids import SPLIT, kinds, of_kind, small_plan, write_grid
@@ -429,19 +430,15 @@ def test_only_and_limit_never_change_what_counts_as_seen(plan):
     assert set(part.stages) < set(plan.stages)
 
 
-def test_dictionaries_are_looked_for_once_per_point_and_language_however_many_points(
-    tmp_path, monkeypatch
-):
-    from raxalign.methods.mean_shift import MeanShift
-
-    asked = []
+def test_dictionaries_are_looked_for_once_per_language_however_many_points(tmp_path, monkeypatch):
+    asked, own = [], TaskStages._trained_on
     monkeypatch.setattr(
-        MeanShift, "dictionaries", lambda self, lang, pivot: asked.append(self.params.alpha) or ()
+        TaskStages, "_trained_on", lambda self, lang: asked.append(lang) or own(self, lang)
     )
     alphas = [round(0.05 * number, 2) for number in range(1, 21)]
     plan = german(tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",))
     assert len(plan.trials) == 40  # 20 values x 2 sizes
-    assert asked == alphas
+    assert asked == ["de"]
 
 
 def dev_inputs(plan, method):

@@ -57,15 +57,13 @@ def test_the_key_is_that_of_the_task_and_its_options_and_not_of_names(tmp_path):
     assert aligned(tmp_path, "task: xnli", tasks=shots) == plain
     other = {
         aligned(tmp_path, "task: xnli, weight: 0.5"),
-        aligned(tmp_path, "task: xnli, every: 2"),
         aligned(tmp_path, "task: xnli, schedule: alternate"),
-        aligned(tmp_path, "task: xnli, conflicts: project"),
         aligned(tmp_path, "task: pos"),
         aligned(tmp_path, "task: xnli", ", batch_size: 7"),
         aligned(tmp_path, "task: xnli", tasks=("xnli: {data: phrasebook, epochs: 5}",)),
         aligned(tmp_path, "task: xnli", seeds="[1]"),
     }
-    assert len(other - {plain}) == 8
+    assert len(other - {plain}) == 6
 
 
 def test_before_is_what_a_grid_does_without_it(tmp_path):
@@ -129,11 +127,6 @@ WRONG = [
         "finetune: {with_task: {task: xnli}, selection: dev}",
         "finetune: selection: dev: with `with_task` the task's own `selection` chooses the weights"
         " (leave `selection` out here)",
-    ),
-    (
-        "finetune: {with_task: {task: xnli, schedule: alternate, conflicts: project}}",
-        "finetune.with_task: conflicts: project: no step of `schedule: alternate` has two gradients"
-        " (write `schedule: joint`, or leave it out)",
     ),
 ]
 REFUSED = (
