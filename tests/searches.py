@@ -5,24 +5,18 @@ contradict them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-
-import optuna
-import pytest
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.study_record import StudyRecord, read_record
 from raxalign.plan.trial import Trial
+from raxalign.search.journal import Owner
+from raxalign.search.study import StudyRecord, read_record
 from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep.search.journal import Journal
-from raxalign.sweep.search.run import Owner
-from raxalign.sweep.search.search import SearchSource
+from raxalign.sweep.search import SearchSource
 from raxalign.train.runtime import Moment
 from tests.grids import write_grid
 
@@ -53,15 +47,12 @@ def planted(trial: Trial) -> tuple[float, float]:
 
 
 def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
-    """Write what a trial leaves in the ledger. The pivot's dev value grows with λ, so that two
-    metrics have a front of their own.
-    """
+    """Write what a trial leaves in the ledger."""
     dev, test = planted(trial)
     for task, key in trial.evaluations.items():
         stage, langs = plan.stages[key], (*trial.languages, "avg", "avg_zero_shot")
         values = {(lang, "dev"): dev for lang in langs} | {(lang, "test"): test for lang in langs}
-        pivot = round(0.9 * float(trial.params["lambda"]) / 10, 6)
-        values |= {("en", "dev"): pivot, ("en", "test"): 0.5}
+        values |= {("en", "dev"): 0.5, ("en", "test"): 0.5}
         scores = [
             {"lang": lang, "metric": "accuracy", "split": split, "value": value}
             for (lang, split), value in values.items()
@@ -106,26 +97,13 @@ def train(root: str, plan: Plan, trial: Trial) -> bool:
     return True
 
 
-def source_of(opened: Opened, machine: Path | None = None) -> SearchSource:
-    """A driver of all studies of a grid; `machine` is its machine's own folder of an object
-    store.
-    """
+def source_of(opened: Opened) -> SearchSource:
+    """A driver of all studies of a grid."""
     owner = Owner(opened.storage)
     owner.beat()
-    journal = Journal.open(opened.storage, machine or Path(opened.root))
-    return SearchSource(opened, journal, owner, opened.plan.studies)
+    return SearchSource(opened, owner, opened.plan.studies)
 
 
-@contextmanager
-def few_trees() -> Iterator[None]:
-    """No test asks how much a param explains, but whether that was computed."""
-    few = partial(optuna.importance.FanovaImportanceEvaluator, n_trees=4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optuna.importance, "FanovaImportanceEvaluator", few)
-        yield
-
-
-@few_trees()
 def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
     """Answer a source as a sweep would, until it is exhausted or `most` trials have run, at
     which the driver dies without a word to its study; returns the keys of the trials, in order.
@@ -151,7 +129,6 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
     return ran
 
 
-@few_trees()
 def run_both(drivers: Sequence[SearchSource]) -> list[str]:
     """Answer several drivers, all asked before any trial ends, until all are exhausted; returns the
     keys of the trials.

@@ -28,6 +28,7 @@ LAYERS = [
     ("encoders",),
     ("pairing", "similarity"),
     ("methods", "tasks", "metrics", "analysis"),
+    ("search",),
     ("plan",),
     ("tracking", "stages"),
     ("sweep", "report", "single"),
@@ -42,7 +43,7 @@ CONFINED = {
     "mlflow": ("tracking/",),
     "fsspec": ("store/",),
     "ruamel": ("config/",),
-    "optuna": ("sweep/search/",),
+    "optuna": ("search/",),
     "transformers": ("encoders/", "methods/", "tasks/"),
 }
 HEAVY = {"torch._C", "transformers.utils", "datasets.features", "ray._raylet", "mlflow.tracking"}
@@ -249,7 +250,7 @@ def private_of_others(path):
     """
     theirs = set()
     place = path.relative_to(PACKAGE).as_posix()
-    meets = place.startswith(("sweep/", "tracking/")) and not place.startswith("sweep/search/")
+    meets = place.startswith(("sweep/", "tracking/"))
     for node in nodes(path):
         if isinstance(node, ast.Import | ast.ImportFrom):
             of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""

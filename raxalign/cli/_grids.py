@@ -303,9 +303,9 @@ def search(
         task: What is measured: a task, or `task: {options}`.
         metric: task/lang/metric (default: the task's main metric).
         trials: Trials of each study.
-        sampler: tpe, random, qmc, grid or nsga2.
+        sampler: tpe or random.
         confirm: Fresh seeds that the best point is run again with.
-        pruner: Which trials end early: none, asha or median.
+        pruner: Which trials end early: none, median or asha.
         aligner: The word aligner.
         dry_run: Write the file, show the plan and stop.
     """

@@ -18,8 +18,16 @@ _REMOVED = {
     "run.shard_weights": "train adapters (`lora`), and hold their base in bfloat16:"
     " `base_precision: bf16`",
     "run.keep: best": "write `all`, and delete by `raxalign gc` what no grid needs, or `none`",
+    "search.sampler: qmc": "write `random`",
+    "search.sampler: grid": "leave `search` out, and give each option a list of values",
+    "search.sampler: nsga2": "write `tpe`, and name one metric",
+    "search.metric: a list": "name one metric; a search by another one is a grid file of its own",
+    "search.pruner: a mapping": "name it alone, `median` or `asha`: its options are Optuna's"
+    " defaults",
 }
-"""What older files may have, a key or one value of it (`key: value`), and what to do instead."""
+"""What older files may have, a key or one value or form of it (`key: value`, `key: a list`), and
+what to do instead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class Faults:
         """Record a fault of a value. What a key or a value that was removed is, is said instead."""
         if instead := _REMOVED.get(place.key):
             problem, remedy = "was removed", instead
-        elif instead := _REMOVED.get(f"{place.key}: {place.text}"):
+        elif instead := _REMOVED.get(f"{place.key}: {place.text or place.shown()}"):
             problem, remedy = f"{place.shown()} was removed", instead
         self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
 

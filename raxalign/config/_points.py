@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from raxalign.config._faults import Faults, Node, nearest
 from raxalign.config._validate import alternatives, key_names, known_keys, model_at, validate
 from raxalign.config.params import BaseParams, models_in, path_fields
-from raxalign.config.search_spaces import KINDS, Space, Value, as_value
+from raxalign.config.search import KINDS, Space, Value, as_value
 from raxalign.errors import RaxalignError
 
 MOST_POINTS = 1_000_000

@@ -131,25 +131,16 @@ def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     tasks, one of which the metric names.
     """
     written = dict(node.entries(faults))
-    split, pruner = written.get("split"), written.get("pruner")
+    split, metric = written.get("split"), written.get("metric")
     if split is not None and split.value != "dev":
         remedy = (
             "what is chosen by test values is luck, and its test value means nothing: dev is the"
             " only split"
         )
         faults.add(written.pop("split"), f"{split.shown()} is not permitted", remedy)
-    if pruner is not None and isinstance(pruner.value, str):  # only named: its other options stay
-        written["pruner"] = replace(pruner, value={"name": pruner})
     search = validate(Search, node, faults, values=written)
-    metrics = written["metric"].items() if "metric" in written else []
-    for item in metrics:
-        if isinstance(item.value, str):
-            _check_metric(item, grid, faults)
-    if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
-        faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
-    if search is not None and search.pruner.prunes and len(search.metric) > 1:
-        told = "a search by two metrics cannot be pruned: a trial may be ahead by one of them"
-        faults.add(written["pruner"], told, "leave `pruner` out, or name one metric")
+    if metric is not None and isinstance(metric.value, str):
+        _check_metric(metric, grid, faults)
     if not faults and grid.methods and not any(spec.searched for spec in grid.methods):
         remedy = "write for example lambda: {log_uniform: [0.01, 10]}, or leave `search` out"
         faults.add(node, "no param of a method has a space to search", remedy)

@@ -1,65 +1,115 @@
-"""The `search` section of a grid file: how values are suggested, and what they are judged by.
-
-The `pruner` of a search: which trials end before their trainings do.
+"""The `search` section of a grid file: how values are suggested, and what they are judged by; and
+the spaces of a search, the values that one param of a method may take.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.params import BaseParams
 
-REDUCTION = 3
+Kind = Literal["log_uniform", "uniform", "int", "choice"]
+KINDS: tuple[str, ...] = get_args(Kind)
+DIGITS = 3
+"""Significant digits of suggested real numbers, so that they can be read and equal ones merge."""
+
+Value = bool | int | float | str | None
+"""A value of a space as a study keeps it: a mapping among the choices is its JSON text."""
 
 
-class Pruner(BaseParams):
-    """Ends the trials whose scores on development sets are far behind those of the others.
-
-    Trials are compared at the dev selections of the training of the task that is searched by: the
-    moments at which it scores development sets to choose its weights.
+@dataclass(frozen=True)
+class Space:
+    """A range from `low` to `high`, both included, or the `choices`; `name` is the param's dotted
+    YAML name (``lambda``, ``lora.rank``).
     """
 
-    name: Literal["none", "asha", "median"] = "none"
-    """Which trials end early: `none`; `asha` (at a few rungs, those that are not among the best; Li
-    et al. 2020) or `median` (at each dev selection, those below the median; Golovin et al. 2017).
-    """
-    warmup: int = Field(0, ge=0)
-    """Number of dev selections of each trial at which it is not pruned."""
-    startup: int = Field(4, ge=1)
-    """Number of other trials with a score at a dev selection without which nothing is pruned there.
-    """
-    reduction: int | None = Field(
-        None,
-        ge=2,
-        description=(
-            "η of `asha`: at a rung the best 1/η of the trials go on, and each rung has η times as"
-            f" many dev selections as the one before (none: {REDUCTION})."
-        ),
-    )
-
-    @model_validator(mode="after")
-    def _means_something(self) -> Pruner:
-        if self.name == "none" and self.model_fields_set - {"name"}:
-            raise ValueError("has no rule; add `name: asha` or `name: median`")
-        if self.reduction is not None and self.name != "asha":
-            raise ValueError("`reduction` is for asha alone; leave it out, or write `name: asha`")
-        return self
+    name: str
+    kind: Kind
+    low: float = 0.0
+    high: float = 0.0
+    choices: tuple[Value, ...] = ()
 
     @property
-    def prunes(self) -> bool:
-        """Whether there is a rule."""
-        return self.name != "none"
+    def log(self) -> bool:
+        """Whether equal ratios, not equal differences, are equally likely."""
+        return self.kind == "log_uniform"
 
-    @property
-    def eta(self) -> int:
-        """The reduction factor."""
-        return self.reduction or REDUCTION
+    def tidy(self, value: Value) -> Value:
+        """Return a suggested value as it is used: real numbers with three significant digits, and
+        never outside the range.
+
+        >>> Space("lambda", "log_uniform", 0.01, 10).tidy(0.123456)
+        0.123
+        """
+        if self.kind == "choice" or isinstance(value, str | None):
+            return value
+        if self.kind == "int":
+            return int(value)
+        return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
+
+    def find(self, value: Any) -> Value:
+        """Return the value of the space that a param's value is.
+
+        Raises `LookupError` where the space does not have it.
+        """
+        if self.kind == "choice":
+            label = as_value(value)
+            for choice in self.choices:
+                if str(choice) == str(label):
+                    return choice
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            inside = self.low <= value <= self.high
+            if inside and (self.kind != "int" or float(value).is_integer()):
+                return int(value) if self.kind == "int" else float(value)
+        raise LookupError(f"{self.name}: {value!r}")
+
+    def at(self, share: float) -> Value:
+        """Return the value at a share of the space, from 0 up to 1 (exclusive)."""
+        if self.kind == "choice":
+            return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
+        if self.kind == "int":
+            return min(int(self.low + share * (self.high - self.low + 1)), int(self.high))
+        if self.log:
+            low, high = math.log(self.low), math.log(self.high)
+            return self.tidy(math.exp(low + share * (high - low)))
+        return self.tidy(self.low + share * (self.high - self.low))
+
+    def values(self) -> Sequence[Value]:
+        """Return all values of choices, or of a range of whole numbers."""
+        return self.choices or range(int(self.low), int(self.high) + 1)
+
+    def told(self) -> str:
+        """Describe the space in a few words: ``lambda 0.01 to 10 (log)``."""
+        if self.kind == "choice":
+            return f"{self.name} {' | '.join(map(str, self.choices))}"
+        return f"{self.name} {self.low:g} to {self.high:g}{' (log)' if self.log else ''}"
 
 
-TRIALS = "40 trials"
+def as_value(plain: Any) -> Value:
+    """Return a param's value as a study keeps it."""
+    if isinstance(plain, Mapping | list):
+        return json.dumps(plain, sort_keys=True, ensure_ascii=False)
+    value: Value = plain
+    return value
+
+
+def at_path(values: Mapping[str, Any], name: str) -> Any:
+    """Return what a mapping has at a dotted name. Raises `LookupError` where it has nothing."""
+    found: Any = values
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            raise LookupError(name)
+        found = found[part]
+    return found
+
+
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(trials|trial|s|min|h|d)")
 _FORMS = "write for example `40 trials`, `90 min` or `6 h`"
@@ -68,10 +118,9 @@ _FORMS = "write for example `40 trials`, `90 min` or `6 h`"
 class Search(BaseParams):
     """Suggests values for the params that have a space, and judges them on development sets."""
 
-    sampler: Literal["tpe", "random", "qmc", "grid", "nsga2"] = "tpe"
-    """How values are suggested: `tpe` (learns from all trials so far, all params together),
-    `random`, `qmc` (a scrambled Sobol sequence, which covers the space evenly), `grid` (equal
-    distances) or `nsga2` (evolution, for two metrics).
+    sampler: Literal["tpe", "random"] = "tpe"
+    """How values are suggested: `tpe` (learns from all trials so far, all params together) or
+    `random`.
     """
     trials: int | None = Field(None, ge=1)
     """How many trials each study has; the same as `budget: N trials`."""
@@ -82,10 +131,9 @@ class Search(BaseParams):
     timeout: str | None = None
     """After this time (`2 h`) one run of the search suggests nothing more. Run again, it goes on.
     """
-    metric: tuple[str, ...] = Field(min_length=1, max_length=2)
+    metric: str
     """What trials are judged by: task/lang/metric, for example `xnli/avg_zero_shot/accuracy`
-    (`{lang}` and `{pivot}` stand for the study's languages). A list of two is judged by both, and
-    the study has a Pareto front.
+    (`{lang}` and `{pivot}` stand for the study's languages).
     """
     split: Literal["dev"] = "dev"
     """Where the metric is measured: on development sets, and nowhere else."""
@@ -95,15 +143,11 @@ class Search(BaseParams):
     """
     seed: int = Field(0, ge=0)
     """The seed of the suggestions."""
-    pruner: Pruner = Pruner()
-    """Which trials end before their trainings do: `asha`, `median`, or a mapping with `name`,
-    `warmup`, `startup` and `reduction`.
+    pruner: Literal["none", "median", "asha"] = "none"
+    """Which trials end before their trainings do, as Optuna has it: `none`; `median` (at each dev
+    selection, those below the median of the trials that are done; Golovin et al. 2017) or `asha`
+    (at a few rungs, those that are not among the best; Li et al. 2020).
     """
-
-    @field_validator("metric", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @field_validator("budget", "timeout")
     @classmethod
@@ -117,11 +161,9 @@ class Search(BaseParams):
         if self.timeout is not None and self.timeout.strip().endswith(("trial", "trials")):
             raise ValueError(f"timeout: {self.timeout!r} is not a time; write for example `2 h`")
         if self.trials is None and self.budget is None:
-            raise ValueError(f"says nothing about its end; add `budget: {TRIALS}`")
+            raise ValueError("says nothing about its end; add `budget: 40 trials`")
         if self.trials is not None and _trials(self.budget) not in (None, self.trials):
             raise ValueError("`trials` and `budget` disagree; keep one of them")
-        if self.sampler == "grid" and self.most is None:
-            raise ValueError("`sampler: grid` requires a number of trials; add `trials: 40`")
         return self
 
     @property

@@ -26,9 +26,8 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.remotes import readers, renew
-from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
+from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.storage import Storage
 
 _KIND = "kind"  # of a trial's method

@@ -13,10 +13,10 @@ from raxalign.languages import remark
 from raxalign.measured import Measured, undeclared
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import Asked, Study
 from raxalign.plan.touch import meet, told
 from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
 from raxalign.printing import counted
+from raxalign.search.study import Asked, Study
 from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task
 
@@ -257,9 +257,8 @@ class Plan:
         data = {part.name: getattr(self, part.name) for part in fields(self)}
         del data["apart"]
         data["stages"] = self.stages.values()
-        for name in ("trials", "stages", "plugins", "metrics", "asked"):
+        for name in ("trials", "stages", "plugins", "metrics", "studies", "asked"):
             data[name] = [asdict(entry) for entry in data[name]]
-        data["studies"] = [study.to_json() for study in self.studies]
         return json.dumps(data, ensure_ascii=False)
 
     @classmethod

@@ -13,13 +13,12 @@ from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_plans
-from raxalign.plan.study_record import read_begun
+from raxalign.search.study import SIGNS, read_begun
 from raxalign.store.alive import discard, process_of
 from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
 from raxalign.store.leftovers import below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
-from raxalign.store.studies import SIGNS
 
 _WHY = {
     "artifacts": "no given grid needs them",
@@ -229,7 +228,7 @@ def _told(needed: Needed, found: Sequence[Waste], *, delete: bool) -> list[str]:
     if needed.searches:
         lines.append(
             f"kept what searches need that are not finished: {', '.join(needed.searches)}. To give"
-            f" one up, delete its file in {needed.storage}/studies"
+            f" one up, delete its file and its folder in {needed.storage}/studies"
         )
     artifacts = [entry for entry in found if entry.kind == "artifacts"]
     lines += [f"{would} {entry.name} ({volume(entry.size)})" for entry in artifacts]

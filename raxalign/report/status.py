@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
-from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
 from raxalign.printing import counted
 from raxalign.report.studies import status_lines
+from raxalign.search.study import read_record
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from raxalign.analysis.cells import CONFIRMED, over_runs
+from raxalign.errors import RaxalignError
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import SearchMetric, Study
-from raxalign.plan.study_record import (
-    StudyRecord,
-    Tried,
-    measured_record,
-    read_record,
-    saved_words,
-)
+from raxalign.plan.values.results import dev_scores, judge
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import unit_of
+from raxalign.search.study import Study, StudyRecord, Tried, best_of, read_record
 from raxalign.store.storage import Storage
 
 
@@ -30,16 +27,16 @@ def plan_lines(plan: Plan, storage: Storage) -> list[str]:
         spaces = ", ".join(space.told() for space in study.spaces)
         so_far = f", {len(record.tried)} tried" if record.tried else ""
         seeds = len(study.fresh_seeds)
-        which = "best point" if len(study.objectives) == 1 else "Pareto front"
-        confirm = f", then the {which} with {seeds} fresh seeds" if seeds else ""
+        confirm = f", then the best point with {seeds} fresh seeds" if seeds else ""
         lines.append(
             f"search {study.about}: at most {_limit(study)}{so_far}{confirm}"
             f"{_time(study, record)} ({study.sampler} over {spaces})"
         )
-        how = f"{study.objectives[0].name} is measured at each dev selection"
-        how = f"  pruned by {study.pruner.name}: {how}"
-        how = f"  nothing can be pruned: {study.unwatched}" if study.unwatched else how
-        lines += [how] if study.pruner.prunes else []
+        if study.unwatched:
+            lines.append(f"  nothing can be pruned: {study.unwatched}")
+        elif study.prunes:
+            how = f"{study.objective.name} is measured at each dev selection"
+            lines.append(f"  pruned by {study.pruner}: {how}")
     return lines
 
 
@@ -66,12 +63,12 @@ def as_json(plan: Plan, storage: Storage) -> list[dict[str, Any]]:
             **{name: getattr(study, name) for name in ("name", "method", "encoder")},
             "languages": list(study.languages),
             "sentences": study.sentences,
-            "metrics": [objective.name for objective in study.objectives],
+            "metric": study.objective.name,
             "at_most": study.most,
             "seconds": study.seconds,
             "tried": len(record.tried),
             "pruned": len(record.pruned),
-            "pruner": {**study.pruner.model_dump(), "cannot_act": study.unwatched or None},
+            "pruner": {"name": study.pruner, "cannot_act": study.unwatched or None},
             "confirm": list(study.fresh_seeds),
         }
         for study in plan.studies
@@ -84,36 +81,53 @@ def status_lines(plan: Plan, storage: Storage) -> list[str]:
     lines = []
     for study in plan.studies:
         record = measured_record(plan, storage, study)
-        states = [entry.state for entry in record.tried]
+        states: list[str] = [entry.state for entry in record.tried]
         counts = [f"{len(states)} of at most {_limit(study)}"]
-        counts += [f"{n} {name}" for name in ("running", "failed") if (n := states.count(name))]
+        shown = ("running", "failed", "pruned")
+        counts += [f"{n} {name}" for name in shown if (n := states.count(name))]
         counts += ["finished"] if record.finished else []
-        best = [_best_in_words(plan, study, entry) for entry in record.chosen]
-        shown = f"; best {'; '.join(best)}" if best else ""
-        lines.append(f"search {study.about}: {', '.join(counts)}{shown}")
-        lines += [f"  {saved}" for saved in [saved_words(record)] if saved]
+        best = record.chosen and f"; best {_best_in_words(plan, study, record.chosen)}"
+        lines.append(f"search {study.about}: {', '.join(counts)}{best or ''}")
     return lines
 
 
-def _shown(plan: Plan, objective: SearchMetric, value: float, sd: float | None = None) -> str:
+def measured_record(plan: Plan, storage: Storage, study: Study) -> StudyRecord:
+    """Return the record of a study with the scores that the ledger has of the trials of a plan:
+    they are the truth, and what is best is so by them.
+    """
+    record = read_record(storage, study)
+    asked = [a for a in plan.asked if a.study == study.name and not a.confirmed]
+    trials = {a.number: plan.by_key[a.trial] for a in asked if a.trial in plan.by_key}
+
+    def measured(entry: Tried) -> Tried:
+        trial = trials.get(entry.number)
+        with suppress(RaxalignError):  # not in the ledger
+            if trial is not None and entry.state == "done":
+                found = judge(study.objective, trial, dev_scores(plan, storage.ledger, trial))
+                return replace(entry, score=found)
+        return entry
+
+    tried = tuple(map(measured, record.tried))
+    return replace(record, tried=tried, best=best_of(study, tried))
+
+
+def _shown(plan: Plan, study: Study, value: float, sd: float | None = None) -> str:
     """A score as tables show it, with its spread where it has one: ``61.2 ± 0.4 %``."""
+    objective = study.objective
     unit = unit_of(plan.measured(objective.task, objective.metric), (value,))
     spread = "" if sd is None else f" ± {unit.show(sd)}"
     return f"{objective.name} {unit.show(value)}{spread}{unit.sign and f' {unit.sign}'}"
 
 
 def _best_in_words(plan: Plan, study: Study, entry: Tried) -> str:
-    scores = [
-        f"{_shown(plan, objective, score)} on dev"
-        for objective, score in zip(study.objectives, entry.scores, strict=True)
-    ]
+    assert entry.score is not None
     values = " ".join(f"{name}={plain(value)}" for name, value in entry.values.items())
-    return f"{', '.join(scores)} ({values})"
+    return f"{_shown(plan, study, entry.score)} on dev ({values})"
 
 
 def best_lines(plan: Plan, storage: Storage, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the best points of each search: their dev scores, and the test scores of the runs that
-    confirm them, which are among the rows of the plan.
+    """Return the best point of each search: its dev score, and the test scores of the runs that
+    confirm it, which are among the rows of the plan.
     """
     lines = []
     for study in plan.studies:
@@ -121,11 +135,11 @@ def best_lines(plan: Plan, storage: Storage, rows: Sequence[Mapping[str, Any]]) 
         pruned = f", {len(record.pruned)} more pruned" if record.pruned else ""
         count = f"{counted(len(record.done), 'trial')}{pruned}"
         count += "" if record.finished else ", not finished"
-        lines.append(f"{study.about} ({count}):")
-        for entry in record.chosen:
-            best = _best_in_words(plan, study, entry)
-            lines.append(f"  {best}; {_confirmed(plan, study, entry, rows)}")
-        lines += [] if record.chosen else ["  nothing yet"]
+        best = "nothing yet"
+        if (chosen := record.chosen) is not None:
+            confirmed = _confirmed(plan, confirming(plan, study, chosen), study, rows)
+            best = f"{_best_in_words(plan, study, chosen)}; {confirmed}"
+        lines += [f"{study.about} ({count}):", f"  {best}"]
     return lines
 
 
@@ -138,23 +152,19 @@ def confirming(plan: Plan, study: Study, entry: Tried) -> set[str]:
     }
 
 
-def _confirmed(plan: Plan, study: Study, entry: Tried, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the test scores of the runs with fresh seeds."""
-    asked, told = confirming(plan, study, entry), []
-    for objective in study.objectives:
-        name = (objective.task, objective.lang, objective.metric, "test")
-        values = [
-            row["value"]
-            for row in rows
-            if row.get("searched") == CONFIRMED
-            and row["trial"] in asked
-            and (row["task"], row["lang"], row["metric"], row["split"]) == name
-        ]
-        if values:
-            found = over_runs(values)
-            shown = _shown(plan, objective, found.mean, found.sd)
-            told.append(f"{shown} on test over {found.n} seeds")
-    if told:
-        return f"confirmed: {', '.join(told)}"
+def _confirmed(plan: Plan, asked: set[str], study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the test score of the runs with fresh seeds."""
+    objective = study.objective
+    name = (objective.task, objective.lang, objective.metric, "test")
+    own = [r for r in rows if r.get("searched") == CONFIRMED and r["trial"] in asked]
+    values = [
+        row["value"]
+        for row in own
+        if (row["task"], row["lang"], row["metric"], row["split"]) == name
+    ]
+    if values:
+        found = over_runs(values)
+        shown = _shown(plan, study, found.mean, found.sd)
+        return f"confirmed: {shown} on test over {found.n} seeds"
     ran = any(row["trial"] in asked for row in rows)
     return "confirmed on dev alone: its data has no test values" if ran else "not confirmed yet"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import raxalign
 from raxalign.catalog import catalog
-from raxalign.config.search_spaces import KINDS
+from raxalign.config.search import KINDS
 from raxalign.errors import RaxalignError, StorageError
 
 _FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "layers")

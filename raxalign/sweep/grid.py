@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -20,9 +20,8 @@ from raxalign.plan.checks.bitexts import obstacles
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import Study
-from raxalign.plan.study_record import is_over
 from raxalign.printing import lasting, past_buffer, to_stderr
+from raxalign.search.study import Study, read_record
 from raxalign.stages import TRAINED
 from raxalign.store.alive import endings
 from raxalign.store.drivers import signed_on
@@ -62,7 +61,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
     if not studies:
         return named
     there, whole = opened.storage.ledger.keys(), opened.plan
-    if all(is_over(whole, opened.storage, study, there) for study in studies):
+    if all(_is_over(whole, opened.storage, study, there) for study in studies):
         messages = (*named.messages, *finish_tracking(opened, whole))
         return Ended(whole, named.done, whole.cached(there) - named.done, named.failed, messages)
     found = _run_searches(opened, studies)
@@ -70,6 +69,19 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
     cached = max(found.plan.cached(opened.storage.ledger.keys()) - done, 0)
     messages = (*named.messages, *found.messages)
     return Ended(found.plan, done, cached, {**named.failed, **found.failed}, messages)
+
+
+def _is_over(plan: Plan, storage: Storage, study: Study, there: Set[str]) -> bool:
+    """Return whether a study is finished and its best point is confirmed, by a ledger's keys."""
+    record = read_record(storage, study)
+    within = study.most is None or len(record.tried) >= study.most
+    keys = [
+        key
+        for entry in plan.asked
+        if entry.study == study.name and entry.confirmed
+        for key in plan.by_key[entry.trial].evaluations.values()
+    ]
+    return record.finished and within and there >= set(keys)
 
 
 def _run_named(opened: Opened, plan: Plan) -> Ended:
@@ -97,7 +109,7 @@ def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
     # one point of each study reads the files that all of them read
     plan = reopened(opened, lambda study: [study.corner] if study in studies else []).plan
     job = _checked(opened, plan)
-    from raxalign.sweep.search.search import search
+    from raxalign.sweep.search import search
 
     (later, found), message = _followed(
         opened, job, lambda hear: search(opened, studies, job, hear)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.study_record import read_record
 from raxalign.printing import masked
+from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.key import digest
 from raxalign.tracking import recorder
 from raxalign.tracking.client import (
@@ -131,6 +130,6 @@ def pruned_events(opened: Opened) -> list[Event]:
     for asked in plan.asked:
         entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
         whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
-        if entry is not None and entry.stopped is not None and not whole:
-            events[trial.key] = Event(trial, ended=True, pruned=entry.stopped.words)
+        if entry is not None and not whole:
+            events[trial.key] = Event(trial, ended=True, pruned=entry.reason)
     return list(events.values())

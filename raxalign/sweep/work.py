@@ -148,10 +148,10 @@ def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: boo
 def where_pruned(job: Job, key: str) -> dict[str, str]:
     """Return in words where a trial was ``pruned``; nothing for one that was not."""
     plan = read_plan(job.plan)
-    curve = pruned_at(plan, key, job.storage) if plan.studies else None
-    if curve is None or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
+    place = pruned_at(plan, key, job.storage) if plan.studies else ""
+    if not place or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
         return {}
-    return {"pruned": f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"}
+    return {"pruned": place}
 
 
 def given_up(config: dict[str, Any], job: Job) -> str | None:

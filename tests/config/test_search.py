@@ -2,8 +2,7 @@
 
 import pytest
 
-from raxalign.config.search import Pruner
-from raxalign.config.search_spaces import Space
+from raxalign.config.search import Space
 from raxalign.errors import RaxalignError
 from tests.config.small import SMALL, cases, change
 
@@ -73,21 +72,22 @@ budget: 40 trials => budget: 40 trials, trials: 50
 budget: 40 trials => budget: 40 trials, sampler: tpi
 => line 15: search.sampler: 'tpi' is not permitted (did you mean tpe?
 budget: 40 trials => budget: 40 trials, pruner: ahsa
-=> line 15: search.pruner: 'ahsa' is not permitted (did you mean asha? permitted: none, asha,
-.. median)
-budget: 40 trials => budget: 40 trials, pruner: {name: asha, reducton: 3}
-=> line 15: search.pruner.reducton: unknown key (did you mean reduction?)
-budget: 40 trials => budget: 40 trials, pruner: {name: asha, reduction: 1}
-=> line 15: search.pruner.reduction: 1 is too small (at least 2)
-budget: 40 trials => budget: 40 trials, pruner: {name: median, reduction: 3}
-=> line 15: search.pruner: `reduction` is for asha alone; leave it out, or write `name: asha`
-budget: 40 trials => budget: 40 trials, pruner: {warmup: 1}
-=> line 15: search.pruner: has no rule; add `name: asha` or `name: median`
+=> line 15: search.pruner: 'ahsa' is not permitted (did you mean asha? permitted: none,
+.. median, asha)
+budget: 40 trials => budget: 40 trials, pruner: {name: median, warmup: 1}
+=> line 15: search.pruner: a mapping was removed (name it alone, `median` or `asha`: its options are
+.. Optuna's defaults)
+budget: 40 trials => budget: 40 trials, sampler: nsga2
+=> line 15: search.sampler: 'nsga2' was removed (write `tpe`, and name one metric)
+budget: 40 trials => budget: 40 trials, sampler: grid
+=> line 15: search.sampler: 'grid' was removed (leave `search` out, and give each option a list of
+.. values)
+budget: 40 trials => budget: 40 trials, sampler: qmc
+=> line 15: search.sampler: 'qmc' was removed (write `random`)
 metric: "retrieval/{lang}-en/contextual_accuracy"
-=> pruner: asha, metric: [retrieval/de-en/contextual_accuracy,
-.. retrieval/de-en/noncontextual_accuracy]
-=> line 15: search.pruner: a search by two metrics cannot be pruned: a trial may be ahead by one
-.. of them (leave `pruner` out, or name one metric)
+=> metric: [retrieval/de-en/contextual_accuracy, retrieval/de-en/noncontextual_accuracy]
+=> line 15: search.metric: a list was removed (name one metric; a search by another one is a grid
+.. file of its own)
 retrieval/{lang}-en/contextual_accuracy => retrival/avg/x
 => line 15: search.metric: unknown task 'retrival' (did you mean retrieval?)
 contextual_accuracy => contextual_acuracy
@@ -102,17 +102,6 @@ retrieval/{lang}-en => retrieval/fr-en => line 15: search.metric: 'fr-en' is not
 def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(faults, old, new, said):
     told = faults(change(old, new, SEARCHED))
     assert any(line.startswith(said) for line in told), told
-
-
-def test_a_pruner_is_named_alone_or_with_its_options(read):
-    for written, pruner in (
-        ("none", Pruner()),
-        ("asha", Pruner(name="asha", warmup=0, startup=4)),
-        ("{name: median, warmup: 2, startup: 6}", Pruner(name="median", warmup=2, startup=6)),
-    ):
-        search = read(SEARCHED.replace("40 trials", f"40 trials, pruner: {written}")).search
-        assert search.pruner == pruner
-    assert Pruner(name="asha").eta == 3
 
 
 def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults):
@@ -140,9 +129,3 @@ def test_suggested_numbers_have_three_digits_and_stay_inside():
     assert space.tidy(0.000123456) == 0.000123
     assert space.tidy(1.2346e-5) == 1.2345e-5
     assert Space("epochs", "int", 1, 3).tidy(2) == 2
-
-
-def test_values_at_equal_distances_include_both_ends():
-    assert Space("a", "log_uniform", 0.01, 1).values(3) == [0.01, 0.1, 1.0]
-    assert Space("a", "int", 1, 9).values(3) == [1, 5, 9]
-    assert Space("a", "choice", choices=("last", 9)).values(1) == ["last", 9]

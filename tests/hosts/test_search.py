@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.study import Study
-from raxalign.plan.study_record import StudyRecord, read_record
+from raxalign.search.study import Study, StudyRecord, read_record
 from raxalign.store.storage import Storage
 from tests.e2e.runs import LIMIT, Site, kill_all, wait_for
 from tests.hosts.cluster import HEAD

@@ -1,4 +1,4 @@
-"""Figures: which cells a curve or a panel is of, how searches and sweeps over layers are shown, and
+"""Figures: which cells a curve or a panel is of, how sweeps over layers are shown, and
 how it is drawn.
 """
 
@@ -12,12 +12,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from raxalign.config.search_spaces import Space
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import SearchMetric, Study
-from raxalign.plan.study_record import StudyRecord, Tried
 from raxalign.plan.trial import Trial
 from raxalign.report.cells.choice import best_on_dev, chosen_run, of_methods
 from raxalign.report.cells.judge import Judge
@@ -26,8 +23,6 @@ from raxalign.report.cells.results import Results
 from raxalign.report.document import Table
 from raxalign.report.figures.drawing import colour_of, draw, marker_of, opened_canvas
 from raxalign.report.figures.panels import Heat, Panel, Series
-from raxalign.report.sections import searches as panels
-from raxalign.report.sections.searches import Seen
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
@@ -220,72 +215,6 @@ def test_an_axis_of_mappings_or_of_one_number_is_not_numeric(axis, values, numer
     if axis == "freeze":
         shown = [named(cell, found.plan) for cell in found.cells]
         assert shown == ["weam freeze=lower", "weam freeze={blocks: 1-2}"]
-
-
-SPACES = (
-    Space("lambda", "log_uniform", 1e-4, 1.0),
-    Space("epochs", "int", 1, 3),
-    Space("layers", "choice", choices=("last", "1-2")),
-)
-ONE = (SearchMetric("xnli", "avg_zero_shot", "accuracy"),)
-TWO = (*ONE, SearchMetric("xnli", "en", "accuracy"))
-POINTS = (
-    ({"lambda": 1e-4, "epochs": 1, "layers": "last"}, (0.20, 0.5)),
-    ({"lambda": 1e-2, "epochs": 2, "layers": "1-2"}, (0.40, 0.3)),
-    ({"lambda": 1.0, "epochs": 3, "layers": "last"}, (0.05, 0.6)),
-    ({"lambda": 0.1, "epochs": 3, "layers": "last"}, (0.45, 0.1)),
-)
-
-
-def seen(
-    method: str = "finetune", objectives: tuple[SearchMetric, ...] = ONE, lang: str = "de"
-) -> Seen:
-    facts = (method, "mini", (lang,), 2000, 0, SPACES, objectives, "tpe", 0, 4, None, ())
-    study = Study(f"{method}-{lang}", *facts)
-    tried = tuple(
-        Tried(number, values, "done", scores[: len(objectives)])
-        for number, (values, scores) in enumerate(POINTS)
-    )
-    best = (3,) if len(objectives) == 1 else (0, 1, 2, 3)
-    shares = {one.name: {"lambda": 0.7, "epochs": 0.3} for one in objectives}
-    return Seen(study, StudyRecord(study.name, tried, best, True, shares), 0, PLAN.measured)
-
-
-def test_the_best_so_far_is_a_staircase_over_whole_trials_within_the_axes() -> None:
-    (panel,) = panels.history([seen()])
-    assert list(panel.series[0].y) == pytest.approx([20.0, 40.0, 40.0, 45.0])
-    assert (panel.series[0].look, panel.whole) == ("post", True)
-    with opened_canvas([panel]) as figure:
-        low, high = figure.axes[0].get_ylim()
-        assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
-    assert low < 5.0 < 45.0 < high
-
-
-def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
-    (panel,) = panels.fronts([seen(objectives=TWO)])
-    assert panel.x == "xnli accuracy, zero-shot mean, dev (%)"
-    assert panel.y == "xnli accuracy, en, dev (%)"
-    curve = panel.series[0]
-    front = [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
-    assert list(zip(curve.x, curve.y, strict=True)) == [pytest.approx(point) for point in front]
-    assert curve.look == "pre"  # at 30 % of the first metric 30 % of the second are reached
-    lower = tuple(SearchMetric(o.task, o.lang, o.metric, lower=True) for o in TWO)
-    (panel,) = panels.fronts([seen(objectives=lower)])
-    assert panel.series[0].look == "post"
-
-
-def test_methods_are_compared_at_the_effort_that_both_have() -> None:
-    assert panels.equal_effort([seen()]) == []
-    other = seen("strong_contrastive")
-    (told,) = panels.equal_effort([seen(), other])
-    best, ends = other.expected()
-    assert told.startswith("de, 2,000 pairs: expected best of 4 trials of each, xnli accuracy,")
-    assert f"strong_contrastive {best[3]:.1f} [{ends[3][0]:.1f}, {ends[3][1]:.1f}]." in told
-    # sum over v of v (P(V <= v)^4 - P(V < v)^4), over 5, 20, 40 and 45 %
-    assert best[3] == pytest.approx((5 + 20 * 15 + 40 * 65 + 45 * 175) / 256)
-    (panel,) = panels.expectations([seen(), other])
-    labels = {series.label.split()[0] for series in panel.series}
-    assert {"finetune", "strong_contrastive"} <= labels
 
 
 def test_a_sweep_is_drawn_over_weights_and_over_layers() -> None:

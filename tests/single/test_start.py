@@ -16,8 +16,7 @@ from raxalign.catalog import FOLDERS as ALL
 from raxalign.catalog import open_file
 from raxalign.cli import app
 from raxalign.config.grid import Grid, load
-from raxalign.config.search import Pruner
-from raxalign.config.search_spaces import Space
+from raxalign.config.search import Space
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.single.start import (
     FOLDERS,
@@ -146,14 +145,14 @@ def test_the_options_are_a_grid_file_that_loads(tmp_path, monkeypatch):
         Space("layers", "choice", choices=("last", 1)),
     )
     assert grid.search is not None
-    assert grid.search.metric == ("retrieval/{lang}-{pivot}/contextual_accuracy",)
+    assert grid.search.metric == "retrieval/{lang}-{pivot}/contextual_accuracy"
     assert (grid.search.most, grid.search.confirm) == (20, 5)
     assert "pruner" not in (tmp_path / "mine.yaml").read_text(encoding="utf-8")
     task = "xnli: {setting: zero-shot, data: phrasebook}"
     other = searched(tmp_path / "other.yaml", pruner="median", task=task).search
     assert other is not None
-    assert other.pruner == Pruner(name="median")
-    judged = ("xnli/avg_zero_shot/accuracy",)
+    assert other.pruner == "median"
+    judged = "xnli/avg_zero_shot/accuracy"
     assert other.metric == judged, "a training is judged without the pivot"
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "files.yaml", corpus="data/de-en")

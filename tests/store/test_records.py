@@ -19,8 +19,8 @@ import pytest
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.plan.load import reopened
 from raxalign.plan.stored import plan_path
-from raxalign.plan.study_record import StudyRecord
 from raxalign.printing import printable
+from raxalign.search.study import StudyRecord
 from raxalign.store import drivers, lease, looks, spool, tombstones
 from raxalign.store import ledger as ledger_module
 from raxalign.store.lease import Lease, locks
@@ -29,7 +29,6 @@ from raxalign.store.manifest import Manifest, file_entry
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.store.studies import DevCurve, DevCurves, DevPoint
 from raxalign.sweep.job import write_plan
 from tests.searches import finished, open_search, source_of
 from tests.test_cli import run  # noqa: F401 - a fixture
@@ -39,7 +38,6 @@ FORMS = {
     "ledger": ledger_module._Evaluation,
     "failures": ledger_module._Failure,
     "studies/": StudyRecord,
-    "studies/curves": DevCurve,
     "studies/drivers": drivers._Left,
     "artifacts": Manifest,
     "dropped": tombstones._Stored,
@@ -76,9 +74,6 @@ def grid(tmp_path_factory):
     curves = Spool(storage, trial)
     curves.report({"loss": 1.0}, 1)
     curves.flush()
-    DevCurves(storage.files, plan.studies[0].name).write(
-        trial, DevCurve((DevPoint(1, 0.5, 2.0),), 9)
-    )
     for key in ("ab" * 32, "cd" * 32):
         storage.artifacts.make("pairs", key, lambda folder: {"n": (folder / "x").write_text("x")})
     storage.drop("pairs", "cd" * 32, "beaten")
@@ -175,7 +170,7 @@ def test_the_best_score_is_the_ledger_s_whatever_the_record_of_a_study_says(grid
     (path,) = (root / "studies").glob("*.json")
     record = json.loads(body_of(path.read_bytes()))
     for entry in record["tried"]:
-        entry["scores"] = [0.912] * len(entry["scores"])
+        entry["score"] = 0.912
     path.write_bytes(seal(record))
     assert run("results", grid, "--best", "--storage", root).out == best
     path.write_text(json.dumps(record))
@@ -186,12 +181,10 @@ def test_the_best_score_is_the_ledger_s_whatever_the_record_of_a_study_says(grid
 
 def test_a_changed_value_in_the_journal_of_searches_is_refused(tmp_path):
     opened = finished(tmp_path, "trials: 3, confirm: 0")
-    path = Path(opened.root) / "studies" / "journal.log"
-    lines = path.read_text().splitlines(keepends=True)
-    at = next(n for n, line in enumerate(lines) if '"values":[0.' in line)
-    lines[at] = lines[at].replace('"values":[0.', '"values":[0.9')
-    path.write_text("".join(lines))
-    with pytest.raises(StorageError, match=rf"journal\.log.*line {at + 1} was changed"):
+    lines = sorted((Path(opened.root) / "studies").glob("finetune-*/*.log"))
+    path = next(line for line in lines if '"values": [0.' in line.read_text())
+    path.write_text(path.read_text().replace('"values": [0.', '"values": [0.9'))
+    with pytest.raises(StorageError, match=rf"{path.name}: the journal .* was changed"):
         source_of(open_search(tmp_path / "grid.yaml")).more({}, 1)
 
 

@@ -22,12 +22,12 @@ from ray.tune.execution.tune_controller import TuneController
 import raxalign as rx
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.load import open_grid
-from raxalign.plan.study_record import read_record
 from raxalign.plan.trial import Trial
+from raxalign.search.journal import Journal
+from raxalign.search.study import read_record
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
 from raxalign.store.storage import Storage
-from raxalign.store.studies import DevCurves
 from raxalign.sweep import machines, tuner
 from raxalign.sweep.cluster import connect, disconnect, require_token
 from raxalign.sweep.events import Began, JobEnded
@@ -203,24 +203,22 @@ def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path
     )
     more = (
         f"search: {{metric: {METRIC}, trials: 4, confirm: 1, sampler: random,"
-        f" pruner: {{name: median, startup: 1}}}}\nrun: {{concurrency: 1}}\n"
+        f" pruner: asha}}\nrun: {{concurrency: 1}}\n"
     )
     path = search_grid(tmp_path, "", methods=("none: {}", finetune), tasks=(task,), more=more)
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
     finished = rx.run(opened)
     study = opened.plan.studies[0]
     record = read_record(opened.storage, study)
-    curves = DevCurves(opened.storage.files, study.name).all()
+    trials = Journal(opened.storage, study).trials()
     assert finished.failed == {}
     assert record.finished
     assert {entry.state for entry in record.tried} <= {"done", "pruned"}
     assert all(entry.seconds for entry in record.done)
-    assert len(record.pruned) == sum(curve.pruned for curve in curves.values())
     assert finished.done == 1 + len(record.done) + 1
-    assert len(curves) == 4
-    assert all(curve.scores for curve in curves.values())
-    told = capfd.readouterr().err
-    assert (f"{len(record.pruned)} of 4 trials pruned, which saved" in told) == bool(record.pruned)
+    assert len(trials) == 4
+    assert all(trial.intermediate_values for trial in trials)
+    assert ("1 pruned" in capfd.readouterr().err) == (len(record.pruned) == 1)
     again = rx.plan(path, storage=str(tmp_path / "storage"))
     assert again.plan.cached(opened.storage.ledger.keys()) == finished.done
     assert rx.run(again).done == 0

@@ -19,7 +19,7 @@ from raxalign.errors import Fault, RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import fresh_seeds
+from raxalign.search.study import fresh_seeds
 from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3

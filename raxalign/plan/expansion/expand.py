@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
+from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
@@ -29,10 +30,10 @@ from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import Asked, SearchMetric, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
+from raxalign.search.study import Asked, SearchMetric, Study, Suggestion, fresh_seeds
 from raxalign.store.key import digest
 
 
@@ -78,16 +79,56 @@ class _Counts:
                 yield f"{name} {why}: {counted(count, 'point')} dropped"
 
 
-def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, Stage]) -> Study:
-    """Return a study that knows why its pruner cannot act; where it can, its name depends on the
-    pruner. `corner` is the trial that the study stands for.
-    """
-    if not study.pruner.prunes:
-        return study
-    why = _why_not(grid, corner, stages, study.objectives[0])
-    stem = study.name.rpartition("-")[0]
-    name = f"{stem}-{digest([study.name, study.pruner.model_dump()])[:12]}"
-    return replace(study, unwatched=why) if why else replace(study, name=name)
+def _study_of(
+    grid: Grid, spec: MethodSpec, corner: Trial, sentences: int, stages: Mapping[str, Stage]
+) -> Study:
+    """Return the study that a trial at a corner of its space stands for."""
+    search, searched, seed = grid.search, spec.searched, grid.seeds[0]
+    assert searched is not None
+    assert search is not None
+    objective, pruner = _objective(grid, search.metric, corner.languages), search.pruner
+    unwatched = "" if pruner == "none" else _why_not(grid, corner, stages, objective)
+    # what decides the results of its trials; not the budget, so that a larger one continues it
+    identity: dict[str, Any] = {
+        "aligned": corner.aligned,
+        "method": spec.name,
+        "languages": corner.languages,
+        "seed": seed,
+        "spaces": [asdict(space) for space in searched.spaces],
+        "objectives": [asdict(objective)],
+        "evaluations": [corner.evaluations.get(objective.task, "")],
+        "sampler": [search.sampler, search.seed],
+        **({} if pruner == "none" or unwatched else {"pruner": pruner}),
+    }
+    return Study(
+        name=f"{spec.name}-{'+'.join(corner.languages)}-{digest(identity)[:12]}",
+        method=spec.name,
+        encoder=corner.encoder,
+        languages=corner.languages,
+        sentences=sentences,
+        seed=seed,
+        spaces=searched.spaces,
+        objective=objective,
+        sampler=search.sampler,
+        sampler_seed=search.seed,
+        most=search.most,
+        seconds=search.seconds,
+        fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
+        pruner=pruner,
+        unwatched=unwatched,
+    )
+
+
+def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> SearchMetric:
+    """Return the metric that a grid file names, for the languages of one study."""
+    task, lang, metric = name.split("/")
+    lang = lang.replace("{lang}", "+".join(languages)).replace("{pivot}", grid.pivot)
+    spec = next(spec for spec in grid.tasks if spec.name == task)
+    added = next((entry for entry in spec.metrics if entry.name == metric), None)
+    task_kind = catalog("tasks")[spec.kind]
+    declared = task_kind.measured(metric) if added is None else catalog("metrics")[added.kind]
+    assert declared is not None, "the grid file is refused otherwise"
+    return SearchMetric(task, lang, metric, declared.better == "lower")
 
 
 def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: SearchMetric) -> str:
@@ -205,8 +246,7 @@ class _Expansion:
         for languages, sentences in product(groups, self.grid.sentences):
             at = [(languages, sentences, self.grid.seeds[0])]
             for corner in self.trials_of(encoder, spec, spec.points[0], at):
-                study = study_of(self.grid, spec, corner, sentences)
-                study = with_pruning(study, self.grid, corner, self.shared.stages)
+                study = _study_of(self.grid, spec, corner, sentences, self.shared.stages)
                 if study.name in self.studies:
                     continue
                 self.studies[study.name] = study

@@ -17,8 +17,8 @@ from raxalign.languages import labels_with
 from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import SearchMetric
 from raxalign.plan.trial import Trial
+from raxalign.search.study import SearchMetric
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Score
 from raxalign.tasks.transfer.outcome import means
@@ -182,23 +182,19 @@ def dev_scores(plan: Plan, ledger: Ledger, trial: Trial) -> dict[str, float]:
     }
 
 
-def judge(
-    objectives: Sequence[SearchMetric], trial: Trial, found: Mapping[str, float]
-) -> tuple[float, ...]:
-    """Return the values of the objectives of a trial that is done, by its `dev_scores`.
+def judge(objective: SearchMetric, trial: Trial, found: Mapping[str, float]) -> float:
+    """Return the value of the objective of a trial that is done, by its `dev_scores`.
 
     Raises `RaxalignError` where the trial has no development score of that name.
     """
-    for objective in objectives:
-        if objective.name in found:
-            continue
-        if objective.task in trial.untouched:
-            why = f"{objective.task} reads nothing that {trial.method} changes"
-        else:
-            known = [name for name in found if name.startswith(f"{objective.task}/")] or list(found)
-            why = f"there are: {', '.join(known)}" if known else "no task has any"
-        raise RaxalignError(f"search.metric: no development score {objective.name} ({why})")
-    return tuple(found[objective.name] for objective in objectives)
+    if objective.name in found:
+        return found[objective.name]
+    if objective.task in trial.untouched:
+        why = f"{objective.task} reads nothing that {trial.method} changes"
+    else:
+        known = [name for name in found if name.startswith(f"{objective.task}/")] or list(found)
+        why = f"there are: {', '.join(known)}" if known else "no task has any"
+    raise RaxalignError(f"search.metric: no development score {objective.name} ({why})")
 
 
 @dataclass(frozen=True)

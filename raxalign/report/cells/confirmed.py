@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.study import fresh_seeds
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import points_of_methods
 from raxalign.report.cells.results import Results
+from raxalign.search.study import fresh_seeds
 
 
 def confirmed(opened: Opened, seeds: int) -> Opened:

@@ -259,11 +259,8 @@ def draw_series(axes: Axes, series: Series) -> None:
         style |= {"linewidth": 1.4, "markersize": 4}
         style |= {"linestyle": (0, (3, 2)) if look == "dashed" else "-"}
         style |= {"markerfacecolor": "none" if look == "dashed" else colour}
-    if look in ("pre", "post"):
-        style["drawstyle"] = f"steps-{look}"
-    if look in ("pre", "post") or series.band:
-        style["markevery"] = max(1, len(series.x) // _MARKERS)
     if series.band:
+        style["markevery"] = max(1, len(series.x) // _MARKERS)
         low, high = zip(*series.band, strict=True)
         axes.fill_between(series.x, low, high, color=colour, alpha=0.18, linewidth=0)
     _error_bars(axes, (series.x, series.y), series.x_ends, "xerr", colour)

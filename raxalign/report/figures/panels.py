@@ -15,9 +15,8 @@ class Series:
     """Points that belong together, with the ends of their intervals and their names.
 
     Attributes:
-        look: A `line`, one for dev values (`dashed`), a horizontal line (`level`), a cloud of
-            points (`dots`), or a staircase on which each value holds from its point on (`post`)
-            or up to it (`pre`).
+        look: A `line`, one for dev values (`dashed`), a horizontal line (`level`) or a cloud of
+            points (`dots`).
         band: The ends of an interval at each point, drawn as an area.
     """
 
@@ -25,7 +24,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     ends: Sequence[Ends] = ()
-    look: Literal["line", "dashed", "level", "dots", "pre", "post"] = "line"
+    look: Literal["line", "dashed", "level", "dots"] = "line"
     colour: int = 0
     names: Sequence[str] = ()
     x_ends: Sequence[Ends] = ()

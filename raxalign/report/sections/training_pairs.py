@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.config.search_spaces import at_path
+from raxalign.config.search import at_path
 from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage

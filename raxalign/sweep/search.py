@@ -6,33 +6,31 @@ same storage.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
-from optuna.storages import JournalStorage
-
-from raxalign.config.search_spaces import Value, at_path
+from raxalign.config.search import Value, at_path
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
-from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.study_record import read_record, saved_words
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import dev_scores, judge
-from raxalign.printing import to_stderr
+from raxalign.search.journal import Owner, PointOutcome, StudyRun
+from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.alive import beating
-from raxalign.store.studies import DevCurves, write_study
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import Summary
-from raxalign.sweep.search.journal import Journal
-from raxalign.sweep.search.run import BEAT, Owner, PointOutcome, StudyRun
 from raxalign.sweep.tuner import run_sweep
+
+PAUSE = 10.0
+"""Seconds between two looks at an object store of a driver that has nothing to report."""
+_BEAT = 60.0  # seconds between two signs of life
 
 
 def known_points(trials: Iterable[Trial], study: Study, kind: str) -> list[dict[str, Value]]:
@@ -58,11 +56,10 @@ _CONFIRMS = "confirms/"
 @dataclass
 class SearchSource:
     """The studies of a grid. A point is asked of the study that has the fewest, so that all of them
-    advance at the same pace; once a study is over, its best points are confirmed.
+    advance at the same pace; once a study is over, its best point is confirmed.
     """
 
     opened: Opened  # with what its searches have suggested so far
-    journal: Journal  # the studies on disk
     owner: Owner  # this driver
     studies: Sequence[Study]  # that are run, of those that the grid has
     deadline: float | None = None  # of `time.monotonic`, after which nothing more is suggested
@@ -74,24 +71,26 @@ class SearchSource:
     _over: set[str] = field(default_factory=set, init=False)
     _out: set[str] = field(default_factory=set, init=False)  # trials that have not ended
     _workers: int = field(default=0, init=False)
+    _looked: float = field(default=-math.inf, init=False)  # when the journals were last read
 
     def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
         """Return the trials of the next points, and of the best points of studies that are over."""
-        # no worker is free for a point, or the last turn was a moment ago
-        rests = bool(self._out and not self._free(idle)) or self.journal.rests
-        if self._runs and not ended and rests:
+        # no worker is free for a point, or the last look was a moment ago
+        remote = self.opened.storage.is_remote
+        rests = remote and time.monotonic() - self._looked < PAUSE
+        if self._runs and not ended and (rests or (self._out and not self._free(idle))):
             return None
-        with self.journal.turn() as storage:
-            self._begin(storage)
-            changed = self._end(ended)
-            free = self._free(idle)
-            asked = list(self._ask(free))
-            over = {name for name, run in self._runs.items() if run.over}
-            changed |= {study for study, _ in asked} | (over - self._over)
-            self._over = over
-            self._write(changed)
+        self._begin()
+        changed = self._end(ended)
+        free = self._free(idle)
+        asked = list(self._ask(free))
+        over = {name for name, run in self._runs.items() if run.over}
+        changed |= {study for study, _ in asked} | (over - self._over)
+        self._over = over
+        for name in changed:
+            self._runs[name].write()
         if changed:
-            self.opened = reopened(self.opened)
+            self.opened = reopened(self.opened, self._suggested)
         keys = self._trials_of(asked)
         keys += self._confirming(free - len(asked))
         self._out |= set(keys)
@@ -100,8 +99,15 @@ class SearchSource:
             confirmations = {entry.trial for entry in self.opened.plan.asked if entry.confirmed}
             done = self._over == set(self._runs) and confirmations <= self._confirmed
             self.exhausted = late or done
+        self._looked = time.monotonic()
         plan = self.opened.plan
         return plan.only(plan.by_key[key] for key in dict.fromkeys(keys)) if keys else None
+
+    def _suggested(self, study: Study) -> Iterable[Suggestion]:
+        """Return what a study has suggested: another driver may just write an older record."""
+        run = self._runs.get(study.name)
+        record = read_record(self.opened.storage, study) if run is None else run.record()
+        return record.suggestions()
 
     def _free(self, idle: int) -> int:
         """Return how many trials may be added. Trials whose stages are still made leave workers
@@ -111,19 +117,23 @@ class SearchSource:
         most = self._workers if self.at_once is None else min(self._workers, self.at_once)
         return max(0, min(idle, most - len(self._out)))
 
-    def _begin(self, storage: JournalStorage) -> None:
-        """Open the studies at the first question. What was measured before comes first."""
+    def _begin(self) -> None:
+        """Open the studies at the first question, and look what other drivers have done since at
+        each later one. What was measured before comes first.
+        """
+        for run in self._runs.values():
+            run.journal.look()
         for study in self.studies if not self._runs else ():
             spec = next(s for s in self.opened.grid.methods if s.name == study.method)
             assert spec.searched is not None
-            run = StudyRun(study, storage, self.owner, spec.searched.point)
+            run = StudyRun(self.opened.storage, study, self.owner, spec.searched.point)
             self._runs[study.name] = run
             if not run.begun:
                 plans = stored_plans(self.opened.storage)
                 trials = (trial for plan in plans for trial in plan.trials)
                 points = known_points(trials, study, spec.kind)
-                run.begin(points, partial(self._outcomes, study))
-            self._write([study.name])
+                run.begin(points, self._outcomes(study, points))
+            run.write()
 
     def _outcomes(
         self, study: Study, points: Sequence[Mapping[str, Value]]
@@ -144,7 +154,7 @@ class SearchSource:
             trial = plan.by_key[entry.trial]
             if trial.evaluations and there.issuperset(trial.evaluations.values()):
                 outcome = self._judge(plan, study, trial)
-                found[entry.number] = outcome if outcome.scores is not None else None
+                found[entry.number] = outcome if outcome.score is not None else None
         return found
 
     def _end(self, ended: Mapping[str, str | None]) -> set[str]:
@@ -156,7 +166,7 @@ class SearchSource:
             for name, number in self._mine.pop(key, ()):
                 run, trial = self._runs[name], self.opened.plan.by_key[key]
                 outcome = (
-                    self._judge(self.opened.plan, run.study, trial)
+                    self._judge(self.opened.plan, run.study, trial, number)
                     if error is None
                     else PointOutcome(None, reason=error)
                 )
@@ -164,19 +174,22 @@ class SearchSource:
                 changed.add(name)
         return changed
 
-    def _judge(self, plan: Plan, study: Study, trial: Trial) -> PointOutcome:
+    def _judge(
+        self, plan: Plan, study: Study, trial: Trial, number: int | None = None
+    ) -> PointOutcome:
+        """Return how a trial ended, which has run for the point of a number."""
         ledger, storage = self.opened.storage.ledger, self.opened.storage
-        curve = DevCurves(storage.files, study.name).read(trial.key) if study.prunes else None
         seconds = trial_seconds(plan, trial, storage)
         # one that was pruned may have been made whole for another grid
-        judged = (trial.evaluations.get(objective.task) for objective in study.objectives)
-        whole = all(key is not None and ledger.has(key) for key in judged)
-        if curve is not None and curve.pruned and not whole:
-            seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
-            return PointOutcome(None, seconds, curve=curve)
+        judged = trial.evaluations.get(study.objective.task)
+        stopped = None if number is None else self._runs[study.name].journal.stopped(number)
+        if stopped is not None and (judged is None or not ledger.has(judged)):
+            place, taken = stopped
+            seconds = aligned_seconds(plan, trial, storage) + taken
+            return PointOutcome(None, seconds, place, pruned=True)
         try:
-            scores = judge(study.objectives, trial, dev_scores(plan, ledger, trial))
-            return PointOutcome(scores, seconds, curve=curve)
+            score = judge(study.objective, trial, dev_scores(plan, ledger, trial))
+            return PointOutcome(score, seconds)
         except RaxalignError as error:
             return PointOutcome(None, seconds, str(error))
 
@@ -185,7 +198,7 @@ class SearchSource:
         open_runs = [run for name, run in self._runs.items() if name not in self._over]
         late = self.deadline is not None and time.monotonic() > self.deadline
         for _ in range(0 if late else idle):
-            open_runs.sort(key=lambda run: len(run.trials()))
+            open_runs.sort(key=lambda run: len(run.journal.trials()))
             number = None
             while open_runs and number is None:
                 number = open_runs[0].ask()
@@ -205,11 +218,10 @@ class SearchSource:
         refused = [point for point in asked if point not in keys]
         for name, number in (point for point in asked if point in keys):
             self._mine.setdefault(keys[name, number], []).append((name, number))
-        if refused:
-            with self.journal.turn():
-                for name, number in refused:
-                    self._runs[name].refuse(number, "the grid excludes this point")
-                self._write({name for name, _ in refused})
+        for name, number in refused:
+            self._runs[name].refuse(number, "the grid excludes this point")
+        for name in {name for name, _ in refused}:
+            self._runs[name].write()
         return [keys[point] for point in asked if point in keys]
 
     def _confirming(self, free: int) -> list[str]:
@@ -224,23 +236,11 @@ class SearchSource:
                 self._confirmed.add(entry.trial)
             elif entry.study in self._over and entry.trial not in self._out:
                 waiting.append((entry.study, entry.trial))
-        if not waiting or not free:
-            return []
         claimed: list[str] = []
-        with self.journal.turn():
-            for name, key in dict.fromkeys(waiting):
-                if len(claimed) == free:
-                    break
-                run, mark = self._runs[name], f"{_CONFIRMS}{key}"
-                sign = run.marks.get(mark)
-                if sign is None or not self.owner.lives(sign):
-                    run.mark(mark, self.owner.sign)
-                    claimed.append(key)
+        for name, key in dict.fromkeys(waiting):
+            if len(claimed) < free and self._runs[name].claim(f"{_CONFIRMS}{key}"):
+                claimed.append(key)
         return claimed
-
-    def _write(self, names: Iterable[str]) -> None:
-        for name in names:
-            write_study(self.opened.storage.files, name, self._runs[name].record())
 
 
 def search(
@@ -253,7 +253,6 @@ def search(
     seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
     source = SearchSource(
         opened,
-        Journal.open(opened.storage, job.storage.local),
         Owner(opened.storage),
         studies,
         None if seconds is None else time.monotonic() + seconds,
@@ -261,13 +260,10 @@ def search(
     )
     source.owner.beat()
     try:
-        with beating(source.owner.beat, every=BEAT, name="raxalign-search"):
+        with beating(source.owner.beat, every=_BEAT, name="raxalign-search"):
             name, address = opened.plan.name, opened.run.address
             ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
     finally:
         with suppress(StorageError):  # others see that the process has ended
             source.owner.leave()
-    for study in studies if ended.pruned else ():
-        if saved := saved_words(read_record(opened.storage, study)):
-            to_stderr(f"search {study.about}: {saved}")
     return reopened(source.opened), ended

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.plan.study_record import read_record
+from raxalign.search.study import read_record
 from tests.searches import TWO, finished, open_search, record_of, run, search_grid, source_of
 
 
@@ -31,7 +31,7 @@ def test_a_larger_budget_goes_on_with_the_same_study(tmp_path):
     assert len(run(source_of(large))) == 2
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "grid", "nsga2"])
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_every_sampler_spends_its_budget_on_different_points(tmp_path, sampler):
     tried = record_of(finished(tmp_path, f"trials: 8, confirm: 0, sampler: {sampler}")).tried
     assert len({str(entry.values) for entry in tried}) == len(tried) == 8
@@ -55,4 +55,4 @@ def test_a_failed_trial_counts_and_is_not_chosen(tmp_path):
     record = record_of(opened)
     states = [(entry.state, entry.reason) for entry in record.tried]
     assert states == [("failed", "training diverged"), ("failed", "again")]
-    assert record.best == ()
+    assert record.best is None

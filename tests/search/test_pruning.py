@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import Suggestion
 from raxalign.report.studies import plan_lines, status_lines
+from raxalign.search.journal import Journal
+from raxalign.search.study import Suggestion
+from raxalign.search.suggest import prunes
 from raxalign.stages.watching import Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.store.studies import DevCurve, DevCurves, DevPoint
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.search.run import StudyRun
 from raxalign.sweep.tracked import copy_all, pruned_events, target_of
 from raxalign.sweep.work import attempt
 from raxalign.tracking import recorder
@@ -26,7 +27,7 @@ from tests import searches
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
 TRIALS = 10
-ASHA = f"trials: {TRIALS}, confirm: 1, pruner: {{name: asha, startup: 2}}"
+ASHA = f"trials: {TRIALS}, confirm: 1, pruner: asha"
 XNLI = "xnli: {setting: zero-shot, data: phrasebook}"
 LAST = "xnli: {setting: zero-shot, data: phrasebook, selection: last}"
 MEASURED = "pruned by asha: {} is measured at each dev selection"
@@ -35,7 +36,7 @@ NOTHING = "nothing can be pruned: the training of {} makes no dev selections by 
 
 @pytest.fixture(scope="module")
 def pruned(tmp_path_factory) -> Opened:
-    """Trials of planted values; the best third goes on, once two others are there."""
+    """Trials of planted values, of which the best quarter goes on at each rung."""
     return reopened(searches.finished(tmp_path_factory.mktemp("pruned"), ASHA))
 
 
@@ -44,35 +45,48 @@ def planted_dev(values: Mapping[str, object]) -> float:
     return planted(SimpleNamespace(params=values))[0]  # type: ignore[arg-type]
 
 
-def stops_of(devs: Sequence[float]) -> list[int | None]:
-    """The steps at which trials end whose curves have the order of their dev values: at the first
-    and the third of nine selections, the rungs, the best n // 3 of n values go on, and always the
-    best one; the first two that come there always do.
+def stops_of(devs: Sequence[float]) -> list[str]:
+    """Where trials end whose curves have the order of their dev values: at the first and the fourth
+    of nine selections, the rungs, the best n // 4 of n values go on, and always the best one.
     """
-    there: dict[int, list[float]] = {1: [], 3: []}
+    there: dict[int, list[float]] = {1: [], 4: []}
 
-    def stop(dev: float) -> int | None:
+    def stop(dev: float) -> str:
         for rung, values in there.items():
             values.append(dev)
-            bar = sorted(values, reverse=True)[max(len(values) // 3, 1) - 1]
-            if len(values) > 2 and dev < bar:
-                return 10 * rung
-        return None
+            if dev < sorted(values, reverse=True)[max(len(values) // 4, 1) - 1]:
+                return f"pruned at step {10 * rung} of 90"
+        return ""
 
     return [stop(dev) for dev in devs]
 
 
 def test_trials_far_behind_are_pruned_at_a_rung(pruned):
     record = searches.record_of(pruned)
-    devs = [planted_dev(entry.values) for entry in record.tried]
-    stopped = [entry.stopped.step if entry.stopped else None for entry in record.tried]
-    assert stopped == stops_of(devs)
-    assert 10 in stopped
-    assert None in stopped[2:]
+    stopped = stops_of([planted_dev(entry.values) for entry in record.tried])
+    assert [entry.reason for entry in record.tried] == stopped
+    assert "pruned at step 10 of 90" in stopped
+    assert "" in stopped[2:]
     assert [entry.state for entry in record.tried] == ["pruned" if s else "done" for s in stopped]
     assert record.finished
-    (best,) = record.chosen
-    assert best.scores == (max(max(entry.scores) for entry in record.done),)
+    assert record.chosen.score == max(entry.score for entry in record.done)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "ends"),
+    [
+        ([0.4], [0.3, 0.5, 0.6, 0.7, 0.2], True),  # the median is 0.5
+        ([0.5], [0.3, 0.5, 0.6, 0.7, 0.2], False),
+        ([0.6, 0.1], [0.3, 0.5, 0.6, 0.7, 0.2], False),  # the best weights so far are kept
+        ([0.1], [0.3, 0.5, 0.6, 0.7], False),  # Optuna waits for five that are done
+    ],
+)
+def test_a_trial_below_the_median_of_those_that_are_done_ends(tmp_path, own, others, ends):
+    (study,) = open_search(search_grid(tmp_path, "trials: 8, pruner: median")).plan.studies
+    done = [
+        create_trial(value=score, intermediate_values={10: score, 20: score}) for score in others
+    ]
+    assert prunes(study, own, done) is ends
 
 
 def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned):
@@ -85,11 +99,8 @@ def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned):
 
 
 def test_the_study_has_the_state_the_last_value_and_the_curve(pruned):
-    source = source_of(pruned)
     (study,) = pruned.plan.studies
-    with source.journal.turn() as storage:
-        trials = StudyRun(study, storage, source.owner, lambda values: None).trials()
-    for trial in trials:
+    for trial in Journal(pruned.storage, study).trials():
         dev = planted_dev(trial.params)
         if trial.state == TrialState.PRUNED:
             last = max(trial.intermediate_values)
@@ -100,12 +111,10 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned):
             assert list(trial.intermediate_values) == [10 * number for number in range(1, 10)]
 
 
-def test_the_status_says_what_pruning_saved(pruned):
-    record = searches.record_of(pruned)
-    ended = [entry.stopped.step for entry in record.pruned if entry.stopped]
-    line = status_lines(pruned.plan, Storage(pruned.root))[1]
-    told = f"saved {sum(90 - step for step in ended)} of their {90 * len(ended)} training steps"
-    assert line.startswith(f"  {len(ended)} of {TRIALS} trials pruned, which {told} (about ")
+def test_the_status_counts_what_was_pruned(pruned):
+    ended = len(searches.record_of(pruned).pruned)
+    (line,) = status_lines(pruned.plan, Storage(pruned.root))
+    assert f"{TRIALS} of at most {TRIALS} trials, {ended} pruned, finished; best " in line
 
 
 def test_the_same_trials_are_pruned_another_time(pruned, tmp_path):
@@ -157,16 +166,20 @@ def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(tmp_path, tas
     assert plan_lines(opened.plan, opened.storage)[1] == f"  {said}"
 
 
-def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path):
+def test_what_confirms_and_what_a_grid_or_several_studies_name_is_run_whole(tmp_path):
     opened = open_search(search_grid(tmp_path, ASHA))
     point = {"lambda": 0.5, "layers": "last"}
     suggestions = [Suggestion(0, point), Suggestion(0, point, confirmed=True)]
     plan = reopened(opened, lambda _: suggestions).plan
     suggested, fresh = plan.trials
     watched = Watched.of(plan, suggested.key)
-    assert (watched.languages, watched.metric) == (("de",), "accuracy")
+    assert (watched.languages, watched.numbers) == (("de",), (0,))
     assert plan.stages[watched.training].kind == "tuned"
     assert Watched.of(plan, fresh.key) is None
+    (study,), (asked, *_) = plan.studies, plan.asked
+    both = replace(plan, studies=(study, replace(study, name="b")))
+    both = replace(both, asked=(*plan.asked, replace(asked, study="b")))
+    assert Watched.of(both, suggested.key) is None
     named = search_grid(tmp_path, "", more="", spaces="lambda: 0.5, layers: last", name="b.yaml")
     assert Watched.of(open_search(named).plan, suggested.key) is None
 
@@ -211,14 +224,17 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
     plan = reopened(opened, lambda _: point).plan
     (trial,) = plan.trials
-    curves = DevCurves(opened.storage.files, study.name)
-    for number in range(4):  # four trials that know everything
-        curves.write(f"other-{number}", DevCurve((DevPoint(10, 1.0, 1.0),) * 2, 15))
+    journal = Journal(opened.storage, study)
+    journal.add(point[0].values, {})
+    for _ in range(5):  # five trials that know everything
+        number = journal.add(point[0].values, {})
+        journal.heard([number], 5, 1.0)
+        journal.tell(number, TrialState.COMPLETE, 1.0)
     job = Job(opened.storage, write_plan(plan, opened.storage))
     assert attempt(job, trial.key) is None
-    curve = curves.read(trial.key)
-    assert curve.pruned
-    assert [point.step for point in curve.points] == [5]
+    journal.look()
+    assert journal.stopped(0)[0] == "pruned at step 5 of 15"
+    assert list(journal.trials()[0].intermediate_values) == [5]
     reported = {(name, step) for name, _, step, _ in Spool(opened.storage, trial.key).read()}
     assert ("xnli/dev_de_accuracy", 5) in reported
     ledger = opened.storage.ledger
@@ -247,8 +263,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
     ran = run(source_of(first))
     opened = reopened(first)
     pruned, events = searches.record_of(opened).pruned, pruned_events(opened)
-    words = [entry.stopped.words for entry in pruned if entry.stopped is not None]
-    assert [event.pruned for event in events] == words
+    assert [event.pruned for event in events] == [entry.reason for entry in pruned]
     assert {event.trial.key for event in events} == set(ran) - set(opened.plan.by_key)
     assert len(events) == len(pruned) > 0
     assert all(event.ended and event.trial.searched for event in events)
