@@ -19,7 +19,6 @@ Motion = Literal["any", "rigid", "rotation"]
 FEW = 30
 """Pairs: an accuracy over fewer is an accident of the data."""
 _SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1", "mexa": "MEXA", "cka": "CKA"}
-_AFTER_SHOTS = re.compile(r"shots(\d+)_(.+)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = r"-?[0-9.]+(?:e[-+]?[0-9]+)?"
 _ROUNDING = 1e-9  # a mean of ones may be that much above 1
@@ -157,32 +156,10 @@ def undeclared(metric: str) -> Measured:
     return Measured(metric, "", "neither")
 
 
-def after_shots(shots: int, metric: str) -> str:
-    """Return the name of a metric of a model that was trained further on so many examples of the
-    language.
-
-    >>> after_shots(10, "accuracy"), after_shots(0, "accuracy")
-    ('shots10_accuracy', 'accuracy')
-    """
-    return f"shots{shots}_{metric}" if shots else metric
-
-
-def parted(metric: str) -> tuple[int, str]:
-    """Return what `after_shots` joined.
-
-    >>> parted("shots10_macro_f1"), parted("f1")
-    ((10, 'macro_f1'), (0, 'f1'))
-    """
-    found = _AFTER_SHOTS.fullmatch(metric)
-    return (int(found[1]), found[2]) if found else (0, metric)
-
-
 def spoken(metric: str) -> str:
     """Return a metric as a reader writes it.
 
-    >>> spoken("contextual_accuracy"), spoken("mrr"), spoken("shots10_f1")
-    ('contextual accuracy', 'MRR', 'F1 after 10 shots')
+    >>> spoken("contextual_accuracy"), spoken("mrr")
+    ('contextual accuracy', 'MRR')
     """
-    shots, own = parted(metric)
-    words = " ".join(_SPOKEN.get(part, part) for part in own.split("_"))
-    return f"{words} after {shots} shot{'s'[: shots != 1]}" if shots else words
+    return " ".join(_SPOKEN.get(part, part) for part in metric.split("_"))

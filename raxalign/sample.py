@@ -278,19 +278,12 @@ def numbered(values: Array) -> Array:
 
 
 def _models(table: pa.Table) -> Array:
-    """Return the part of each row: the pivot may be scored by one model per language, and a
-    language by one model per draw of few examples. A value is then the mean over models.
+    """Return the part of each row: the pivot may be scored by one model per language. A value is
+    then the mean over models.
     """
-    named = [table[name].to_pylist() for name in ("toward", "draw") if name in table.column_names]
-    if not named:
+    if "toward" not in table.column_names:
         return np.zeros(len(table), dtype=np.int64)
-    return np.array(["/".join(str(e or "") for e in entry) for entry in zip(*named, strict=True)])
-
-
-def unadapted(table: pa.Table) -> pa.Table:
-    """Return the predictions of models that were not trained further on few examples."""
-    few = "shots" in table.column_names
-    return table.filter(pc.equal(table["shots"], 0)) if few else table
+    return np.array([str(name or "") for name in table["toward"].to_pylist()])
 
 
 def of_layers(rows: pa.Table, label: str = "") -> pa.Table:

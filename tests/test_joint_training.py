@@ -33,7 +33,7 @@ from tests.train.workers import run_workers
 
 TOYS = {"nli": word_nli, "ner": word_ner, "qa": word_qa}
 SHORT = {"epochs": 2, "learning_rate": 1e-3, "max_train": 72}  # two epochs of three steps
-CHOSEN = {"nli": {}, "qa": {}, "ner": {"selection": "pivot-dev", "evaluate_every": 4}}
+CHOSEN = {"nli": {}, "qa": {}, "ner": {"selection": "pivot-dev"}}
 
 
 def prepare(folder):

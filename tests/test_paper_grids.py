@@ -239,15 +239,13 @@ def test_the_pairs_of_pan_et_al_are_counted_for_every_size() -> None:
     assert all(any(is_of(trial, rule) for trial in plan.trials) for rule in rules)
 
 
-@pytest.mark.parametrize(
-    ("name", "layers", "points"), [("cao2020", "last", "occurrences"), ("weam2021", "0", "types")]
-)
-def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(name, layers, points):
+@pytest.mark.parametrize(("name", "layers"), [("cao2020", "last"), ("weam2021", "0")])
+def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(name, layers):
     grid = grid_of(name)
     (task,) = [task for task in grid.tasks if task.kind == "representation"]
     assert (task.languages, task.params.layers, task.params.projection) == (("de",), layers, "tsne")
-    assert getattr(task.params, points) == {"occurrences": 100, "types": 20}[points]
     if name == "cao2020":  # the vectors that they align
+        assert task.params.occurrences == 100
         finetune = next(spec for spec in grid.methods if spec.kind == "finetune").points[0]
         assert (finetune.layers, finetune.pooling) == (layers, task.params.pooling)
 

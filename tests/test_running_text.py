@@ -111,7 +111,7 @@ def retrieved_words(encoder, folder):
 
 
 def retrieved_sentences(encoder, folder):
-    how = SentenceReading("last", "cls", specials=True)
+    how = SentenceReading("last", "cls")
     sentence_vectors(AlignedEncoder(encoder), SentencePairs.read(folder / "pairs").src, "de", how)
 
 

@@ -12,8 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from raxalign.config.params import Removed
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
@@ -44,9 +45,13 @@ class Opus(Corpus):
     class Params(Corpus.Params):
         """`version` and `sha256` are one string for one corpus, or a mapping by corpus.
 
-        The environment variable RAXALIGN_OPUS_URL sets `base_url` for all corpora. `base_url` is
-        not part of the identity, and neither is `sha256`, which the file's digest replaces.
+        The environment variable RAXALIGN_OPUS_URL names another server, or a local folder of the
+        same layout. `sha256` is not part of the identity: the file's digest replaces it.
         """
+
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "base_url": Removed("set the environment variable RAXALIGN_OPUS_URL")
+        }
 
         corpus: str = Field(min_length=1)
         """Name of the corpus in OPUS, or several names joined by `+`."""
@@ -58,15 +63,6 @@ class Opus(Corpus):
         """OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they
         differ from those of the grid.
         """
-        base_url: str | None = None
-        """Server of OPUS, or a local folder of the same layout (none: the public server)."""
-
-        @field_validator("base_url")
-        @classmethod
-        def _known_scheme(cls, url: str | None) -> str | None:
-            if url and "://" in url and not url.startswith(_HTTP):
-                raise ValueError(f"{url!r} is neither http(s) nor a folder")
-            return url
 
         @model_validator(mode="after")
         def _names_and_versions_are_known(self) -> Opus.Params:
@@ -169,12 +165,12 @@ class Opus(Corpus):
     def _source(self, name: str, pair: str) -> tuple[str, str]:
         """The address of a zip file, or its path in a mirror, and its place among downloads."""
         version = self.params.versions[name]
-        base = self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
+        base = os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
         remote = f"{base.rstrip('/')}/OPUS-{name}/{version}/moses/{pair}.txt.zip"
         return remote, f"opus/{name}/{version}/{pair}.txt.zip"
 
     def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
-        """The place of a zip file (downloaded, unless `base_url` is a folder) and its SHA-256."""
+        """The place of a zip file (downloaded, unless the mirror is a folder) and its SHA-256."""
         remote, place = self._source(name, pair)
         if remote.startswith(_HTTP):
             local = place_of(downloads / place, sha256)

@@ -18,7 +18,7 @@ from raxalign.config.specs import MetricSpec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
 from raxalign.metrics.base import Metric
-from raxalign.sample import Sample, of_layers, unadapted
+from raxalign.sample import Sample, of_layers
 from raxalign.tasks.base import Score, Task
 from raxalign.tasks.transfer.outcome import means
 
@@ -114,10 +114,8 @@ def added_scores(
 
 
 def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    """Yield the languages and splits of predictions with their rows, in the order of the table;
-    those after training on few examples are left out.
-    """
-    predictions = of_layers(unadapted(predictions))
+    """Yield the languages and splits of predictions with their rows, in the order of the table."""
+    predictions = of_layers(predictions)
     for lang in predictions["lang"].unique().to_pylist():
         of_lang = predictions.filter(pc.equal(predictions["lang"], lang))
         for split in of_lang["split"].unique().to_pylist():

@@ -9,7 +9,7 @@ from raxalign.analysis.cells import MEANS, Cell
 from raxalign.lazy import pa, pc
 from raxalign.report.cells.choice import best_on_dev
 from raxalign.report.cells.results import Results
-from raxalign.sample import of_layers, unadapted
+from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 
 MOST_METHODS = 6
@@ -60,7 +60,6 @@ class StoredPredictions:
             if keep:
                 self._kept[key] = table
             if table is not None and columns | {"lang", "split"} <= set(table.column_names):
-                table = unadapted(table)
                 table = of_layers(table)
                 test = pc.equal(table["split"], "test")
                 for lang in langs:

@@ -75,14 +75,14 @@ MEASURES: Mapping[Measure, Definition] = {
     ),
     "inverted_softmax": Definition(
         "the probability of the query among all queries for the candidate, by the softmax of their"
-        " cosines / `temperature` (Smith et al. 2017, eq. 9)",
+        f" cosines / {TEMPERATURE} (Smith et al. 2017, eq. 9)",
         "unit",
         "softmax",
     ),
     "sinkhorn": Definition(
         "the share of the candidate in what the query sends in the optimal transport of all queries"
         " to all candidates, each of equal weight, by the cosine, with the entropy times"
-        f" `temperature` and {ROUNDS} iterations of Sinkhorn (Cuturi 2013, algorithm 1)",
+        f" {TEMPERATURE} and {ROUNDS} iterations of Sinkhorn (Cuturi 2013, algorithm 1)",
         "unit",
         "sinkhorn",
     ),
@@ -98,10 +98,8 @@ MEASURES: Mapping[Measure, Definition] = {
 
 
 def idle_options(measure: Measure) -> set[str]:
-    """Return which of the options `k` and `temperature` do not change what a measure finds."""
-    penalty = MEASURES[measure].penalty
-    idle = set() if penalty in ("hubness", "margin") else {"k"}
-    return idle if penalty in ("softmax", "sinkhorn") else idle | {"temperature"}
+    """Return the option `k` where it does not change what a measure finds."""
+    return set() if MEASURES[measure].penalty in ("hubness", "margin") else {"k"}
 
 
 _ROWS = 1024

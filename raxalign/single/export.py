@@ -97,7 +97,7 @@ def _explained(name: str, error: Exception, again: str) -> RaxalignError:
 
 
 _OWN = "own"
-_Reading = tuple[str, str, bool]  # how a task reads sentences: layers, pooling, special pieces too
+_Reading = tuple[str, str]  # how a task reads sentences: layers, pooling
 
 
 def use_of(
@@ -111,7 +111,7 @@ def use_of(
     read = {reading for reading in readings if reading and _possible(reading, aligned)}
     if len(read) != 1:
         return SentenceUse(languages, language)
-    ((layers, pooling, _),) = read
+    ((layers, pooling),) = read
     own = None if pooling == _OWN else pooling
     return SentenceUse(languages, language, layers, own)  # type: ignore[arg-type]
 
@@ -142,17 +142,15 @@ def _reading(plan: Plan, trial: Trial, task: str) -> _Reading | None:
     assert isinstance(params, dict)
     if not isinstance(params["layers"], str):
         return None
-    specials = params.get("specials", "include") == "include"
-    return str(params["layers"]), str(params["pooling"]), specials
+    return str(params["layers"]), str(params["pooling"])
 
 
 def _possible(reading: _Reading, aligned: AlignedEncoder) -> bool:
     """Return whether sentence-transformers can read like that."""
-    encoder, (layers, pooling, specials) = aligned.encoder, reading
+    encoder, (layers, pooling) = aligned.encoder, reading
     read = parse_layers(layers, aligned.n_layers)
     return (
         isinstance(encoder, TransformerEncoder)
-        and specials
         and not (pooling == "last" and encoder.trailing)
         and (read == (aligned.n_layers,) or meets(aligned.transforms, read))
     )

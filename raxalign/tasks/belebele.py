@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, final
 
 from pydantic import Field
 
+from raxalign.config.params import Removed
 from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from raxalign.tasks.classifiers.choices import ChoiceHead
 
 BELEBELE = "facebook/belebele"
+RACE = HubSet("ehovy/race", "all", "main")
+"""The training and development questions."""
 
 
 @final
@@ -53,11 +57,11 @@ class Belebele(ClassificationTask):
         paths may hold {lang} and {pivot}: languages have their codes in FLORES-200 there.
         """
 
+        removed: ClassVar[Mapping[str, Removed]] = dict.fromkeys(
+            ("train_dataset", "train_config"),
+            Removed("`data: hub` trains on RACE; name files of other questions in `data`"),
+        )
         dataset: str = BELEBELE
-        train_dataset: str = "ehovy/race"
-        """Data set of the hub with the pivot's training questions."""
-        train_config: str = "all"
-        """Configuration of `train_dataset`."""
         max_length: int = Field(512, ge=8)
 
     params: Params
@@ -68,10 +72,6 @@ class Belebele(ClassificationTask):
 
         return ChoiceHead(self, inputs)
 
-    def idle(self) -> set[str]:
-        """Return what names data too, whose identity is in the key."""
-        return super().idle() | {"train_dataset", "train_config"}
-
     def prepares(self, lang: str, pivot: str) -> None:
         """Prepare nothing: questions are divided into pieces where they are trained on."""
 
@@ -80,17 +80,16 @@ class Belebele(ClassificationTask):
         config = own_code(lang, self.names)
         found = {"hub": HubSet(self.params.dataset, config, self.params.revision)}
         if lang == pivot:
-            training = HubSet(self.params.train_dataset, self.params.train_config, "main")
-            found |= {"train": training, "dev": training}
+            found |= {"train": RACE, "dev": RACE}
         return found
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report what all classifiers report, and training questions that the hub does not have."""
         faults = super().check(languages, pivot)
-        reads = [lang for lang in languages if self.reads_training(lang, pivot)]
+        reads = [lang for lang in languages if self.trains_on(lang, pivot)]
         if self.params.data == "hub" and [lang for lang in reads if lang != pivot]:
             faults.append(
-                "the hub has training questions in English alone: write `setting: zero-shot`"
-                " without `shots`, or name files in `data`"
+                "the hub has training questions in English alone: write `setting: zero-shot`, or"
+                " name files in `data`"
             )
         return faults

@@ -133,7 +133,7 @@ class BitextMining(VectorTask):
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Mine both parts, the second one with the threshold of the first."""
         params, threshold = self.params, 0.0
-        how = SentenceReading(frame.single(params.layers), params.pooling, specials=True)
+        how = SentenceReading(frame.single(params.layers), params.pooling)
         for split in params.data.splits():
             names = ("source", "target", "gold")
             paths = {name: inputs.files[f"{split}_{name}"][lang] for name in names}

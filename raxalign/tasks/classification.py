@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, Removed
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
-from raxalign.tasks.transfer.few_shot import with_shots
 
 LabelPresetName = Literal["sib200", "massive_intents", "mldoc"]
 
@@ -58,6 +57,9 @@ of requests in 51 languages (FitzGerald et al. 2023). MLDoc: four topics of news
 class LabelColumns(BaseParams):
     """Names of the columns of files and data sets, in any case of letters."""
 
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "language": Removed("the column that picks the rows of a language is called `language`")
+    }
     first: str = "text"
     """Column of the text, or of the first of two."""
     second: str | None = None
@@ -66,8 +68,6 @@ class LabelColumns(BaseParams):
     """Column of the label."""
     group: str | None = None
     """Column by which rows are resampled together (none: rows with the same first text are)."""
-    language: str = "language"
-    """Column that picks the rows of a language, where files have it."""
 
     @model_validator(mode="after")
     def _are_different(self) -> LabelColumns:
@@ -82,9 +82,7 @@ class LabelColumns(BaseParams):
 
     def scheme(self) -> Columns:
         """Return the columns as readers take them."""
-        return Columns(
-            self.first, self.second or (), self.label, self.language, group=self.group or ()
-        )
+        return Columns(self.first, self.second or (), self.label, group=self.group or ())
 
 
 @final
@@ -93,7 +91,7 @@ class Classification(ClassificationTask):
     the data is, which columns it has, and its labels. No plug-in is needed.
 
     Model, settings, training and metrics are those of `xnli`, which equals this task with XNLI's
-    columns and labels; `metric: macro_f1` adds that one. With `preset` the name on the hub, the
+    columns and labels; `metrics: [macro_f1]` adds that one. With `preset` the name on the hub, the
     columns and the labels are those of a published data set; what is given besides replaces them.
 
     Reference: Hu et al. (2020) for the setting; Adelani et al. (2024) for `sib200`, FitzGerald et
@@ -105,7 +103,7 @@ class Classification(ClassificationTask):
         *("hu2020", "preset=sib200 adelani2024", "preset=massive_intents fitzgerald2023"),
         "preset=mldoc schwenk2018",
     )
-    metrics = with_shots(MEASURED, "accuracy")
+    metrics = MEASURED[:1]
     columns = Columns(first="text")
     row_options = (*ClassificationTask.row_options, "columns", "labels", "aliases")
 
@@ -116,6 +114,12 @@ class Classification(ClassificationTask):
         label; or hold one JSON object per line.
         """
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "aliases": Removed("write one spelling of each label in the data", keyed={}),
+            "metric": Removed(
+                "`metrics: [macro_f1]` adds it; the accuracy chooses the epoch", keyed="accuracy"
+            ),
+        }
         preset: LabelPresetName | None = None
         """Published data set whose name on the hub, columns and labels are filled in (none: the
         options give them): SIB-200 (`sib200`), MASSIVE (`massive_intents`), or MLDoc (`mldoc`).
@@ -126,10 +130,6 @@ class Classification(ClassificationTask):
         """All labels in their order, whose numbers from 0 data may have instead (none: those of the
         training data).
         """
-        aliases: dict[str, str] = Field(default_factory=dict)
-        """Other spellings of labels, spelling: label."""
-        metric: Literal["accuracy", "macro_f1"] = "accuracy"
-        """Main metric, which also chooses the epoch."""
         dataset: str = ""
 
         @field_validator("labels")
@@ -151,8 +151,7 @@ class Classification(ClassificationTask):
         elif self._preset is not None:
             self.columns = self._preset.columns
         self.labels = params.labels or (self._preset.labels if self._preset else ())
-        self.aliases, self.main_metric = params.aliases, params.metric
-        if self.labels and self.main_metric == "accuracy":
+        if self.labels:
             self.guessing = 1 / len(self.labels)
 
     def canonical(self) -> dict[str, Any]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, final
 
 from pydantic import Field
 
 from raxalign.arrays import Bools
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, Removed
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.corpora.text.dataset import word_counts
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
-from raxalign.lazy import np, pa, torch
+from raxalign.lazy import pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity.measures import TEMPERATURE, Measure
+from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.dictionary_words import (
@@ -26,7 +26,6 @@ from raxalign.tasks.vectors.dictionary_words import (
     MEASURED,
     Entries,
     best_gold_ranks,
-    lone_vectors,
     mean_vectors,
     rank_metrics,
     rank_predictions,
@@ -42,12 +41,13 @@ class DictionaryRetrieval(VectorTask):
     """Retrieval of the translations in a bilingual dictionary, both ways, between vectors of words
     outside their sentences.
 
-    Candidates are all words that the dictionary has in the other language; queries are words with
-    at least one translation among them, and the best ranked translation counts. Ties take their
-    average rank. All metrics are on the split `test`. Words are looked up in lower case, composed
-    and without joiners. Results report how many entries of the dictionary remain, and the share of
-    the text's word occurrences that they cover. A dictionary whose sides are clearly the other way
-    round in the grid's text is refused.
+    A word is read in its occurrences in the grid's text, and its vector is their mean; words that
+    do not occur are left out. Candidates are all words that the dictionary has in the other
+    language; queries are words with at least one translation among them, and the best ranked
+    translation counts. Ties take their average rank. All metrics are on the split `test`. Words are
+    looked up in lower case, composed and without joiners. Results report how many entries of the
+    dictionary remain, and the share of the text's word occurrences that they cover. A dictionary whose
+    sides are clearly the other way round in the grid's text is refused.
 
     Reference: Liu et al. (2020, §4).
     """
@@ -67,16 +67,15 @@ class DictionaryRetrieval(VectorTask):
     class Params(Task.Params):
         """Neighbourhoods of hubness terms are over the dictionary's words."""
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "contexts": Removed("words are read where they occur in the text", keyed="corpus"),
+            "temperature": frame.NO_TEMPERATURE,
+        }
         dictionary: DataPath
         """File with two words per line, that of the other language first, in any case."""
         swap: Annotated[bool, LATER] = False
         """Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries
         from English.
-        """
-        contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = "corpus"
-        """Where a word is read: in its occurrences in the grid's text (`corpus`, by their mean;
-        words that do not occur are left out), alone (`isolated`), or alone only where it does not
-        occur (`corpus-or-isolated`).
         """
         max_contexts: int | None = Field(20, ge=1)
         """Number of occurrences per word that suffice: a sentence is read where it holds a word
@@ -87,17 +86,12 @@ class DictionaryRetrieval(VectorTask):
         pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         measure: Measure = Field("cosine", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
-        temperature: frame.Temperature = TEMPERATURE
 
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Return monolingual text, unless words are encoded alone."""
-        return TaskNeeds(text=self.params.contexts != "isolated")
-
-    def idle(self) -> set[str]:
-        """Return `max_contexts` too where words are encoded alone."""
-        return super().idle() | ({"max_contexts"} if self.params.contexts == "isolated" else set())
+        """Return monolingual text, in which words are read."""
+        return TaskNeeds(text=True)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary of a language."""
@@ -139,12 +133,7 @@ class DictionaryRetrieval(VectorTask):
             vectors[torch.from_numpy(known).to(vectors.device)]
             for vectors, known in ((src, src_known), (tgt, tgt_known))
         )
-        ranked = partial(
-            best_gold_ranks,
-            measure=self.params.measure,
-            k=self.params.k,
-            temperature=self.params.temperature,
-        )
+        ranked = partial(best_gold_ranks, measure=self.params.measure, k=self.params.k)
         tables = [
             rank_predictions("to_pivot", kept.src, kept.tgt, ranked(src, tgt, kept.pairs)),
             rank_predictions(
@@ -159,8 +148,6 @@ class DictionaryRetrieval(VectorTask):
         """
         langs = (lang, inputs.pivot)
         found = DictionaryFile.read(inputs.files[_DICTIONARY][lang], langs, swap=self.params.swap)
-        if self.params.contexts == "isolated":
-            return Entries.of(found.entries), {}
         src, tgt = (word_counts(inputs.text[code], "words", code) for code in langs)
         return Entries.of(found.entries), found.coverage((src, tgt))
 
@@ -172,15 +159,7 @@ class DictionaryRetrieval(VectorTask):
         read = partial(
             aligned.words, lang=lang, layers=frame.single(params.layers), pooling=params.pooling
         )
-        if params.contexts == "isolated":
-            return lone_vectors(words, read)
         vectors, counts = mean_vectors(
             aligned, inputs.text[lang], (lang, words), read, params.max_contexts
         )
-        known = counts > 0
-        if params.contexts == "corpus-or-isolated" and not known.all():
-            unmet = np.flatnonzero(~known)
-            alone, has = lone_vectors([words[i] for i in unmet.tolist()], read)
-            vectors[torch.from_numpy(unmet).to(vectors.device)] = alone
-            known[unmet] = has
-        return vectors, known
+        return vectors, counts > 0

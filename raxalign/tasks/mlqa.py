@@ -18,12 +18,12 @@ class Mlqa(SpanTask):
     labels are ``de-es`` for German questions on Spanish contexts) or `translate-train` (trained on
     all languages together; Pan et al. 2021), there also with `code_switching: sentence`: each
     (q_xx, c_xx) of another language is used as (q_xx, c_pivot) and (q_pivot, c_xx), both in one
-    batch. The answer is the span of at most `max_answer_length` pieces with the largest sum of
+    batch. The answer is the span of at most 30 pieces with the largest sum of
     start and end logit over all windows, returned as the context's characters. Metrics are `f1` and
     `exact_match` as shares, the larger value of several gold answers; `avg` and `avg_zero_shot`
-    (all but the pivot's own) are means. `rules: mlqa` compares answers by MLQA's rules for the
+    (all but the pivot's own) are means. Answers are compared by MLQA's rules for the
     context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by
-    character), `rules: squad` by those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all
+    character); `spans` has those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all
     languages at white space, without English articles and ASCII's punctuation. The two are not
     comparable; Chinese differs most. Transforms apply to each piece by its language, readouts as
     fitted again on the encoder that the training left (`readout: refit`), on words as the method's
@@ -37,12 +37,12 @@ class Mlqa(SpanTask):
     papers = ("lewis2020", "rajpurkar2016", "data=xquad artetxe2020")
 
     class Params(SpanParams):
-        """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold
-        {lang} and {pivot}. `max_length`, `max_question_length` and `doc_stride` shrink to fit the
-        encoder's positions. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's rules in
-        every case). `rules` do not follow from the data: files in SQuAD's format may be MLQA's or
-        XQuAD's. Questions that are evaluated have ids of their own and answers that are not empty;
-        training needs ids only for `code_switching: sentence`.
+        """`data` is `hub`, `phrasebook`, or files, whose paths may hold {lang} and {pivot}.
+        Questions have at most 64 pieces, and windows of a context begin 128 pieces apart; these and
+        `max_length` shrink to fit the encoder's positions. `selection` chooses the epoch by F1.
+        Files in SQuAD's format may be MLQA's or XQuAD's: the latter are for `spans`, which has
+        SQuAD's rules. Questions that are evaluated have ids of their own and answers that are not
+        empty; training needs ids only for `code_switching: sentence`.
         """
 
     params: Params

@@ -8,10 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import Field
 
+from raxalign.config.params import Removed
 from raxalign.config.sources import DataPath, Source
 from raxalign.config.trust import require_trust
 from raxalign.encoders.models.vectors import Layers, parse_layers
@@ -75,6 +76,9 @@ class Mteb(Task):
     class Params(Task.Params):
         """Which tasks, where their data are, and how texts become vectors."""
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "specials": Removed("special pieces are part of means", keyed="include"),
+        }
         tasks: tuple[str, ...] = Field(min_length=1)
         """Names of mteb's tasks, such as `NTREXBitextMining`."""
         data: dict[str, DataPath] = Field(default_factory=dict)
@@ -85,8 +89,6 @@ class Mteb(Task):
         """Python file with tasks of your own, classes that are derived from mteb's."""
         layers: Layers = Field("last", description=frame.LAYERS)
         pooling: frame.OwnPooling = Field("mean", description=frame.SENTENCE_POOLING)
-        specials: Literal["include", "exclude"] = "include"
-        """Whether special pieces are part of the mean."""
 
     params: Params
 
@@ -191,8 +193,7 @@ class Mteb(Task):
         params, kind = self.params, self._known()[name]
         sides = registry.subsets_of(kind, lang, pivot)
         task = loaded(kind, list(sides), registry.folder_of(kind, params.data))
-        with_specials = params.specials == "include"
-        reading = SentenceReading(params.layers, params.pooling, specials=with_specials)
+        reading = SentenceReading(params.layers, params.pooling)
         encoder = EncoderForMteb(aligned, reading, task, sides)
         found = list(scores_of(task, encoder))
         notes = {

@@ -14,26 +14,26 @@ class Ner(TaggingTask):
     every language, the pivot too.
 
     Formula: entity F1 = 2PR / (P + R) over all sentences, an entity being right with its type and
-    both ends (counted as conlleval does: an I- after another type, or after O, begins an
-    entity). `linear` fine-tunes the encoder with a linear layer on each word's first piece (lr
-    2e-5 falling to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf`
-    trains a BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`, each after its
-    own readout; the LSTM runs over all pieces, [CLS] and [SEP] too, and the CRF over the first
-    pieces of the words (2 layers of 384 per direction, dropout .5, Adam 1e-4, batches of 10, 40
-    epochs). With `crf: conditioned` the transitions depend on the word, with `static` they do not.
-    Metrics are `f1`, `precision`, `recall` and `accuracy` (of tags), and their means `avg` (all
-    languages) and `avg_zero_shot` (all but the pivot).
+    both ends (counted as conlleval does: an I- after another type, or after O, begins an entity).
+    `linear` fine-tunes the encoder with a linear layer on each word's first piece (lr 2e-5 falling
+    to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf` trains a
+    BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`, each after its own
+    readout; the LSTM runs over all pieces, [CLS] and [SEP] too, and the CRF over the first pieces
+    of the words (2 layers of 384 per direction, dropout .5, Adam 1e-4, batches of 10, 40 epochs);
+    the transitions of the CRF depend on the word. Metrics are `f1`, `precision`, `recall` and
+    `accuracy` (of tags), and their means `avg` (all languages) and `avg_zero_shot` (all but the
+    pivot).
 
     Data: columns divided by tabs or blanks, word first, tag last, IOB1, IOB2, IO, IOBES, BMES or
     BILOU (where the first column numbers the words, as in GermEval 2014 and Universal NER, the word
-    is second and the tag third, GermEval's outer one, and lines that begin with ``#`` are skipped;
-    `columns` names others); or the hub's (WikiANN); or the phrasebook's. Tags that training lacks
+    is second and the tag third, GermEval's outer one, and lines that begin with ``#`` are skipped);
+    or the hub's (WikiANN); or the phrasebook's. Tags that training lacks
     cannot be predicted and count as errors. Words beyond `max_length` are left out of training, and
     count as O in evaluation. Sentences that were trained on too are recorded in the notes, and
     marked in the predictions; more than half is an error.
 
-    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps
-    by each language's own development set.
+    `profile` fills in what is not given: `paper` is bilstm_crf, chosen every 150 steps by each
+    language's own development set.
 
     Reference: Kulshreshtha et al. (2020, §4); Hu et al. (2020) for `linear`; Ma & Hovy (2016) for
     the conditioned CRF.
@@ -47,9 +47,10 @@ class Ner(TaggingTask):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Options
         left at `none` take the value of the profile, or else of the tagger.
 
-        `selection` chooses the weights after an epoch, or every `evaluate_every` steps. `readout`
-        is for `linear` alone, whose training changes the encoder. With `refit` readouts are fitted
-        again on the first pieces of words, which the tagger reads, whatever the method's `pooling`.
+        `selection` chooses the weights after an epoch, with `profile: paper` every 150 steps.
+        `readout` is for `linear` alone, whose training changes the encoder. With `refit` readouts
+        are fitted again on the first pieces of words, which the tagger reads, whatever the method's
+        `pooling`.
         """
 
         dataset: str = "unimelb-nlp/wikiann"

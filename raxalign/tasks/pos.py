@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import final
-
-from pydantic import Field
+from typing import ClassVar, final
 
 from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.scheme import UPOS, TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.transfer.params import LanguageNames
 
 _TREEBANKS = """ar_padt bg_btb cs_pdt de_gsd el_gdt en_ewt es_gsd fr_gsd hi_hdtb hy_armtdp it_isdt
 nl_alpino pl_pdb pt_gsd ru_syntagrus th_pud tr_imst ur_udtb vi_vtb zh_gsd"""
@@ -28,9 +27,9 @@ class Pos(TaggingTask):
 
     Data: CoNLL-U, whose column UPOS is read, empty nodes skipped (the encoder reads the words in
     their running text, as `SpaceAfter=No` and ranges of words give it); or the hub's Universal
-    Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split that a
-    treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and has no mean
-    over the languages.
+    Dependencies, where `codes` may name another treebank of a language; or the phrasebook's. A
+    split that a treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and
+    has no mean over the languages.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
@@ -42,6 +41,7 @@ class Pos(TaggingTask):
     labels = UPOS
     columns = TagColumns(tags=("upos", "upos_tags", "pos_tags"), layout="conllu", tag=3)
     linear_epochs = 5
+    configurations: ClassVar[LanguageNames] = {name[:2]: name for name in _TREEBANKS.split()}
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot};
@@ -50,9 +50,5 @@ class Pos(TaggingTask):
 
         dataset: str = "universal-dependencies/universal_dependencies"
         revision: str = "refs/convert/parquet"
-        configs: dict[str, str] = Field(
-            default_factory=lambda: {name[:2]: name for name in _TREEBANKS.split()}
-        )
-        """Configuration of the hub's data set by language: its treebank."""
 
     params: Params

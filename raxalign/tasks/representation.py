@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints, spread_evenly
-from raxalign.config.params import LATER, SEVERAL
+from raxalign.config.params import LATER, SEVERAL, Removed
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
@@ -81,6 +81,12 @@ _MEASURED = (
 )
 _ORDER = tuple(entry.name for entry in _MEASURED if entry.name != "anisotropy_pivot")
 _DEFAULT = ("language_probe", "anisotropy")
+_TYPES = 20
+"""Pairs of word types that are placed."""
+_SEED = 0
+"""Of the probe's halves and of t-SNE."""
+_MOST_PAIRS = 2_000
+"""Linked pairs, evenly spread over the text, that measures of pairs are over."""
 _LAYER = re.compile(r"(?:layer(\d+)_)?(\w+)")
 
 
@@ -139,6 +145,11 @@ class Representation(VectorTask):
     class Params(Task.Params):
         """One evaluation examines all layers."""
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "types": Removed(f"{_TYPES} word types are placed", keyed=_TYPES),
+            "draw": Removed("the probe's halves and t-SNE have one seed", keyed=_SEED),
+            "max_pairs": Removed(f"measures of pairs are over {_MOST_PAIRS:,} pairs at most"),
+        }
         layers: str = "all"
         """Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the
         embeddings).
@@ -152,10 +163,6 @@ class Representation(VectorTask):
         """How words are placed in a plane: not at all (`none`), by `pca` or by `tsne`."""
         occurrences: int = Field(100, ge=0)
         """Number of linked pairs that are placed, evenly spread over the text."""
-        types: int = Field(20, ge=0)
-        """Number of pairs of word types that are placed, the ones linked most often."""
-        draw: int = Field(0, ge=0)
-        """Seed of the probe's halves and of t-SNE."""
         measures: Annotated[tuple[str, ...], SEVERAL, LATER] = _DEFAULT
         """What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of
         translations `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`.
@@ -169,10 +176,6 @@ class Representation(VectorTask):
         """
         k: Annotated[int, LATER] = Field(10, ge=1)
         """Number of nearest neighbours of `margin` and `hubness`."""
-        max_pairs: Annotated[int | None, LATER] = Field(2_000, ge=2)
-        """Number of linked pairs, evenly spread over the text, that measures of pairs are over with
-        `unit: words` (none: all).
-        """
 
         @field_validator("layers")
         @classmethod
@@ -226,8 +229,6 @@ class Representation(VectorTask):
         found = {"occurrences", "types"} if params.projection == "none" else set()
         if not {"margin", "hubness"} & set(params.measures):
             found |= {"k"}
-        if params.unit == "sentences" or params.measures == _DEFAULT:
-            found |= {"max_pairs"}
         return found | ({"pooling"} if params.sentence_pooling != "words" else set())
 
     def more_columns(self) -> Mapping[str, str]:
@@ -295,8 +296,8 @@ class Representation(VectorTask):
         params = self.params
         if params.projection == "none":
             return
-        both, how, seed = linked.both_read(), params.projection, params.draw
-        of_types = frequent_types(both, params.types, pivot)
+        both, how, seed = linked.both_read(), params.projection, _SEED
+        of_types = frequent_types(both, _TYPES, pivot)
         for table in (
             points("occurrence", layers[-1], occurrences(both, params.occurrences), how, seed),
             points("type", layers[0], of_types, how, seed),
@@ -317,7 +318,7 @@ class Representation(VectorTask):
             sides = [_sentence_means(vectors, rows) for vectors, rows in sides]
             return _Sides.of_sentences(sides, pairs.ids, pairs.tgt.sentences)
         (one, one_rows), (other, other_rows) = sides
-        chosen = spread_evenly(len(both), self.params.max_pairs)
+        chosen = spread_evenly(len(both), _MOST_PAIRS)
         numbers = [np.cumsum(read_N) - 1 for read_N in linked.read]
         places = (numbers[0][both.src_word[chosen]], numbers[1][both.tgt_word[chosen]])
         units = np.array([unit(words) for words in pairs.tgt.sentences], np.int64)
@@ -338,7 +339,7 @@ class Representation(VectorTask):
                 " static vectors have `words`"
             )
         pairs = SentencePairs.read(inputs.bitext[lang] / "data").first(self.params.max_sentences)
-        how = SentenceReading("last", pooling, specials=True)
+        how = SentenceReading("last", pooling)
         groups = [[layer] for layer in layers]
         sides = []
         for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot)):
@@ -370,7 +371,7 @@ class Representation(VectorTask):
         params, found, of_pairs = self.params, dict[str, float | None](), dict[str, Array]()
         one, other = (vectors[:, place] for vectors in sides.vectors)
         if "language_probe" in params.measures:
-            found["language_probe"] = probe_accuracy(one, other, *sides.rows, params.draw)
+            found["language_probe"] = probe_accuracy(one, other, *sides.rows, _SEED)
         if "anisotropy" in params.measures:
             found |= {"anisotropy": anisotropy(one), "anisotropy_pivot": anisotropy(other)}
         src, tgt = (side[numbers] for side, numbers in zip((one, other), sides.pairs, strict=True))

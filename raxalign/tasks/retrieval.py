@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, final
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal, final
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from raxalign.arrays import Bools
+from raxalign.config.params import Removed
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity.measures import TEMPERATURE, Measure
+from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
@@ -26,11 +27,9 @@ from raxalign.tasks.vectors.retrieved_words import (
     Answers,
     FoundWords,
     first_occurrences,
-    marked,
     search,
     word_pairs,
 )
-from raxalign.tasks.vectors.sentences import add_specials
 
 
 @final
@@ -66,10 +65,16 @@ class Retrieval(frame.VectorTask):
     averaged = ACCURACIES
 
     class Params(Task.Params):
-        """The defaults are those of Cao et al. (2020). `candidates: linked` and `specials: include`
-        are what circulating code does.
-        """
+        """The defaults are those of Cao et al. (2020)."""
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "candidates": Removed("all words are candidates", keyed="all"),
+            "specials": Removed("special pieces are not words", keyed="exclude"),
+            "noncontextual": Removed(
+                "repeated word types are removed from the corpus", keyed="corpus"
+            ),
+            "temperature": frame.NO_TEMPERATURE,
+        }
         layers: LayerList = Field("last", description=frame.LAYERS)
         pooling: Pooling = Field("last", description=frame.WORD_POOLING)
         augmentation: Literal["none", "sentence"] = "none"
@@ -78,28 +83,10 @@ class Retrieval(frame.VectorTask):
         """
         measure: Measure = Field("csls", description=frame.WORD_MEASURE)
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
-        temperature: frame.Temperature = TEMPERATURE
-        candidates: Literal["all", "linked"] = "all"
-        """Which words can be found: `all`, or only those that have a link (`linked`)."""
-        specials: Literal["include", "exclude"] = "exclude"
-        """Whether the first and the last piece of each sentence count as linked words."""
-        noncontextual: Literal["corpus", "queries"] = "corpus"
-        """Where repeated word types are removed for non-contextual retrieval: from the `corpus`, or
-        from the `queries` alone, so that each type's first pair is searched among all occurrences.
-        """
         unseen_in: int | None = Field(None, ge=1)
         """Number of training sentences whose links make a pair count as seen (none: the grid's
         largest training set).
         """
-
-        @model_validator(mode="after")
-        def _words_alone(self) -> Retrieval.Params:
-            if self.augmentation == "sentence" and self.specials == "include":
-                raise ValueError(
-                    "`specials: include` cannot be combined with `augmentation: sentence`: special"
-                    " pieces are not words of a sentence"
-                )
-            return self
 
     params: Params
 
@@ -139,13 +126,9 @@ class Retrieval(frame.VectorTask):
             for words, code in ((pairs.src, lang), (pairs.tgt, pivot))
         )
         units = np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64)
-        words = len(pairs)  # pairs of special pieces follow these
-        if self.params.specials == "include":
-            pairs = pairs.with_specials()
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
         kept, types = pairs.keep(read), pairs.keep(read).types()
         identical = np.array([look_up_form(a) == look_up_form(b) for a, b in types], np.bool_)
-        identical[int(read[:words].sum()) :] = False  # special pieces have the same name
         unseen = np.array([pair not in seen for pair in types], dtype=np.bool_)
         contextual, sizes = self._search(kept, (src, tgt), (src_read, tgt_read))
         counts: dict[str, object] = {
@@ -157,12 +140,10 @@ class Retrieval(frame.VectorTask):
             "candidates_src": sizes[0],
             "candidates_tgt": sizes[1],
         }
-        thinned = None
-        if self.params.noncontextual == "corpus":
-            first = first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
-            thinned, sizes = self._search(kept, (src, tgt), first)
-            pairs_first = int((thinned["to_pivot"] >= 0).sum())
-            counts |= {"pairs_first": pairs_first, "first_src": sizes[0], "first_tgt": sizes[1]}
+        first = first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
+        thinned, sizes = self._search(kept, (src, tgt), first)
+        pairs_first = int((thinned["to_pivot"] >= 0).sum())
+        counts |= {"pairs_first": pairs_first, "first_src": sizes[0], "first_tgt": sizes[1]}
         return Answers(kept, units, contextual, thinned, identical, unseen), counts
 
     def _search(
@@ -171,23 +152,11 @@ class Retrieval(frame.VectorTask):
         vectors: tuple[torch.Tensor, torch.Tensor],
         words: tuple[Bools, Bools],
     ) -> tuple[FoundWords, tuple[int, int]]:
-        """What is found for the pairs among some words of both sides, or among those of them that
-        are linked with each other; and how many candidates both sides have.
+        """What is found for the pairs among some words of both sides, and how many candidates both
+        sides have.
         """
-        src, tgt = words
-        if self.params.candidates == "linked":
-            both = src[pairs.src_word] & tgt[pairs.tgt_word]
-            src = src & marked(len(src), pairs.src_word[both])
-            tgt = tgt & marked(len(tgt), pairs.tgt_word[both])
-        found = search(
-            pairs,
-            vectors,
-            (src, tgt),
-            measure=self.params.measure,
-            k=self.params.k,
-            temperature=self.params.temperature,
-        )
-        return found, (int(src.sum()), int(tgt.sum()))
+        found = search(pairs, vectors, words, measure=self.params.measure, k=self.params.k)
+        return found, (int(words[0].sum()), int(words[1].sum()))
 
     def _vectors(
         self, aligned: AlignedEncoder, words: SideWords, lang: str
@@ -201,10 +170,7 @@ class Retrieval(frame.VectorTask):
             vectors_NH = with_sentence(
                 vectors_NH, sentence_N, found.present_N.to(vectors_NH.device)
             )
-        read = found.present_N.cpu().numpy().astype(np.bool_)
-        if self.params.specials == "exclude":
-            return vectors_NH, read
-        return add_specials(aligned, words, lang, vectors_NH, read, layers)
+        return vectors_NH, found.present_N.cpu().numpy().astype(np.bool_)
 
 
 def with_sentence(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
-from raxalign.config.params import LATER
+from raxalign.config.params import LATER, Removed
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.readers.remote import Remote
@@ -20,7 +20,7 @@ from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import nearest_neighbors
-from raxalign.similarity.measures import TEMPERATURE, Measure
+from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame
@@ -47,12 +47,9 @@ from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 Sides = tuple["torch.Tensor", "torch.Tensor"]
-Queries = Literal["both", "pivot", "other"]
-
-_SEARCHES: Mapping[Queries, tuple[SearchDirection, ...]] = {
+_SEARCHES: Mapping[str, tuple[SearchDirection, ...]] = {
     "both": ("to_pivot", "from_pivot"),
     "pivot": ("from_pivot",),
-    "other": ("to_pivot",),
 }
 _SETTING = {
     "layers": "last",
@@ -68,10 +65,6 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
 
 _OF_POOL = ("max_rank", "own_language", "pivot_language")
 _NEIGHBORS = f"{frame.NEIGHBORS[:-1]}, but for `nnn`."
-_ALPHA = (
-    "Share of the mean cosine with the nearest queries of the bank that `nnn` subtracts; the other"
-    " measures have none."
-)
 
 
 @final
@@ -111,8 +104,8 @@ class SentenceRetrieval(VectorTask):
         *with_directions(
             share(
                 "accuracy",
-                "Share of sentences whose nearest neighbour is their translation, the mean of the"
-                " directions that `queries` names.",
+                "Share of sentences whose nearest neighbour is their translation, the mean of both"
+                " directions (`profile: xtreme`: from the pivot alone).",
             )
         ),
         count("accuracy_pairs", "Number of sentence pairs."),
@@ -148,21 +141,25 @@ class SentenceRetrieval(VectorTask):
     class Params(Task.Params):
         """Options left at `none` take the profile's value."""
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "specials": Removed("special pieces are part of means", keyed=None),
+            "queries": Removed(
+                "`profile: xtreme` has the pivot's sentences as queries, and"
+                " `accuracy_to_pivot` and `accuracy_from_pivot` are of one side each",
+                keyed=None,
+            ),
+            "temperature": frame.NO_TEMPERATURE,
+            "alpha": Removed(f"`nnn` subtracts {ALPHA} of the mean cosine"),
+        }
         profile: Literal["none", "xtreme"] = "none"
         """Set of values for the options that are not given: `none`, or the setting of XTREME
         (`xtreme`).
         """
         layers: LayerList | None = Field(None, description=frame.LAYERS)
         pooling: frame.OwnPooling | None = Field(None, description=frame.SENTENCE_POOLING)
-        specials: Literal["include", "exclude"] | None = None
-        """Whether special pieces are part of the mean."""
         measure: Measure | QuerybankMeasure | None = Field(
             None, description=frame.SENTENCE_MEASURE + ABOUT
         )
-        queries: Queries | None = None
-        """Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the
-        `other` language.
-        """
         data: Annotated[Literal["corpus"] | SetName | SentenceFiles, LATER] = "corpus"
         """Where the sentence pairs come from: the held-out sides of the grid's own `corpus`; or,
         also in languages that the grid does not align, a set of the hub (`tatoeba` as in XTREME,
@@ -180,8 +177,6 @@ class SentenceRetrieval(VectorTask):
         languages of the trial and the pivot, the query's own language included (`mixed`).
         """
         k: int = Field(10, ge=1, description=_NEIGHBORS)
-        temperature: frame.Temperature = TEMPERATURE
-        alpha: Annotated[float, LATER] = Field(ALPHA, ge=0, le=1, description=_ALPHA)
 
     params: Params
 
@@ -292,12 +287,11 @@ class SentenceRetrieval(VectorTask):
     def _near(self) -> Nearness:
         """Return what is near by the params."""
         measure, params = self.resolved()["measure"], self.params
-        return Nearness(measure, params.k, params.temperature, params.alpha)
+        return Nearness(measure, params.k)
 
     def _reading(self) -> SentenceReading:
         params = self.resolved()
-        with_specials = params["specials"] == "include"
-        return SentenceReading(params["layers"], params["pooling"], specials=with_specials)
+        return SentenceReading(params["layers"], params["pooling"])
 
     def pools_languages(self) -> bool:
         """Return whether the pool is mixed."""
@@ -363,9 +357,7 @@ class SentenceRetrieval(VectorTask):
         near = self._near()
         if not near.has_bank:
             measure: Any = near.measure
-            return nearest_neighbors(
-                src, tgt, measure=measure, k=near.k, temperature=near.temperature
-            )
+            return nearest_neighbors(src, tgt, measure=measure, k=near.k)
         if bank is None:
             raise no_bank(lang, near.measure)
         ahead = querybank_nearest(src, tgt, bank[0], near)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from pydantic import model_validator
-
 from raxalign.tasks.answers.metrics import Rules
-from raxalign.tasks.answers.params import HubSets, SpanParams
-from raxalign.tasks.answers.task import SpanTask
+from raxalign.tasks.answers.params import SpanParams
+from raxalign.tasks.answers.task import HubSets, SpanTask
 
 SpanPresetName = Literal["xquad", "mlqa"]
 _XQUAD = HubSets(
@@ -37,31 +35,24 @@ class SpanAnswers(SpanTask):
     """
 
     VERSION = 2
+    rules: Rules = "squad"
     papers = ("hu2020", "rajpurkar2016", "preset=xquad artetxe2020", "preset=mlqa lewis2020")
 
     class Params(SpanParams):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}; see also `mlqa`."""
 
         preset: SpanPresetName | None = None
-        """Published data set whose sets on the hub and whose rules are filled in (none: `hub` and
-        `rules` give them): `xquad` or `mlqa`.
+        """Published data set whose sets on the hub are read, by whose rules answers are compared
+        (none: `data` has files, and the rules are SQuAD's): `xquad` or `mlqa`.
         """
-        rules: Rules = "squad"
-        """How answers are compared: by SQuAD's rules, or by MLQA's for each language."""
-
-        @model_validator(mode="before")
-        @classmethod
-        def _filled_in(cls, given: Any) -> Any:
-            if not isinstance(given, Mapping) or given.get("preset") not in PRESETS:
-                return given
-            hub, rules = PRESETS[given["preset"]]
-            return {"hub": hub, "rules": rules, **given}
 
     params: Params
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
-        self.listed = params.hub.dataset if "hub" in params.model_fields_set else ""
+        if params.preset is not None:
+            self.sets, self.rules = PRESETS[params.preset]
+            self.listed = self.sets.dataset
 
     def canonical(self) -> dict[str, Any]:
         """Return the options with what a preset fills in, without its name."""
@@ -71,5 +62,5 @@ class SpanAnswers(SpanTask):
         """Report what all such tasks report, and no sets of the hub."""
         faults = super().check(languages, pivot)
         if self.params.data == "hub" and not self.listed:
-            faults.append("data: hub needs its sets: give a `preset`, or name them in `hub`")
+            faults.append("data: hub needs a `preset`; name files of other data in `data`")
         return faults

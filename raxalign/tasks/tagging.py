@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, final
 
+from raxalign.config.params import Removed
 from raxalign.tasks.taggers.params import TaggingParams
 from raxalign.tasks.taggers.scheme import TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
@@ -57,12 +58,21 @@ class Tagging(TaggingTask):
     VERSION = 2
     papers = ("hu2020", "preset=masakhaner adelani2022", "preset=panx pan2017")
     row_options = (*TaggingTask.row_options, "scheme", "labels", "words", "tags")
+    columns = TagColumns(("tokens", "words"), ("ner_tags", "tags", "upos", "pos_tags"))
 
     class Params(TaggingParams):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}: a word per line, or
         tab-separated with a header; see also `ner`.
         """
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "words": Removed("the hub's column is `tokens` or `words`", keyed="tokens"),
+            "tags": Removed(
+                "the hub's column is `ner_tags`, `tags`, `upos` or `pos_tags`; a plug-in may name"
+                " another one",
+                keyed="ner_tags",
+            ),
+        }
         preset: TagPresetName | None = None
         """Published data set whose name on the hub and types of entities are filled in (none: the
         options give them): MasakhaNER 2.0 (`masakhaner`), or WikiANN as XTREME has it (`panx`).
@@ -73,10 +83,6 @@ class Tagging(TaggingTask):
         """
         labels: tuple[str, ...] = ()
         """All types of entities, or all plain tags (none: those of the data)."""
-        words: str = "tokens"
-        """Column of words in data sets of the hub."""
-        tags: str = "ner_tags"
-        """Column of tags in data sets of the hub."""
 
     params: Params
 
@@ -88,7 +94,6 @@ class Tagging(TaggingTask):
             self.params = self.params.model_copy(update={"revision": self._preset.revision})
         self.entities = params.scheme == "entities"
         self.labels = params.labels or (self._preset.labels if self._preset else ())
-        self.columns = replace(TagColumns(), words=params.words, tags=params.tags)
         if not self.entities:
             self.main_metric = "accuracy"
 

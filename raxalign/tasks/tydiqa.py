@@ -6,25 +6,11 @@ from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
 from raxalign.tasks.answers.metrics import Rules
-from raxalign.tasks.answers.params import HubSets, SpanParams
-from raxalign.tasks.answers.task import SpanTask
+from raxalign.tasks.answers.params import SpanParams
+from raxalign.tasks.answers.task import HubSets, SpanTask
 from raxalign.tasks.transfer.outcome import Selection
 
 TYDIQA = "google-research-datasets/tydiqa"
-
-
-class TydiqaSets(HubSets):
-    """All languages are in one configuration; ids begin with the name of the language."""
-
-    dataset: str = TYDIQA
-    config: str = "secondary_task"
-    dev: str | None = None
-    test: str | None = "validation"
-    revision: str = "main"
-    train_dataset: str = TYDIQA
-    train_config: str = "secondary_task"
-    translated_config: str = "secondary_task"
-    ids: str = "{lang}-"
 
 
 @final
@@ -46,6 +32,18 @@ class Tydiqa(SpanTask):
     licence: ClassVar[str] = "Apache-2.0"
     listed = TYDIQA
     language_names = names_in(TYDIQA)
+    rules: Rules = "squad"
+    sets = HubSets(  # all languages are in one configuration
+        dataset=TYDIQA,
+        config="secondary_task",
+        dev=None,
+        test="validation",
+        revision="main",
+        train_dataset=TYDIQA,
+        train_config="secondary_task",
+        translated_config="secondary_task",
+        ids="{lang}-",
+    )
 
     class Params(SpanParams):
         """`data` is `hub`, or files in SQuAD's format, whose paths may hold {lang} and {pivot}:
@@ -53,7 +51,5 @@ class Tydiqa(SpanTask):
         """
 
         selection: Selection = "last"
-        rules: Rules = "squad"
-        hub: TydiqaSets = TydiqaSets()
 
     params: Params

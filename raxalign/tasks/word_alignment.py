@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
 from raxalign.corpora.readers.lines import opened, read_lines
@@ -25,7 +25,7 @@ from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
 from raxalign.running import Spacing, spaced_out
 from raxalign.sample import Ratios, Sample, of_influence, of_ratio
-from raxalign.similarity.measures import TEMPERATURE, Measure, idle_options, mutual_nearest
+from raxalign.similarity.measures import mutual_nearest
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
@@ -127,8 +127,6 @@ class WordAlignment(VectorTask):
         "extraction=softmax dou2021",
         "extraction=entmax dou2021",
         "extraction=entmax peters2019",
-        "measure=csls conneau2018csls",
-        "measure=sinkhorn cuturi2013",
     )
     predicts = frozenset({"id", "links", "n_gold", "n_predicted", "n_right", "n_wrong"})
     metrics = (
@@ -150,8 +148,12 @@ class WordAlignment(VectorTask):
     }
 
     class Params(Task.Params):
-        """`measure`, `k` and `temperature` are those of `extraction: intersection`."""
+        """Words that are each other's nearest by the cosine are linked, or those with a share."""
 
+        removed: ClassVar[Mapping[str, Removed]] = {
+            **dict.fromkeys(("measure", "k"), Removed("`intersection` is by the cosine")),
+            "temperature": frame.NO_TEMPERATURE,
+        }
         data: GoldData
         """Texts and links of `dev`, `test` or both."""
         format: GoldFormat = "pharaoh"
@@ -170,9 +172,6 @@ class WordAlignment(VectorTask):
         whose dot product has a share above `threshold` among the words of either sentence, by
         `softmax` or by the sparse `entmax` with α = 1.5, which gives most words none.
         """
-        measure: Annotated[Measure, LATER] = Field("cosine", description=frame.WORD_MEASURE)
-        k: Annotated[int, LATER] = Field(10, ge=1, description=frame.NEIGHBORS)
-        temperature: frame.Temperature = TEMPERATURE
         threshold: float = Field(0.001, ge=0, lt=1)
         """Share of `softmax` or `entmax` that linked words exceed in both directions."""
         spacing: Annotated[Spacing, LATER] = "language"
@@ -184,13 +183,9 @@ class WordAlignment(VectorTask):
     params: Params
 
     def idle(self) -> set[str]:
-        """Return the options of the other extraction, those that the measure does not read, and
-        `first` where the format fixes it.
-        """
+        """Return the option of the other extraction, and `first` where the format fixes it."""
         idle = {"first"} if self.params.format == "naacl" else set()
-        if self.params.extraction == "intersection":
-            return idle | {"threshold"} | idle_options(self.params.measure)
-        return idle | {"measure", "k", "temperature"}
+        return idle | ({"threshold"} if self.params.extraction == "intersection" else set())
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return text and links of a language."""
@@ -284,14 +279,11 @@ class WordAlignment(VectorTask):
             )
             for sentences, code in ((gold.src, lang), (gold.tgt, pivot))
         )
-        nearest = partial(
-            mutual_nearest, measure=params.measure, k=params.k, temperature=params.temperature
-        )
         found = []
         for row in range(len(gold.src)):
             (s, s_at), (t, t_at) = (_vectors(side, row) for side in (src, tgt))
             pairs = (
-                nearest(s, t)
+                mutual_nearest(s, t, measure="cosine", k=1)
                 if params.extraction == "intersection"
                 else probable_links(s, t, params.extraction, params.threshold)
             )

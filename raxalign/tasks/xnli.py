@@ -33,8 +33,8 @@ class Xnli(ClassificationTask):
     On a static encoder the word vectors stay as they are. A text's vector is the mean of its words'
     vectors, with the transforms of its language, scaled to the length sqrt(H); a classifier with
     one hidden layer of 300 (ReLU, dropout) reads [p; h; |p - h|; p * h] of premise and hypothesis.
-    `static_head` sets its width and its learning rate, 1e-3; the rest of the training is as above.
-    Liu et al. (2020, §3) do not name theirs.
+    Its learning rate is 1e-3; the rest of the training is as above. Liu et al. (2020, §3) do not
+    name theirs.
 
     Reference: Conneau et al. (2018) for the data; Cao et al. (2020, A.1); Pan et al. (2021).
     """

@@ -34,11 +34,6 @@ DEV: Final = 5
 ADAPTERS: Final = 6
 """Low-rank adapters before their training: ``mix(seed, ADAPTERS)``."""
 
-SHOTS: Final = 7
-"""Examples of a target language, and the training on them: ``mix(seed, draw, SHOTS)``."""
-
-RUNS: Final = 8
-"""A further run, averaged with the first: ``mix(seed, run, RUNS)`` in place of the seed."""
 
 MASKING: Final = 0
 """The use of a global batch's chance for its masks."""

@@ -10,6 +10,7 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.config import published
 from raxalign.config.grid import load
+from raxalign.config.params import removed_options
 from raxalign.config.published import names, read, short_name
 from raxalign.errors import GridError
 from tests.grids import write_grid
@@ -68,7 +69,9 @@ def test_rules_name_methods_tasks_and_options_that_there_are(name, label):
 
 
 def known(plugin):
-    return {field.alias or name for name, field in plugin.Params.model_fields.items()}
+    """The options of a kind, and those that were taken away, which its keys still have."""
+    fields = {field.alias or name for name, field in plugin.Params.model_fields.items()}
+    return fields | {*removed_options(plugin.Params)}
 
 
 def test_a_publication_that_there_is_not_is_refused_with_the_nearest(tmp_path):

@@ -173,7 +173,7 @@ def test_a_removed_option_is_refused_with_what_to_do_instead():
         ("methods", "rotation", {"max_pieces", "swap"}),
         ("methods", "strong_contrastive", {"lora", "negatives", *LOOP}),
         ("corpora", "moses", {"pretokenized", "codes"}),
-        ("tasks", "dictionary_retrieval", {"swap", "temperature"}),
+        ("tasks", "dictionary_retrieval", {"swap"}),
     ],
 )
 def test_these_options_came_later(folder, kind, names):

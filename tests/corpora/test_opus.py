@@ -24,6 +24,12 @@ def archive(corpus, pair, texts, packed_by=zipfile.ZIP_STORED):
     return buffer.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def named(server, monkeypatch):
+    """The environment names the server as the mirror of OPUS."""
+    monkeypatch.setenv("RAXALIGN_OPUS_URL", server.url + "/")
+
+
 @pytest.fixture
 def mirror(server):
     texts = {"de": b"eins\nzwei\n", "en": b"one\ntwo\n"}
@@ -37,8 +43,8 @@ def mirror(server):
     return server
 
 
-def opus(server, corpus="Europarl", **params):
-    return Opus(Opus.Params(corpus=corpus, base_url=server.url, **params))
+def opus(corpus="Europarl", **params):
+    return Opus(Opus.Params(corpus=corpus, **params))
 
 
 def read(corpus, folder, lang="de", digests=None):
@@ -49,7 +55,7 @@ def read(corpus, folder, lang="de", digests=None):
 def packed(server, source, target, corpus="Europarl"):
     """The corpus of a server whose one file has these sides."""
     server.files[EUROPARL] = archive(corpus, "de-en", {"de": source, "en": target})
-    return opus(server)
+    return opus()
 
 
 def digest(server, path=EUROPARL):
@@ -58,17 +64,17 @@ def digest(server, path=EUROPARL):
 
 def test_a_corpus_is_downloaded_and_read(mirror, tmp_path):
     pairs = [SentencePair(0, "eins", "one"), SentencePair(1, "zwei", "two")]
-    assert read(opus(mirror), tmp_path) == pairs
-    assert read(opus(mirror), tmp_path, "fr") == [SentencePair(0, "un", "one")]
+    assert read(opus(), tmp_path) == pairs
+    assert read(opus(), tmp_path, "fr") == [SentencePair(0, "un", "one")]
 
 
 def test_several_corpora_are_joined_in_order(mirror, tmp_path):
-    found = read(opus(mirror, "Europarl+EUbookshop"), tmp_path)
+    found = read(opus("Europarl+EUbookshop"), tmp_path)
     assert [(p.id, p.target) for p in found] == [(0, "one"), (1, "two"), (2, "three")]
 
 
 def test_fetch_tells_digests_and_read_uses_what_was_fetched(mirror, tmp_path):
-    corpus = opus(mirror, "Europarl+EUbookshop")
+    corpus = opus("Europarl+EUbookshop")
     fetched = corpus.fetch("de", "en", tmp_path)
     assert fetched == {
         "opus:Europarl/v8/de-en": digest(mirror),
@@ -79,22 +85,17 @@ def test_fetch_tells_digests_and_read_uses_what_was_fetched(mirror, tmp_path):
 
 
 def test_sources_are_named_by_corpus_version_and_pair(mirror):
-    corpus = opus(mirror, "Europarl+EUbookshop", sha256={"Europarl": "AB" * 32})
+    corpus = opus("Europarl+EUbookshop", sha256={"Europarl": "AB" * 32})
     assert corpus.sources("de", "en") == {
         "Europarl": RemoteData("opus:Europarl/v8/de-en", "ab" * 32),
         "EUbookshop": RemoteData("opus:EUbookshop/v2/de-en", None),
     }
-    assert opus(mirror).sources("zh", "en")["Europarl"].name == "opus:Europarl/v8/en-zh"
-    coded = opus(mirror, "OpenSubtitles", codes={"zh": "zh_cn"}).sources("zh", "en")
+    assert opus().sources("zh", "en")["Europarl"].name == "opus:Europarl/v8/en-zh"
+    coded = opus("OpenSubtitles", codes={"zh": "zh_cn"}).sources("zh", "en")
     assert coded["OpenSubtitles"].name == "opus:OpenSubtitles/v2018/en-zh_cn"
 
 
-def test_a_file_that_is_not_the_one_of_the_plan_or_of_the_pin_is_refused(
-    mirror, tmp_path, monkeypatch
-):
-    """Of a mirror that the environment names."""
-    monkeypatch.setenv("RAXALIGN_OPUS_URL", mirror.url + "/")
-
+def test_a_file_that_is_not_the_one_of_the_plan_or_of_the_pin_is_refused(mirror, tmp_path):
     def found(pin=None, digests=None):
         pinned = {"sha256": pin} if pin else {}
         return read(Opus(Opus.Params(corpus="Europarl", **pinned)), tmp_path, digests=digests)
@@ -108,12 +109,13 @@ def test_a_file_that_is_not_the_one_of_the_plan_or_of_the_pin_is_refused(
     assert len(found(digest(mirror))) == 2
 
 
-def test_a_mirror_may_be_a_folder(mirror, tmp_path):
+def test_a_mirror_may_be_a_folder(mirror, tmp_path, monkeypatch):
     for path, content in mirror.files.items():
         local = tmp_path / "mirror" / path.lstrip("/")
         local.parent.mkdir(parents=True, exist_ok=True)
         local.write_bytes(content)
-    corpus = Opus(Opus.Params(corpus="Europarl", base_url=str(tmp_path / "mirror")))
+    monkeypatch.setenv("RAXALIGN_OPUS_URL", str(tmp_path / "mirror"))
+    corpus = opus()
     fetched = corpus.fetch("de", "en", tmp_path / "downloads")
     assert fetched == {"opus:Europarl/v8/de-en": digest(mirror)}
     assert len(read(corpus, tmp_path / "downloads")) == 2
@@ -131,10 +133,10 @@ def test_bad_lines_missing_members_and_pairs_that_opus_does_not_have_are_told(se
     )
     told = r"has no OpenSubtitles\.en-zh\.zh; it has README, .*`codes`"
     with pytest.raises(DataError, match=told):
-        read(opus(server, "OpenSubtitles"), tmp_path, "zh")
+        read(opus("OpenSubtitles"), tmp_path, "zh")
     told = rf"{server.url}/OPUS-Europarl/v8/moses/en-ur\.txt\.zip.*404"
     with pytest.raises(DataError, match=told):
-        opus(server).fetch("ur", "en", tmp_path)
+        opus().fetch("ur", "en", tmp_path)
 
 
 def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path):
@@ -143,7 +145,7 @@ def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path):
     damaged = (whole[:-30], whole[:2000] + b"\xff" * 50 + whole[2050:], b"<html>")
     for number, mirror.files[EUROPARL] in enumerate(damaged):
         with pytest.raises(DataError, match="de-en"):
-            read(opus(mirror), tmp_path / str(number))
+            read(opus(), tmp_path / str(number))
 
 
 def test_a_zip_file_that_grows_as_no_text_does_is_refused_before_it_is_read(
@@ -153,13 +155,13 @@ def test_a_zip_file_that_grows_as_no_text_does_is_refused_before_it_is_read(
     blank = dict.fromkeys(("de", "en"), b"\n" * 9000000)
     server.files[EUROPARL] = archive("Europarl", "de-en", blank, zipfile.ZIP_DEFLATED)
     with pytest.raises(DataError, match=r"zip/Europarl.de-en.de: unpacks from 0.0 MB to 9 MB"):
-        read(opus(server), tmp_path)
+        read(opus(), tmp_path)
 
 
-def test_where_it_comes_from_and_pins_are_no_part_of_the_identity(mirror):
+def test_pins_are_no_part_of_the_identity():
     params = Opus.Params(corpus="Europarl")
     pins = ({"sha256": "0" * 64}, {"version": "v8"}, {"version": {"Europarl": "v8"}})
-    for other in ({"base_url": "http://x"}, *pins):
+    for other in pins:
         assert Opus.Params(corpus="Europarl", **other).identity() == params.identity()
     assert Opus.Params(corpus="Europarl", version="v7").identity() != params.identity()
     assert Opus.Params.model_validate_json(params.model_dump_json(by_alias=True)) == params
@@ -172,7 +174,6 @@ def test_where_it_comes_from_and_pins_are_no_part_of_the_identity(mirror):
         ({"corpus": "Europarl+Unheard"}, "give the `version` of Unheard"),
         ({"corpus": "Europarl+QED", "version": "v1"}, "as a mapping by corpus"),
         ({"corpus": "Europarl", "sha256": {"QED": "0"}}, "which `corpus` does not name"),
-        ({"corpus": "Europarl", "base_url": "ftp://x"}, "neither http"),
         ({"corpus": "../..", "version": "v1"}, NO_NAME),
         ({"corpus": "Europarl", "version": "../v8"}, NO_NAME),
         ({"corpus": "/etc", "version": "v1"}, NO_NAME),

@@ -92,7 +92,7 @@ def test_sonar_is_such_a_half_alone_and_its_sentences_are_means_over_all_pieces(
     whole.encoder.save(tmp_path)
     assert not (tmp_path / "modules.json").exists()
     encoder = TransformerEncoder.from_folder(tmp_path)
-    reading = SentenceReading("last", "own", specials=False)
+    reading = SentenceReading("last", "own")
     found, present = sentence_vectors(AlignedEncoder(encoder), READ, "de", reading)
     assert present.all()
     reference = M2M100Encoder.from_pretrained(tmp_path).eval()

@@ -21,14 +21,14 @@ def files(suffix: str, *others: str) -> str:
 
 
 ALL = ("dev", "test")
-ASKED = "epochs: 1, max_length: 96, doc_stride: 32"
+ASKED = "epochs: 1, max_length: 96"
 CODES = "codes: {en: en, de: de}, epochs: 1"
 TASKS = {
     "retrieval": "{layers: 0-1}",
     "dictionary_retrieval": "{dictionary: words.txt}",
     "mteb": f"{{tasks: [OwnPairs, OwnTopics], definitions: {OWN_MTEB_TASKS}}}",
     "sentence_retrieval": "{}",
-    "representation": "{max_sentences: 20, occurrences: 5, types: 5}",
+    "representation": "{max_sentences: 20, occurrences: 5}",
     "token_translation": "{alpha: [1.0], block_size: 60, max_blocks: 2, dev_sentences: 10}",
     "word_alignment": "{data: {test: {text: text.txt, links: links.txt}}}",
     "xnli": "{data: phrasebook, epochs: 1, phrasebook: {train: 9, dev: 6, test: 6}}",
@@ -47,7 +47,7 @@ TASKS = {
     ),
     "tagging": f"{{scheme: plain, {files('tags', *ALL)}, epochs: 1}}",
     "massive_slots": f"{{{files('slots', *ALL)}, {CODES}}}",
-    "tydiqa": f"{{{files('json', 'test')}, {CODES}, max_length: 96, doc_stride: 32}}",
+    "tydiqa": f"{{{files('json', 'test')}, {CODES}, max_length: 96}}",
     "belebele": f"{{{files('jsonl', *ALL)}, {CODES}}}",
     "spans": f"{{{files('json', *ALL)}, {ASKED}}}",
 }

@@ -77,14 +77,11 @@ def test_predictions_name_the_query_its_translation_and_what_was_found(tmp_path)
     assert {**named, **answer} in run(tmp_path).predictions.to_pylist()
 
 
-def test_words_that_do_not_occur_are_left_out_or_encoded_alone(tmp_path):
+def test_words_that_do_not_occur_are_left_out(tmp_path):
     text = {"de": [["hund", "katze"]], "en": TEXT["en"]}
     few = run(tmp_path, text=text)
     assert few.notes["de-en"]["words_src"] == "2 of 5"
     assert values(few)["mrr_pairs"] == 2 + 3  # hund, katze; dog, hound, cat
-    alone = values(run(tmp_path, contexts="isolated"))
-    assert values(run(tmp_path, text=text, contexts="corpus-or-isolated")) == alone
-    assert alone["mrr_pairs"] == 9
 
 
 def test_nothing_covered_is_no_metric_and_a_note(tmp_path):
@@ -154,7 +151,6 @@ def test_without_a_limit_every_occurrence_counts(tmp_path):
 def test_what_is_read():
     task = task_of(dictionary="{lang}-{pivot}.txt")
     assert task.needs() == TaskNeeds(text=True)
-    assert task_of(dictionary="d.txt", contexts="isolated").needs() == TaskNeeds()
     assert task.sources("de", "en") == {"dictionary": LocalFile(Path("de-en.txt"))}
 
 

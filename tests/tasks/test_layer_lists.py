@@ -21,8 +21,8 @@ GIVEN = {
 LIST = ["0", "1-2", "last"]
 LABELS = {"0": "0", "1-2": "1-2", "last": "3"}
 TASKS = (
-    *in_turn([("retrieval", {}), ("retrieval", {"specials": "include"})], 1),
-    ("dictionary_retrieval", {"contexts": "corpus-or-isolated"}),
+    ("retrieval", {}),
+    ("dictionary_retrieval", {}),
     ("word_alignment", {}),
     *in_turn([("sentence_retrieval", {}), ("sentence_retrieval", {"pool": "mixed"})], 1),
 )

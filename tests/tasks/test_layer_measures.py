@@ -11,6 +11,7 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
+from raxalign.tasks import representation
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.vectors.pair_measures import PairMeasures, linear_cka, skewness, unbiased_cka
 from tests.methods.toy import toy_encoder
@@ -142,9 +143,10 @@ def test_sentences_are_read_as_sentence_retrieval_reads_them(tmp_path, aligned):
         assert alone["margin"] == pytest.approx(every[f"layer{layer}_margin"], abs=1e-9)
 
 
-def test_points_and_pairs_share_the_predictions(tmp_path):
+def test_points_and_pairs_share_the_predictions(tmp_path, monkeypatch):
+    monkeypatch.setattr(representation, "_MOST_PAIRS", 30)
     measures = ["mexa", "language_probe"]
-    outcome = run(tmp_path, static(SPACES), projection="pca", measures=measures, max_pairs=30)
+    outcome = run(tmp_path, static(SPACES), projection="pca", measures=measures)
     kinds = outcome.predictions["kind"].to_pylist()
     assert {kind: kinds.count(kind) for kind in set(kinds)}.keys() == {"occurrence", "type", "pair"}
     assert kinds.count("pair") == 30

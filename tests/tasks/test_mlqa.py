@@ -13,9 +13,11 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
 from raxalign.tasks.answers.metrics import exact_match, f1
 from raxalign.tasks.answers.model import span_loss
+from raxalign.tasks.answers.task import HubSets
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.transfer.training import Tuning
+from raxalign.tasks.tydiqa import Tydiqa
 from raxalign.train.objective import Step
 from tests.tasks.outcomes import scores, trained
 from tests.tasks.word_nli import translated
@@ -50,11 +52,13 @@ def test_rules_change_what_answers_are_worth_and_no_training(tmp_path, encoder, 
         files["test"].replace("{lang}", "de"),
         lambda _, answer: answer.update(text="der " + answer["text"]),
     )
-    assert task(files, rules="squad").training() == task(files).training()
-    assert task(files, rules="squad").canonical() != task(files).canonical()
-    answers = []
+    by_squad, plain, answers = task(files), task(files), []
+    by_squad.rules = "squad"
+    assert by_squad.training() == plain.training()
+    assert by_squad.canonical() != plain.canonical()
     for rules in ("mlqa", "squad"):
-        mlqa = task(files, rules=rules, **FEW)
+        mlqa = task(files, **FEW)
+        mlqa.rules = rules
         outcome, notes = trained(mlqa, AlignedEncoder(encoder), tmp_path / rules)
         assert notes["rows"] == {"en": 24}
         assert outcome.notes["rules"] == rules
@@ -180,7 +184,7 @@ def test_where_the_pivot_moves_each_language_has_its_model(tmp_path, encoder, fi
 def test_faults_that_only_the_params_show(files):
     assert task(translated(files), setting="translate-train").check(("de",), "en") == []
     assert Mlqa(Mlqa.Params()).check(("de",), "en") == []
-    assert "selection" in Mlqa(Mlqa.Params(hub={"dev": None})).check(("de",), "en")[0]
+    assert "selection" in Tydiqa(Tydiqa.Params(selection="pivot-dev")).check(("fi",), "en")[0]
     crossed = task({**files, "test": "test-{pivot}.json"}, setting="g-xlt")
     assert "one file per language: put {lang} in" in crossed.check(("de", "es"), "en")[0]
     alone = task(files, setting="translate-train").check(("de",), "en")
@@ -192,12 +196,12 @@ def test_what_is_read_of_each_language(files):
     both = task(translated(files), setting="translate-train")
     assert both.sources("de", "en")["train"].path.name == "train-de.json"
     assert both.training_languages(("de", "es"), "en") == ("en", "de", "es")
-    hub = Mlqa(Mlqa.Params(hub={"train_revision": "a" * 40}))
+    hub = Mlqa(Mlqa.Params())
     translating = Mlqa(Mlqa.Params(setting="translate-train"))
-    mlqa, squad = "hub:facebook/mlqa/mlqa", f"hub:rajpurkar/squad/plain_text@{'a' * 40}"
+    mlqa, squad = "hub:facebook/mlqa/mlqa", "hub:rajpurkar/squad/plain_text@main"
     branch = "de@refs/convert/parquet"  # which is not a pin
     assert hub.sources("de", "en") == {"hub": RemoteData(f"{mlqa}.de.{branch}")}
-    assert hub.sources("en", "en")["train"] == RemoteData(squad, "a" * 40)
+    assert hub.sources("en", "en")["train"] == RemoteData(squad)
     translated_train = RemoteData(f"{mlqa}-translate-train.{branch}")
     assert translating.sources("de", "en")["train"] == translated_train
     assert "hub" not in task(files).canonical()
@@ -212,7 +216,9 @@ def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
             datasets.Dataset.from_list([{"id": split, **row}]).to_parquet(place)
 
     def sets(**params):
-        mlqa = Mlqa(Mlqa.Params(**{"hub": {"dataset": str(tmp_path / "mlqa")}, **params}))
+        test = params.pop("test", "test")
+        mlqa = Mlqa(Mlqa.Params(**params))
+        mlqa.sets = HubSets(dataset=str(tmp_path / "mlqa"), test=test)
         head = mlqa.head(TaskInputs("en", downloads=tmp_path))
         found = head.crossed_sets(("en", "th"), np.zeros(0, np.int64))
         return {(held.label, held.split) for held in found}
@@ -220,10 +226,9 @@ def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
     assert sets() == {("en", "dev"), ("en", "test"), ("th", "test")}
     crossings = {(f"{a}-{b}", "test") for a in ("en", "th") for b in ("en", "th")}
     assert sets(setting="g-xlt") == crossings | {("en-en", "dev")}
-    without_test = {"dataset": str(tmp_path / "mlqa"), "test": None}
     for refused in (
         {"selection": "mean-dev"},
-        {"selection": "last", "hub": without_test},  # a language without any split
+        {"selection": "last", "test": None},  # a language without any split
     ):
         with pytest.raises(DataError, match=r"mlqa\.th\.th:validation: has no split validation"):
             sets(**refused)

@@ -13,6 +13,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.answers import windows
+from raxalign.tasks.answers.params import WindowSizes
 from raxalign.tasks.answers.rows import Answer, Question, Questions, answered
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers import examples
@@ -58,7 +59,7 @@ QUESTIONS = Questions(
     ],
     3,
 )
-SIZES = windows.WindowSizes(question=8, stride=6, answer=3)
+SIZES = WindowSizes(question=8, stride=6, answer=3)
 KINDS = {
     "examples": (examples.write_examples, examples.read_examples, EXAMPLES),
     "sentences": (sentences.write_sentences, sentences.read_sentences, SENTENCES),
@@ -221,7 +222,7 @@ def tagging(folder, tagger):
     (folder / "train.en").write_text("\n\n".join(lines))
     (folder / "dev.en").write_text("anna O\n")
     data = {"train": f"{folder}/train.{{pivot}}", "dev": f"{folder}/dev.{{lang}}"}
-    small = {"hidden": 4, "lstm_layers": 1} if tagger == "bilstm_crf" else {}
+    small = {"hidden": 4} if tagger == "bilstm_crf" else {}
     options = {"epochs": 2, "batch_size": 2, "max_length": 12, "tagger": tagger, **small}
     return Ner(Ner.Params(data=data, **options)), ("en",)
 
@@ -233,10 +234,11 @@ def answering(folder, _):
     ]
     for lang in ("en", "de"):
         (folder / f"train.{lang}.json").write_text(word_qa.squad(*asked))
-    sizes = {"max_length": 24, "max_question_length": 8, "doc_stride": 6, "max_answer_length": 3}
     options = {"setting": "translate-train", "selection": "last", "epochs": 2, "batch_size": 2}
     data = {"train": f"{folder}/train.{{lang}}.json"}
-    return Mlqa(Mlqa.Params(data=data, **options, **sizes)), ("en", "de")
+    task = Mlqa(Mlqa.Params(data=data, max_length=24, **options))
+    task.sizes = SIZES
+    return task, ("en", "de")
 
 
 @pytest.mark.parametrize(

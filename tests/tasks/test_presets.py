@@ -4,6 +4,7 @@ does not have is a fault of the plan.
 
 import json
 import re
+from dataclasses import replace
 
 import datasets
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
+from raxalign.tasks import belebele
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.choices import ChoiceHead, read_choices
+from raxalign.tasks.transfer.params import HubSet
 from tests.grids import write_grid
 from tests.tasks.outcomes import made, scores, trained, write_hub, write_parquet
 
@@ -59,7 +62,8 @@ def test_questions_of_a_language_are_picked_by_their_ids(tmp_path):
     folder = tmp_path / "tydi"
     for split in ("train", "validation"):
         write_parquet(folder / "secondary_task" / split / "0000.parquet", **columns)
-    task = made("tydiqa", hub=dict.fromkeys(("dataset", "train_dataset"), str(folder)))
+    task = made("tydiqa")
+    task.sets = replace(task.sets, dataset=str(folder), train_dataset=str(folder))
     assert [row.id for row in read(tmp_path, task, "test", "fi").rows] == ["finnish-1"]
     assert [row.id for row in read(tmp_path, task, "train", "en").rows] == ["english-1"]
     names = {lang: task.sources(lang, "en")["hub"].name for lang in ("fi", "ko")}
@@ -129,17 +133,18 @@ def test_an_answer_of_a_question_is_scored_as_a_pair_with_its_passage(tmp_path, 
     assert model.probabilities(flipped)[0].tolist() == model.probabilities(flipped)[1].tolist()
 
 
-def test_questions_of_race_have_letters_and_a_list(tmp_path):
+def test_questions_of_race_have_letters_and_a_list(tmp_path, monkeypatch):
     types = {"article": TEXT, "question": TEXT, "answer": TEXT, "options": datasets.Sequence(TEXT)}
     columns = {"article": ["a"], "question": ["b"], "answer": ["C"], "options": [list("wxyz")]}
     for split in ("train", "validation"):
         write_hub(tmp_path / "race", "all", split, columns, types)
-    task = made("belebele", train_dataset=str(tmp_path / "race"))
+    monkeypatch.setattr(belebele, "RACE", HubSet(str(tmp_path / "race"), "all", "main"))
+    task = made("belebele")
     for split in ("train", "dev"):
         (row,) = read(tmp_path, task, split, "en").rows
         assert (row.first, row.question, row.answers, row.label) == ("a", "b", tuple("wxyz"), "3")
     assert "train" not in task.sources("de", "en")
-    (fault,) = made("belebele", shots=[5]).check(("de",), "en")
+    (fault,) = made("belebele", setting="translate-train").check(("de",), "en")
     assert "training questions in English alone" in fault
 
 
@@ -161,15 +166,14 @@ def test_a_question_that_is_none_is_refused_with_its_line(tmp_path, text, messag
         read_choices(tmp_path / "test.jsonl")
 
 
-def test_the_metric_that_is_asked_for_is_the_main_one_of_the_plan(tmp_path):
+def test_the_chance_level_is_that_of_the_labels_that_are_given(tmp_path):
     for split in ("train", "dev"):
         for lang in ("en", "de"):
             (tmp_path / f"{split}.{lang}").write_text(f"text\tlabel\n{split} {lang}\tx\n", "utf-8")
     options = "kind: classification, data: {train: 'train.{pivot}', dev: 'dev.{lang}'}"
-    tasks = f"same: {{{options}, metric: macro_f1}}", f"plain: {{{options}, labels: [x, y]}}"
+    tasks = f"same: {{{options}}}", f"plain: {{{options}, labels: [x, y]}}"
     grid = write_grid(tmp_path, languages="{each: [de]}", tasks=tasks)
     plan = open_grid(grid, storage=str(tmp_path / "storage")).plan
-    assert [plan.main_metric(task) for task in ("same", "plain")] == ["macro_f1", "accuracy"]
     assert [plan.guessing(task) for task in ("same", "plain")] == [None, 0.5]
 
 

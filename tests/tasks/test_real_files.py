@@ -6,8 +6,9 @@ import pytest
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.answers.metrics import best, exact_match, f1
+from raxalign.tasks.answers.params import WindowSizes
 from raxalign.tasks.answers.rows import Questions, read_squad
-from raxalign.tasks.answers.windows import WindowSizes, make_windows
+from raxalign.tasks.answers.windows import make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.reading import ExampleFile
 from raxalign.tasks.slots import Slots

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.tasks import representation
 from raxalign.tasks.vectors.geometry import anisotropy, probe_accuracy, project
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, made, static, values
@@ -93,8 +94,9 @@ def test_languages_that_a_transform_lays_on_each_other_cannot_be_told_apart(tmp_
     assert apart["anisotropy"] == pytest.approx(apart["anisotropy_pivot"])
 
 
-def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path):
-    outcome = run(tmp_path, static(SPACES), occurrences=10, types=4, max_sentences=30)
+def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path, monkeypatch):
+    monkeypatch.setattr(representation, "_TYPES", 4)
+    outcome = run(tmp_path, static(SPACES), occurrences=10, max_sentences=30)
     points = outcome.predictions.to_pylist()
     parts = {}
     for kind, n in (("occurrence", 10), ("type", 4)):
@@ -123,5 +125,5 @@ def test_every_layer_of_a_transformer_and_the_mean_over_languages(tmp_path):
     assert values(outcome, "avg")["layer1_anisotropy"] == pytest.approx(found["layer1_anisotropy"])
     assert outcome.predictions.num_rows == 0
     assert outcome.notes["de-en"]["sentences"] == 40
-    first = values(run(tmp_path, AlignedEncoder(encoder), layers="1", types=0))
+    first = values(run(tmp_path, AlignedEncoder(encoder), layers="1"))
     assert first.keys() >= {"layer1_anisotropy", "anisotropy"}

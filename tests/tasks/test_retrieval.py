@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -10,12 +9,11 @@ import torch
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import DataError
 from raxalign.pairing.schema import build_seen, types_schema, write_types
-from raxalign.tasks.retrieval import Retrieval, with_sentence
+from raxalign.tasks.retrieval import with_sentence
 from raxalign.tasks.transfer.rows import unit
-from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords
-from raxalign.tasks.vectors.sentences import add_specials
+from raxalign.tasks.vectors.pairs import SeenTypes
 from tests.tasks.outcomes import evaluated, made, values, write_heldout
 
 
@@ -127,21 +125,6 @@ HUND = [("Hund", "dog")]
                 "noncontextual pairs": {"_pairs": 1, "_all_pairs": 2},
             },
         ),
-        (
-            # first of each query's type: to the pivot Hund asks once (for dog: wrong); from it dog
-            # (wrong) and hound (right); with seen ones der and the, both right
-            {"noncontextual": "queries"},
-            {
-                "noncontextual": {"": 0.25, "_to_pivot": 0, "_from_pivot": 0.5},
-                "noncontextual all": {"_all": (1 / 2 + 2 / 3) / 2},
-                "noncontextual pairs": {"_pairs": 2, "_all_pairs": 3},
-            },
-        ),
-        # the first pair of a query is the first that passes the filter: der-the, Hund-hound
-        (
-            {"known": HUND, "noncontextual": "queries"},
-            {"noncontextual": {"_to_pivot": 1, "_pairs": 2}},
-        ),
         # filters do not decide which occurrence is the first: der-the
         ({"known": HUND}, {"noncontextual": {"": 1, "_pairs": 1}}),
         # the first sentence alone: no standard error
@@ -183,8 +166,6 @@ def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
     unread = {key: value for key, value in table.items() if key != ("de", ("Biest", "Hund"), 1)}
     found = values(run(tmp_path, rows=rows, aligned=planted(unread), known=()))
     assert found["noncontextual_accuracy_pairs"] == 3
-    linked = run(tmp_path, rows=rows, aligned=planted(table), known=(), candidates="linked")
-    assert [counts(linked)[name] for name in names] == [2, 2, 4, 4]
 
 
 def test_no_pairs_is_no_metric_and_a_note(tmp_path):
@@ -234,11 +215,6 @@ def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(t
     assert found["first_any"] == [True, True, True, False]
     assert found["first"] == [True, True, False, False]
     assert found["first_unseen"] == [False, True, False, False]
-    rows = run(tmp_path / "b", noncontextual="queries").predictions.to_pylist()[:4]
-    assert [(row["found_first"], row["correct_first"]) for row in rows] == [
-        (row["found"], row["correct"]) for row in rows
-    ]
-    assert [row["first_any"] for row in rows] == [True, True, True, False]
 
 
 def test_one_sentence_of_the_pivot_is_one_unit_in_all_languages(tmp_path):
@@ -285,86 +261,6 @@ def test_sentences_tell_equal_words_apart(tmp_path):
     assert alone["contextual_accuracy"] == 0.5  # a tie: the first
     both = values(run(tmp_path, rows=rows, aligned=planted(table), augmentation="sentence"))
     assert both["contextual_accuracy"] == 1.0
-
-
-@pytest.fixture
-def bert(tiny):
-    return AlignedEncoder(tiny(["der", "Hund", "bellt"]))
-
-
-def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path, bert):
-    """Two sentences per side of a tiny BERT, the pivot's the same words: with CSLS off every piece
-    finds itself, and specials are pairs too.
-    """
-    rows = [(1, ["der", "Hund"], ["der", "Hund"], [(1, 0)]), (2, ["bellt"], ["bellt"], [])]
-    options = {"rows": rows, "known": (), "aligned": bert, "layers": "1-2"}
-    # Hund, linked with der
-    assert values(run(tmp_path, **options))["contextual_accuracy"] == 0
-    outcome = run(tmp_path, **options, specials="include")
-    found = values(outcome)
-    assert found["contextual_accuracy_pairs"] == 5
-    assert found["contextual_accuracy"] == 4 / 5
-    # Hund, and the specials of the first sentence
-    assert found["noncontextual_accuracy"] == 2 / 3
-    assert found["noncontextual_accuracy_pairs"] == 3
-    predicted = outcome.predictions.to_pylist()
-    assert {row["unit"] for row in predicted} == {unit(["der", "Hund"]), unit(["bellt"])}
-    names = ("src", "id", "src_position", "found", "found_id")
-    told = [tuple(row[name] for name in names) for row in predicted]
-    assert told[:5] == [
-        ("Hund", 1, 1, "Hund", 1),
-        ("[CLS]", 1, 2, "[CLS]", 1),
-        ("[CLS]", 2, 1, "[CLS]", 2),
-        ("[SEP]", 1, 3, "[SEP]", 1),
-        ("[SEP]", 2, 2, "[SEP]", 2),
-    ]
-
-
-def test_static_vectors_have_no_special_pieces(tmp_path):
-    with pytest.raises(RaxalignError, match="static vectors have no special pieces"):
-        run(tmp_path, specials="include")
-    with pytest.raises(ValueError, match=r"cannot be combined with `augmentation"):
-        Retrieval.Params(specials="include", augmentation="sentence")
-
-
-SENTENCES = [["der", "Hund"], ["bellt"]]
-
-
-def test_specials_come_behind_the_words_of_their_sentence_and_are_linked_across():
-    """Words 0 1 | 2 on the one side and 0 | 1 2 on the other; Hund (1) is linked with dog (0), and
-    bellt (2) with barks (2).
-    """
-    src, tgt = SideWords(SENTENCES), SideWords([["dog"], ["it", "barks"]])
-    ids, rows, *words = map(np.array, ([7, 9], [0, 1], [1, 2], [0, 2]))
-    found = LinkedWords(ids, src, tgt, rows, *words).with_specials()
-    assert found.src.sentences == [["der", "Hund", "[CLS]", "[SEP]"], ["bellt", "[CLS]", "[SEP]"]]
-    assert found.tgt.sentences == [["dog", "[CLS]", "[SEP]"], ["it", "barks", "[CLS]", "[SEP]"]]
-    assert found.ids.tolist() == [7, 9]
-    assert found.row.tolist() == [0, 1, 0, 1, 0, 1]
-    assert found.src_word.tolist() == [1, 4, 2, 5, 3, 6], "words, then [CLS], then [SEP]"
-    assert found.tgt_word.tolist() == [0, 4, 1, 5, 2, 6]
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 1000])
-def test_each_sentence_gets_the_vectors_of_its_own_first_and_last_piece(
-    bert, monkeypatch, batch_tokens
-):
-    """Layers are added up, and the vectors and marks of words stay those of the words."""
-    encoder = bert.encoder
-    monkeypatch.setattr(encoder, "batch_tokens", batch_tokens)
-    vectors = torch.arange(1.0, 4.0)[:, None].expand(3, encoder.hidden_size)
-    read = np.array([True, False, True])
-    wide, wide_read = add_specials(bert, SideWords(SENTENCES), "de", vectors, read, "1-2")
-    assert wide.shape == (7, encoder.hidden_size)
-    assert wide_read.tolist() == [True, False, True, True, True, True, True]
-    assert wide[[0, 1, 4], 0].tolist() == [1, 2, 3]
-    for start, sentence in ((2, SENTENCES[0]), (5, SENTENCES[1])):
-        with torch.no_grad():
-            states = bert.hidden(encoder.collate(encoder.pieces([sentence], "de")))
-        layers = states[1][0] + states[2][0]
-        assert torch.allclose(wide[start], layers[0], atol=1e-5), f"[CLS] of {sentence}"
-        assert torch.allclose(wide[start + 1], layers[-1], atol=1e-5), f"[SEP] of {sentence}"
-        assert wide[start].abs().sum() > 0
 
 
 def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):

@@ -10,8 +10,9 @@ import torch
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
 from raxalign.errors import RaxalignError
+from raxalign.tasks.answers.params import WindowSizes
 from raxalign.tasks.answers.rows import Answer, Question, Questions
-from raxalign.tasks.answers.windows import WindowSizes, make_windows
+from raxalign.tasks.answers.windows import make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.model import SentenceClassifier

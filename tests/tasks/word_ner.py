@@ -11,7 +11,7 @@ WORDS = [f"w{i}" for i in range(12)] + [
 ]
 FAST = {
     "linear": {"learning_rate": 1e-2, "max_length": 16},
-    "bilstm_crf": {"learning_rate": 2e-2, "hidden": 8, "input_dropout": 0.1, "dropout": 0.1},
+    "bilstm_crf": {"learning_rate": 2e-2, "hidden": 16, "dropout": 0.1},
 }
 
 

@@ -134,19 +134,12 @@ def unequal(source: Path | str, target: Path | str, counts: tuple[int, int]) -> 
     return DataError(shorter, fault, line=min(counts) + 1, remedy=remedy)
 
 
-def read_lines(
-    stream: IO[bytes],
-    name: Path | str,
-    *,
-    encoding: str = "utf-8",
-    remedy: str = "Convert the file to UTF-8",
-) -> Iterator[str]:
+def read_lines(stream: IO[bytes], name: Path | str) -> Iterator[str]:
     r"""Yield the lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it
     is dropped); NEL and U+2028 do not.
 
-    `encoding` is one in which ASCII is written as it is. A byte order mark is dropped. Raises
-    `DataError` with `name` and the 1-based line for invalid bytes, which `remedy` says what to do
-    about, and for NUL bytes.
+    A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for bytes that
+    are not UTF-8, and for NUL bytes.
     """
     n_lines, rest = 0, b""
     while block := stream.read(_BLOCK):
@@ -155,7 +148,7 @@ def read_lines(
             block = block.removeprefix(_BOM)
         head, end, tail = block.rpartition(b"\n")
         if end:
-            lines = _decode(rest + head, name, n_lines, encoding, remedy)
+            lines = _decode(rest + head, name, n_lines)
             yield from lines
             n_lines, rest = n_lines + len(lines), tail
             continue
@@ -165,7 +158,7 @@ def read_lines(
             remedy = "This is not a file with one sentence per line"
             raise DataError(name, problem, line=n_lines + 1, remedy=remedy)
     if rest:
-        yield from _decode(rest, name, n_lines, encoding, remedy)
+        yield from _decode(rest, name, n_lines)
 
 
 def read_parallel(
@@ -202,13 +195,14 @@ def _refuse_other_files(block: bytes, name: Path | str) -> None:
         raise DataError(name, fault, line=1, remedy=remedy)
 
 
-def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy: str) -> list[str]:
+def _decode(block: bytes, name: Path | str, n_before: int) -> list[str]:
     try:
-        text = block.decode(encoding)
+        text = block.decode("utf-8")
     except UnicodeDecodeError as error:
         line = n_before + block.count(b"\n", 0, error.start) + 1
         wrong = block[error.start]
-        fault = f"invalid {encoding.upper()} (byte 0x{wrong:02x})"
+        fault = f"invalid UTF-8 (byte 0x{wrong:02x})"
+        remedy = "Convert the file to UTF-8, for example with iconv -f LATIN1 -t UTF-8"
         raise DataError(name, fault, line=line, remedy=remedy) from error
     if "\0" in text:
         line = n_before + text.count("\n", 0, text.index("\0")) + 1

@@ -27,7 +27,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import below, weights_of
 from raxalign.printing import counted
-from raxalign.tasks.transfer.few_shot import Average
 
 CORE, GPU = 1.2e11, 2e13
 """Operations per second that are assumed of one core, and of a GPU."""
@@ -383,13 +382,10 @@ class Work:
             return 2 * pairs * _passes(params.get("method"), pairs), _TRAINED + _FROZEN
         count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
         if stage.kind == "tuned":
-            average = getattr(stage.plugin().params, "average", None)
-            rows = self._rows(stage, count, "train") * Average.of(average).runs
+            rows = self._rows(stage, count, "train")
             return 2 * count * rows * _passes(task, rows), _TRAINED
         if "trained" in stage.inputs:
-            rows = self._rows(stage, count, "dev", "test")
-            further = (count - 1) * _further(stage.plugin().params, rows)
-            return 2 * (count * rows + further), _FORWARD
+            return 2 * count * self._rows(stage, count, "dev", "test"), _FORWARD
         total = 0.0
         for key in (key for name, key in stage.inputs.items() if name.startswith("heldout/")):
             made = self.plan.stages[key]
@@ -444,17 +440,6 @@ def _sentences_of(bitext: Stage) -> float:
     if isinstance(size, int):
         return float(min(wanted, size))
     return math.inf if wanted == EVERYTHING else float(wanted)
-
-
-def _further(params: Any, rows: float) -> float:
-    """Return how many rows of a language further trainings on few examples read, and evaluations of
-    `rows` after them, in reads without gradients.
-    """
-    shots = [n for n in getattr(params, "shots", ()) if n]
-    if not shots:
-        return 0.0
-    trained = sum(shots) * params.shot_epochs * _TRAINED / _FORWARD
-    return float(params.draws * (trained + len(shots) * rows))
 
 
 def _passes(params: Any, rows: float) -> float:

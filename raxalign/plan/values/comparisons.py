@@ -24,7 +24,7 @@ from raxalign.analysis.significance import (
 )
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.measured import Measured, parted, undeclared
+from raxalign.measured import Measured, undeclared
 from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -334,7 +334,7 @@ class _Task:
         reason = ONE_EXAMPLE if own.testable else ONE_RUN
         found = replace(found, interval=around, untested="" if around else reason)
         main = self.plan.main_metric(found.name[0])
-        if self.guessing is None or parted(found.name[2])[1] != main:
+        if self.guessing is None or found.name[2] != main:
             return found
         widest = around or interval(own, examples_alone=True)
         at_chance = widest is not None and widest.holds(self.guessing)

@@ -115,13 +115,7 @@ class WordRetrieval(Section):
         for part in bins:
             whole = set(GROUPS.get(part.name.removesuffix("-average"), ())) <= known.keys()
             values[part.name] = known.get(part.name, _FEW) if whole else _FEW
-        # the task may read non-contextual vectors in another way than the paper
-        reading = self.results.task_params.get(task, {}).get("noncontextual", "corpus")
-        more = f" Task {task} with noncontextual: {reading} (published: corpus)."
-        remark = (
-            f"Of one seed, mean over {_languages([asked])}.{more if reading != 'corpus' else ''}"
-        )
-        return Fill(values, remark)
+        return Fill(values, f"Of one seed, mean over {_languages([asked])}.")
 
     def _by_ranks(self) -> tuple[Table, Sketch]:
         """The table and the figure, which are empty where no training text is stored."""

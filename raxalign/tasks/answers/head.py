@@ -25,7 +25,6 @@ from raxalign.tasks.answers.windows import (
     PreparedQuestions,
     WindowRows,
     Windows,
-    WindowSizes,
     make_windows,
     read_questions,
     write_questions,
@@ -45,9 +44,7 @@ class SpanHead(Head):
     def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
         self.crosses = task.params.setting == "g-xlt"
-        self.sizes = WindowSizes(
-            self.params.max_question_length, self.params.doc_stride, self.params.max_answer_length
-        )
+        self.sizes = task.sizes
 
     def _named(self, split: Split) -> bool:
         """Whether each question has to have an id of its own: training needs none but to find a
@@ -61,7 +58,7 @@ class SpanHead(Head):
 
     def read_hub(self, found: HubSet, split: Split) -> Questions:
         """Read a split of a data set of the hub."""
-        name = split if split == "train" else getattr(self.params.hub, split)
+        name = split if split == "train" else getattr(self.task.sets, split)
         return read_hub(found, name, self.inputs.downloads, named=self._named(split))
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> Questions:
@@ -178,11 +175,11 @@ class SpanHead(Head):
 
     def predict(self, model: SpanModel, inputs: Windows) -> list[str]:
         """Return the answers."""
-        return model.answers(inputs, self.params.max_answer_length)
+        return model.answers(inputs, self.sizes.answer)
 
     def measure(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, float]:
         """Return F1 and exact match, by the task's rules."""
-        found = _values(held, predicted, self.params.rules)
+        found = _values(held, predicted, self.task.rules)
         return {metric: float(np.mean(values)) for metric, values in found.items()}
 
     def choosing_score(self, held: HeldOut, predicted: Sequence[str]) -> float:
@@ -201,7 +198,7 @@ class SpanHead(Head):
             "answer": [row.answers[0].text for row in rows],
             "prediction": list(predicted),
         }
-        found = _values(held, predicted, self.params.rules)
+        found = _values(held, predicted, self.task.rules)
         return {
             "id": pa.array([row.id for row in rows], pa.string()),
             "context": pa.array([row.context_number for row in rows], pa.int64()),
@@ -211,7 +208,7 @@ class SpanHead(Head):
 
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
-        return {**super().notes(held_out, chosen), "rules": self.params.rules}
+        return {**super().notes(held_out, chosen), "rules": self.task.rules}
 
 
 def _values(held: HeldOut, answers: Sequence[str], rules: Rules) -> dict[str, list[float]]:

@@ -22,22 +22,12 @@ from raxalign.encoders.models.pieces import (
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
+from raxalign.tasks.answers.params import WindowSizes
 from raxalign.tasks.answers.rows import Question, Questions, answered, misplaced
 from raxalign.tasks.transfer.lazy_lists import LazyList, no_pieces
 
 _RECORD = "questions.json"
 _ASKED, _CONTEXTS = "asked", "contexts"
-
-
-@dataclass(frozen=True)
-class WindowSizes:
-    """In pieces: what a question may have, how far a window starts after the one before, and what
-    an answer may have.
-    """
-
-    question: int
-    stride: int
-    answer: int
 
 
 @dataclass(frozen=True, slots=True)

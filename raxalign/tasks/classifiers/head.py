@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from raxalign.arrays import Bools, Ints, offsets_of
+from raxalign.arrays import offsets_of
 from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -43,6 +43,10 @@ class LabelHead(Head):
     """Examples, a classifier, and its probabilities (examples, labels)."""
 
     model: ClassVar[Any] = SentenceClassifier
+    static_hidden: ClassVar[int] = 300
+    """Width of the hidden layer of the classifier over word vectors."""
+    static_rate: ClassVar[float] = 1e-3
+    """Its learning rate at the end of the warm-up: the task's own is that of fine-tuning."""
 
     def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
@@ -92,14 +96,6 @@ class LabelHead(Head):
             raise DataError(rows.source, told, line=line, remedy=remedy)
         return rows
 
-    def learnable(self, rows: Examples) -> Bools:
-        """Return which examples have a label that the classifier knows."""
-        return np.asarray(self.strata(rows) < len(self.labels))
-
-    def strata(self, rows: Examples) -> Ints:
-        """Return the numbers of the labels."""
-        return rows.numbers(self.labels)
-
     def choosing(self, languages: Sequence[str]) -> Sequence[str]:
         """Return those of the languages whose development sets choose the weights."""
         each = self.params.models == "each" and self.params.selection != "last"
@@ -125,14 +121,14 @@ class LabelHead(Head):
             made: Classifier = super().new_model(aligned, seed, training=training)
             return made
         dropout, texts = self.params.dropout if training else 0.0, self.scheme.columns.texts
-        shape = (len(texts), self.params.static_head.hidden, len(self.labels))
+        shape = (len(texts), self.static_hidden, len(self.labels))
         return WordClassifier(aligned, shape, dropout=dropout, seed=seed)
 
     def settings(self, model: Classifier) -> TrainSettings:
         """Return the settings of the training; over word vectors the rate is that of their head."""
         settings = super().settings(model)
         if isinstance(model, WordClassifier):
-            return replace(settings, learning_rate=self.params.static_head.learning_rate)
+            return replace(settings, learning_rate=self.static_rate)
         return settings
 
     def labels_of(self, rows: Sequence[Examples]) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
@@ -19,19 +20,6 @@ class ExampleCounts(BaseParams):
     test: shared.TestRows = 600
 
 
-class StaticHead(BaseParams):
-    """The classifier over the word vectors of a static encoder, which themselves are not trained.
-    Epochs, batches, warm-up and dropout are those of the task.
-    """
-
-    hidden: int = Field(300, ge=1)
-    """Width of its hidden layer."""
-    learning_rate: float = Field(1e-3, gt=0)
-    """Learning rate at the end of the warm-up, in place of the task's, which is that of
-    fine-tuning.
-    """
-
-
 class ClassificationParams(shared.SettingParams):
     """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Files are
     tab-separated, with a header that names their columns in any order or with the columns in the
@@ -39,6 +27,9 @@ class ClassificationParams(shared.SettingParams):
     Cao et al. (2020, A.1) unless options say otherwise.
     """
 
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "static_head": Removed("the classifier over word vectors is 300 wide and has the rate 1e-3")
+    }
     setting: Literal["zero-shot", "translate-train"] = "zero-shot"
     dataset: Annotated[str, shared.DATASET] = ""
     models: Annotated[Literal["together", "each"], LATER] = "together"
@@ -55,5 +46,3 @@ class ClassificationParams(shared.SettingParams):
     eps: Annotated[Epsilon[float], LATER] = 1e-9
     clip: Annotated[Clip[float], LATER] = 0.0
     dropout: float = Field(0.1, ge=0, lt=1)
-    static_head: Annotated[StaticHead, LATER] = StaticHead()
-    """The classifier on static encoders; others do not have it."""

@@ -10,7 +10,6 @@ from raxalign.corpora.phrases.rows import read
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
-from raxalign.tasks.transfer.few_shot import with_shots
 from raxalign.tasks.transfer.params import Split
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -63,7 +62,6 @@ class ClassificationTask(TransferTask):
             cls.guessing = 1 / len(cls.labels)
         if "metrics" not in vars(cls):
             cls.metrics = MEASURED if cls.main_metric == "macro_f1" else MEASURED[:1]
-        cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
         """Make n examples of a language and split: by default the phrasebook's of this name."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raxalign.arrays import Bools
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.tasks.base import TaskInputs
@@ -43,7 +42,7 @@ class TagHead(Head):
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> TaggedSentences:
         """Read a local file."""
-        return read_tagged(self.path(split, lang), self.params.encoding, report, self.scheme)
+        return read_tagged(self.path(split, lang), report, self.scheme)
 
     def read_hub(self, found: HubSet, split: Split) -> TaggedSentences:
         """Read a split of a data set of the hub."""
@@ -66,10 +65,6 @@ class TagHead(Head):
         """Return the tags of the training sentences, `O` first."""
         found = {tag for sentences in rows for tag in sentences.tags()}
         return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
-
-    def learnable(self, rows: TaggedSentences) -> Bools:
-        """Return which sentences have only tags that the tagger knows."""
-        return np.array([{*row.tags} <= {*self.labels} for row in rows.rows], bool)
 
     def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Return the languages whose development sets choose the weights."""

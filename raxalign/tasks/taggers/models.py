@@ -17,7 +17,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
-from raxalign.tasks.taggers.crf import ConditionedCrf, StaticCrf
+from raxalign.tasks.taggers.crf import ConditionedCrf
 from raxalign.tasks.taggers.params import feature_layers
 from raxalign.tasks.transfer.lazy_lists import compact_rows
 from raxalign.tasks.transfer.model import (
@@ -31,6 +31,7 @@ from raxalign.tasks.transfer.model import (
 from raxalign.train.devices import on_device, to_device
 from raxalign.train.group import shared
 
+_LSTM_LAYERS, _INPUT_DROPOUT = 2, 0.5  # those of Kulshreshtha et al. (2020)
 _IN_MEMORY = 2 << 30
 """Bytes of features up to which they are kept in memory."""
 
@@ -203,21 +204,19 @@ class BilstmCrf(Tagger):
         self.encoder.max_positions = min(self.encoder.max_positions, settings.max_length)
         self.aligned = replace(aligned, encoder=self.encoder)
         self.layers = feature_layers(settings.layers, aligned.n_layers)
-        crf = ConditionedCrf if settings.crf == "conditioned" else StaticCrf
-        between = settings.dropout if settings.lstm_layers > 1 else 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.input_dropout = nn.Dropout(settings.input_dropout)
+            self.input_dropout = nn.Dropout(_INPUT_DROPOUT)
             self.dropout = nn.Dropout(settings.dropout)
             self.lstm = nn.LSTM(
                 aligned.hidden_size,
                 settings.hidden,
-                settings.lstm_layers,
+                _LSTM_LAYERS,
                 batch_first=True,
                 bidirectional=True,
-                dropout=between,
+                dropout=settings.dropout,
             )
-            self.crf = crf(2 * settings.hidden, n_labels)
+            self.crf = ConditionedCrf(2 * settings.hidden, n_labels)
         self.to(aligned.device)
 
     def placed(self, rows: Sequence[PieceRow]) -> Placed:

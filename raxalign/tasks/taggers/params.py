@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.outcome import Selection
@@ -18,12 +17,12 @@ Tagger = Literal["bilstm_crf", "linear"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "paper": {
         "tagger": "bilstm_crf",
-        "crf": "conditioned",
         "selection": "target-dev",
-        "evaluate_every": 150,
     },
-    "sane": {"tagger": "linear", "crf": "conditioned", "selection": "pivot-dev"},
+    "sane": {"tagger": "linear", "selection": "pivot-dev"},
 }
+EVALUATE_EVERY: Mapping[str, int | None] = {"paper": 150, "sane": None}
+"""Steps between two evaluations of the development sets, by profile (None: one epoch)."""
 TAGGERS: Mapping[str, Mapping[str, Any]] = {
     "bilstm_crf": {
         "learning_rate": 1e-4,
@@ -83,46 +82,34 @@ class SentenceCounts(BaseParams):
     test: shared.TestRows = 400
 
 
-class FileColumns(BaseParams):
-    """Columns of a file with one word per line, from 0; negative ones count from the end."""
-
-    word: int
-    """Column of the word."""
-    tag: int
-    """Column of its tag."""
-
-
 class TaggingParams(shared.TransferParams):
     """The options that all taggers have. Options left at `none` take the value of the profile, or
     else of the tagger.
     """
 
-    encoding: str = "utf-8"
-    """Encoding of local files, for example latin-1."""
-    columns: Annotated[FileColumns | None, LATER] = None
-    """Columns of word and tag in local files with one word per line (none: the first and the last;
-    the second and the third where the first has the number of each word).
-    """
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "configs": Removed("write them in `codes`"),
+        "encoding": Removed("convert files to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`"),
+        "columns": Removed("files have the word first and the tag last; `cut -f` picks columns"),
+        "crf": Removed("the CRF is the conditioned one", keyed="conditioned"),
+        "lstm_layers": Removed("the BiLSTM has 2 layers", keyed=2),
+        "input_dropout": Removed("dropout before the BiLSTM is 0.5", keyed=0.5),
+        "evaluate_every": Removed("weights are chosen after each epoch, or as the profile has it"),
+    }
     mismatched: Annotated[Literal["refuse", "drop"], LATER] = "refuse"
     """Whether a row with other numbers of words and of tags, or a tag without a word, is an error
     (`refuse`), or is left out and counted (`drop`).
     """
     dataset: Annotated[str, shared.DATASET] = ""
     revision: Annotated[str, shared.REVISION] = "main"
-    configs: dict[str, str] = Field(default_factory=dict)
-    """Configuration of the hub's data set by language, where it is not the code."""
     phrasebook: Annotated[SentenceCounts, shared.PHRASEBOOK] = SentenceCounts()
     profile: Literal["paper", "sane"] = "sane"
     """Set of values for the options that are not given: `paper` is that of Kulshreshtha et al.
     (2020), `sane` that of XTREME.
     """
     tagger: Tagger | None = None
-    """A linear layer on the encoder, which is fine-tuned (`linear`), or a BiLSTM and a CRF on
-    features of the frozen encoder (`bilstm_crf`).
-    """
-    crf: Literal["static", "conditioned"] | None = None
-    """Whether the CRF's scores of transitions are the same everywhere (`static`) or depend on the
-    word (`conditioned`).
+    """A linear layer on the encoder, which is fine-tuned (`linear`), or a BiLSTM and a CRF, whose
+    scores of transitions depend on the word, on features of the frozen encoder (`bilstm_crf`).
     """
     layers: FeatureLayers = LAST_FOUR
     """Layers of the frozen encoder whose sum is the features of `bilstm_crf`: `last-four`, `last`,
@@ -130,16 +117,8 @@ class TaggingParams(shared.TransferParams):
     """
     hidden: int = Field(384, ge=1)
     """Width of the BiLSTM per direction."""
-    lstm_layers: int = Field(2, ge=1)
-    """Number of layers of the BiLSTM."""
-    input_dropout: float = Field(0.5, ge=0, lt=1)
-    """Dropout before the BiLSTM."""
     dropout: float | None = Field(None, ge=0, lt=1)
     selection: Selection | None = None
-    evaluate_every: int | None = Field(None, ge=1)
-    """Steps between two evaluations of the development sets (none: one epoch, or what the profile
-    sets).
-    """
     learning_rate: float | None = Field(None, gt=0)
     epochs: int | None = Field(None, ge=1)
     batch_size: int | None = Field(None, ge=1)
@@ -150,17 +129,3 @@ class TaggingParams(shared.TransferParams):
     betas: Annotated[Betas, LATER] = "0.9 0.999"
     eps: Annotated[Epsilon[float], LATER] = 1e-8
     clip: Annotated[Clip[float | None], LATER] = None
-
-    @field_validator("encoding")
-    @classmethod
-    def _one_that_extends_ascii(cls, name: str) -> str:
-        """Refuses UTF-16 and the like: lines and columns are found in bytes."""
-        try:
-            same = "a\n".encode(name) == b"a\n"
-        except (LookupError, UnicodeError):
-            raise ValueError(
-                f"unknown encoding {name!r}; for example utf-8, latin-1, cp1252"
-            ) from None
-        if not same:
-            raise ValueError(f"{name} is not read; convert the file to UTF-8")
-        return codecs.lookup(name).name

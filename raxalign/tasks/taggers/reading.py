@@ -65,13 +65,13 @@ class Word(NamedTuple):
 
 
 def read_tagged(
-    path: Path, encoding: str = "utf-8", report: Report = refuse, scheme: TagScheme = ENTITIES
+    path: Path, report: Report = refuse, scheme: TagScheme = ENTITIES
 ) -> TaggedSentences:
-    """Read the sentences of a file, in an encoding in which a byte of ASCII is itself; entities
-    come back in IOB2. Faults of lines go to `report`, with file and line; by default it raises
-    them. Raises `DataError` where the file is missing, or has no sentences.
+    """Read the sentences of a file; entities come back in IOB2. Faults of lines go to `report`,
+    with file and line; by default it raises them. Raises `DataError` where the file is missing, or
+    has no sentences.
     """
-    file = _TaggedFile(path, encoding, scheme, Refusals(report))
+    file = _TaggedFile(path, scheme, Refusals(report))
     told, remedy = "has no sentences", "A sentence has one line per word, and a blank line ends it"
     found: list[Tagged | None] = []
     if scheme.columns.layout == "conllu":
@@ -121,8 +121,8 @@ def _sentences(where: str, found: Sequence[Tagged | None], wordless: int) -> Tag
 class _TaggedFile:
     """A file, and what its lines are in each of the three forms. Faults of lines are refused."""
 
-    def __init__(self, path: Path, encoding: str, scheme: TagScheme, refused: Refusals) -> None:
-        self.path, self.encoding, self.scheme, self.refused = path, encoding, scheme, refused
+    def __init__(self, path: Path, scheme: TagScheme, refused: Refusals) -> None:
+        self.path, self.scheme, self.refused = path, scheme, refused
         self.header = [name.lower() for name in scheme.columns.header]
         self.width = self.wordless = 0
 
@@ -138,36 +138,12 @@ class _TaggedFile:
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield (1-based line, its text). Raises `DataError` for a file that is missing, and with
-        the line for bytes that are not of the encoding.
+        the line for bytes that are not UTF-8.
         """
         if not self.path.is_file():
             raise DataError(self.path, "there is no such file")
-        remedy = "Set `encoding` to that of the file"
-        if self.encoding == "utf-8":
-            remedy += ", for example latin-1"
-        else:
-            self._refuse_utf8()
         with self.path.open("rb") as file:
-            lines = read_lines(file, self.path, encoding=self.encoding, remedy=remedy)
-            yield from enumerate(lines, 1)
-
-    def _refuse_utf8(self) -> None:
-        """Refuse text that is UTF-8, which nearly every encoding of single bytes would silently
-        turn into other letters.
-        """
-        content = self.path.read_bytes()
-        try:
-            ascii_alone = content.decode("utf-8").isascii()
-        except UnicodeDecodeError:
-            return
-        if not ascii_alone:
-            lines = enumerate(content.split(b"\n"), 1)
-            line = next(i for i, part in lines if not part.isascii())
-            remedy = (
-                "Leave `encoding` out; two tasks, each with its `languages`, may read files of two"
-                " encodings"
-            )
-            raise DataError(self.path, f"is UTF-8, not {self.encoding}", line=line, remedy=remedy)
+            yield from enumerate(read_lines(file, self.path), 1)
 
     def divided(self, words: Iterator[Word]) -> Iterator[Tagged]:
         """Yield the sentences of some words."""
@@ -186,9 +162,8 @@ class _TaggedFile:
     def column_words(self) -> Iterator[Word]:
         """Yield the words of a file in columns."""
         columns = self.scheme.columns
-        usual = (columns.word, columns.tag) == (0, -1) and not columns.given
-        numbered = (usual or columns.word != 0) and self._has_numbers()
-        if numbered and usual:
+        numbered = (columns.word, columns.tag) == (0, -1) and self._has_numbers()
+        if numbered:
             columns = replace(columns, word=1, tag=2 if self.scheme.entities else -1)
         rows = (cells for _, cells in self._cells() if len(cells) > max(columns.tag, 1))
         self.scheme = self.scheme.of_file(cells[columns.tag].strip() for cells in rows)
@@ -207,7 +182,7 @@ class _TaggedFile:
             elif not self.scheme.knows(tag := cells[columns.tag].strip()):
                 at = columns.tag + 1 if columns.tag >= 0 else columns.tag
                 place = "the last column" if columns.tag == -1 else f"column {at}"
-                known = f"{self.scheme.known()}, in {place} (`columns` may name another)"
+                known = f"{self.scheme.known()}, in {place}"
                 self.refuse(number, f"unknown tag {tag!r}", known)
             else:
                 yield Word(number, word, tag)
@@ -243,7 +218,7 @@ class _TaggedFile:
         if not sentences:
             return False
         told = "each sentence is one word, and its first column 0 or 1: the word, or its number"
-        remedy = "Write `columns: {word: 0, tag: -1}`, or `columns: {word: 1, tag: 2}`"
+        remedy = "Leave out the numbers, or the columns between words and tags"
         raise DataError(self.path, told, remedy=remedy)
 
     def _numbered_words(self) -> Iterator[tuple[int, list[str]]]:
@@ -259,7 +234,7 @@ class _TaggedFile:
                 kind = _NUMBER.fullmatch(cells[0])
                 if kind is None or not _follows(kind, last):
                     told = f"{cells[0]!r} is not the number of the next word"
-                    remedy = "If first columns are words, write `columns: {word: 0, tag: -1}`"
+                    remedy = "If it is a word, leave out the columns between words and tags"
                     self.refuse(number, told, remedy)
                 elif kind[1]:
                     yield number, cells

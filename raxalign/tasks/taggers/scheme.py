@@ -33,9 +33,8 @@ class TagColumns:
     per line in columns that tabs or blanks divide (`layout: columns`), or in the ten columns of
     CoNLL-U.
 
-    `word` and `tag` are columns from 0; negative ones count from the end. They are `given` where
-    the user named both, so that they do not follow from the file. `header` names the columns of
-    tab-separated files with a header and one sentence per line, as MultiATIS++ has them.
+    `word` and `tag` are columns from 0; negative ones count from the end. `header` names the
+    columns of tab-separated files with a header and one sentence per line, as MultiATIS++ has them.
     `annotated` is the hub's column of whole requests with their slots in brackets, as MASSIVE has
     them (empty: there is none).
     """
@@ -45,7 +44,6 @@ class TagColumns:
     layout: Literal["columns", "conllu"] = "columns"
     word: int = 0
     tag: int = -1
-    given: bool = False
     header: tuple[str, str] = ("utterance", "slot_labels")
     annotated: str = ""
 

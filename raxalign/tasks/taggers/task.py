@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.phrases.rows import tagged
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Reads, TaskInputs
 from raxalign.tasks.taggers.params import (
+    EVALUATE_EVERY,
     OF_BILSTM,
     PROFILES,
     TAGGERS,
@@ -23,7 +23,6 @@ from raxalign.tasks.taggers.scheme import (
     TagColumns,
     TagScheme,
 )
-from raxalign.tasks.transfer.few_shot import SHOT_OPTIONS, with_shots
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.tasks.transfer.params import Split
 from raxalign.tasks.transfer.task import TransferTask
@@ -54,7 +53,7 @@ class TaggingTask(TransferTask):
     """Where files and data sets have words and tags."""
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
-    row_options = (*TransferTask.row_options, "encoding", "columns", "mismatched")
+    row_options = (*TransferTask.row_options, "mismatched")
     word_pooling = "first"
     refit_needs = "`tagger: linear` and "
     predicts = frozenset({"id", "label", "n_tokens", "n_tokens_right", "predicted", "words"})
@@ -63,6 +62,10 @@ class TaggingTask(TransferTask):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}."""
 
     params: TaggingParams
+
+    def __init__(self, params: TaggingParams) -> None:
+        super().__init__(params)
+        self.evaluate_every = EVALUATE_EVERY[params.profile]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -73,7 +76,6 @@ class TaggingTask(TransferTask):
             raise TypeError(f"main_metric is {cls.main_metric!r}; write {' or '.join(known)}")
         if "metrics" not in vars(cls):
             cls.metrics = ENTITIES_MEASURED if cls.entities else WORDS_MEASURED
-        cls.metrics = with_shots(cls.metrics, cls.main_metric)
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
         """Make n sentences of a language and split: by default the phrasebook's of this name."""
@@ -81,10 +83,9 @@ class TaggingTask(TransferTask):
 
     def scheme(self) -> TagScheme:
         """Return what the class says about tags and data, as one value."""
-        columns, named = self.columns, self.params.columns
-        if named is not None:
-            columns = replace(columns, word=named.word, tag=named.tag, given=True)
-        return TagScheme(self.entities, self.labels, columns, self.names, self.params.mismatched)
+        return TagScheme(
+            self.entities, self.labels, self.columns, self.names, self.params.mismatched
+        )
 
     def head(self, inputs: TaskInputs) -> TagHead:
         """Return the reader of the sentences, and the maker and judge of taggers."""
@@ -95,7 +96,8 @@ class TaggingTask(TransferTask):
     def resolved(self) -> dict[str, Any]:
         """Return the params by their names, with the values of the profile or the tagger."""
         params = self.settings()
-        return {**params.later(), **params.identity()}
+        every = {"evaluate_every": self.evaluate_every}
+        return {**params.later(), **params.identity(), **every}
 
     def _defaults(self) -> dict[str, Any]:
         """The values of the profile, and of the tagger that it or the options name."""
@@ -115,17 +117,14 @@ class TaggingTask(TransferTask):
         identity enters the key), without idle ones, and without `LATER` ones at their default.
         """
         resolved, usual = self.resolved(), {**self.params.later(), **self._defaults()}
-        named = isinstance(self.params.data, str)
         idle = {
             "phrasebook": self.params.data != "phrasebook",
             "readout": resolved["readout"] == "keep",
-            "encoding": named or resolved["encoding"] == "utf-8",
             "evaluate_every": resolved["selection"] == "last",
-            "columns": named,
             "mismatched": self.params.data == "phrasebook",
-            **dict.fromkeys(("profile", "dataset", "revision", "configs"), True),
+            "codes": self.params.data == "hub",  # the configurations are in what names the data
+            **dict.fromkeys(("profile", "dataset", "revision"), True),
             **dict.fromkeys(OF_BILSTM, resolved["tagger"] == "linear"),
-            **dict.fromkeys(SHOT_OPTIONS, not self.params.shots[-1]),
         }
         later = {name for name in self.params.later() if resolved[name] == usual[name]}
         return {
@@ -164,13 +163,6 @@ class TaggingTask(TransferTask):
         """Return the pivot, and all languages where their development sets choose."""
         alone = self.selection() in ("pivot-dev", "last")
         return (pivot,) if alone else self.languages(languages, pivot)
-
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Report what all transfer tasks report, and columns where the format has its own."""
-        faults = super().check(languages, pivot)
-        if self.params.columns is not None and self.columns.layout == "conllu":
-            faults.append("columns: those of CoNLL-U are what they are; leave them out")
-        return faults
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,19 @@ from typing import Any
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa
-from raxalign.measured import after_shots, parted
 from raxalign.tasks.base import Outcome, Score
 from raxalign.tasks.transfer.head import Head, HeldOut
 from raxalign.tasks.transfer.outcome import means, select
-from raxalign.tasks.transfer.shots import FewShots
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
-from raxalign.train.runtime import Runtime
 
 
 def evaluate(
-    head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path, runtime: Runtime
+    head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
 ) -> Outcome:
     """Score all languages, the pivot first, on all splits that are given, by the weights that
     `train` left in `folder`; return the scores, their means over languages, and one prediction per
-    row. Languages that no method has aligned choose no weights but their own. Where `shots` are
-    asked for, score all but the pivot again after training on them; the predictions then have the
-    columns `shots` and `draw`. Raises `DataError` where a file cannot be read, or was trained on.
+    row. Languages that no method has aligned choose no weights but their own. Raises
+    `DataError` where a file cannot be read, or was trained on.
     """
     trained = Trained.read(folder)
     head.labels = trained.labels
@@ -35,58 +31,44 @@ def evaluate(
     found = _Found()
     for model, spoken in _languages_of(trained.models, languages, head.pivot, head.inputs.unseen):
         scorer = _Scorer(head, aligned, model)
-        found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken], runtime)
+        found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken])
     labels = list(dict.fromkeys(held.label for held in held_out))
-    notes = {**head.notes(held_out, found.chosen), **found.notes}
+    notes = head.notes(held_out, found.chosen)
     places = [f"{label}/{split}" for label in labels for split in head.splits()]
     missing = [place for place in places if place not in {held.place for held in held_out}]
     notes |= {"missing_splits": missing} if missing else {}
-    notes |= {"average": head.params.average} if head.params.average else {}
-    # a pivot that moves for each language has a value per model, and few examples one per draw
+    # a pivot that moves for each language has a value per model
     scores = [Score(*name, float(np.mean(values))) for name, values in found.values.items()]
     return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
 
 
 @dataclass
 class _Found:
-    """What all models of an evaluation found: values by label, metric and split, predictions, the
-    weights that were chosen, and notes on what few examples are drawn from.
+    """What all models of an evaluation found: values by label, metric and split, predictions, and
+    the weights that were chosen.
     """
 
     values: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     tables: list[pa.Table] = field(default_factory=list)
     chosen: dict[str, object] = field(default_factory=dict)
-    notes: dict[str, object] = field(default_factory=dict)
 
-    def add(self, scorer: _Scorer, held_out: Sequence[HeldOut], runtime: Runtime) -> None:
-        """Add what one model finds in its held-out rows, as it is and after few examples."""
-        head = scorer.head
-        points, self.chosen[scorer.trained.name] = scorer.choose(held_out, head.inputs.unseen)
+    def add(self, scorer: _Scorer, held_out: Sequence[HeldOut]) -> None:
+        """Add what one model finds in its held-out rows."""
+        unseen = scorer.head.inputs.unseen
+        points, self.chosen[scorer.trained.name] = scorer.choose(held_out, unseen)
         for held in held_out:
             values = scorer.score(held, points[held.label], self.tables)
             for metric, value in values.items():
                 self.values.setdefault((held.label, metric, held.split), []).append(value)
-        few = dict.fromkeys(held.label for held in held_out if held.label != head.pivot)
-        for lang in few if head.params.shots[-1] else ():
-            shots = FewShots(head, scorer.view, lang, runtime)
-            self.notes |= shots.notes
-            there = [held for held in held_out if held.label == lang]
-            for name, value in scorer.score_few(shots, there, points[lang], self.tables):
-                self.values.setdefault(name, []).append(value)
 
 
 def _means(scores: Sequence[Score], held_out: Sequence[HeldOut], head: Head) -> list[Score]:
-    """Form the means over languages; after few examples over those that have some, which the pivot
-    has not.
-    """
+    """Form the means over languages."""
     pivot, unseen = head.pivot, {*head.inputs.unseen}
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
     others = {held.label for held in held_out if {*held.langs} & unseen}
-    plain = [score for score in scores if not parted(score.metric)[0]]
-    few = [score for score in scores if parted(score.metric)[0]]
-    targets = [label for label in labels if label != trained_on]
-    return means(plain, labels, trained_on, unseen=others) + means(few, targets, unseen=others)
+    return means(scores, labels, trained_on, unseen=others)
 
 
 def _languages_of(
@@ -160,22 +142,11 @@ class _Scorer:
     def score(self, held: HeldOut, point: int, tables: list[pa.Table]) -> Mapping[str, float]:
         """Return the values of held-out rows by metric, and add one prediction per row."""
         predicted = self.predictions(held, point)
-        tables.append(self._table(held, point, predicted, (0, 0)))
+        tables.append(self._table(held, point, predicted))
         return self.head.measure(held, predicted)
 
-    def score_few(
-        self, few: FewShots, held_out: Sequence[HeldOut], point: int, tables: list[pa.Table]
-    ) -> Iterator[tuple[tuple[str, str, str], float]]:
-        """Yield the values of held-out rows of a language after training on few examples, with
-        their labels, metrics and splits, and add one prediction per row and draw.
-        """
-        for shots, draw, held, predicted in few.evaluate(self.trained.files[point], held_out):
-            tables.append(self._table(held, point, predicted, (shots, draw)))
-            for metric, value in self.head.measure(held, predicted).items():
-                yield (held.label, after_shots(shots, metric), held.split), value
-
-    def _table(self, held: HeldOut, point: int, predicted: Any, drawn: tuple[int, int]) -> pa.Table:
-        """One prediction per row; `drawn` are the number of shots and of the draw."""
+    def _table(self, held: HeldOut, point: int, predicted: Any) -> pa.Table:
+        """One prediction per row."""
         n = len(held.rows)
         common = {
             "lang": pa.array([held.label] * n, pa.string()),
@@ -183,7 +154,4 @@ class _Scorer:
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        if self.head.params.shots[-1]:
-            names = zip(("shots", "draw"), drawn, strict=True)
-            common |= {name: pa.array([value] * n, pa.int64()) for name, value in names}
         return pa.table({**common, **self.head.columns(held, predicted)})

@@ -16,7 +16,6 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.languages import spelled
 from raxalign.lazy import np
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.few_shot import Average, refuse_too_few
 from raxalign.tasks.transfer.outcome import readers
 from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
 from raxalign.train.loop import TrainSettings
@@ -99,7 +98,6 @@ class Head(ABC):
         self.params: Any = task.params
         self.options: Any = task.params
         """The options of the training, with every default filled in."""
-        self.average = Average.of(task.params.average)
 
     # How rows are read
 
@@ -137,14 +135,6 @@ class Head(ABC):
     def check_trained(self, rows: Any) -> Any:
         """Return the rows that are trained on. Raises `DataError` where there are none."""
         return rows
-
-    def learnable(self, rows: Any) -> Bools:
-        """Return which training rows of another language than the pivot a model can learn."""
-        return np.ones(len(rows), bool)
-
-    def strata(self, rows: Any) -> Ints:
-        """Return the numbers of what few training rows are drawn from in turn."""
-        return np.zeros(len(rows), np.int64)
 
     def splits(self) -> list[Split]:
         """Return the splits that are evaluated."""
@@ -228,8 +218,7 @@ class Head(ABC):
 
     def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
         """Read the local files of all splits before anything is trained: the training files of the
-        languages that are `trained` on, or drawn from, then what is evaluated, against their rows:
-        those of a language from which few are drawn are for itself alone.
+        languages that are `trained` on, then what is evaluated, against their rows.
         """
         known, read = dict[str, Ints](), dict[tuple[Split, str], Any]()
 
@@ -238,14 +227,11 @@ class Head(ABC):
             used = found.first(self.params.max_train)
             known[lang] = used.fingerprints()
             _report(self.check_trained(used), report)
-            refuse_too_few(used, len(used), 0 if lang == self.pivot else self.params.shots[-1])
             return len(found)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
             found = self.check_evaluated(self.read_local(split, lang, report))
-            every = self.task.trains_on
-            rows = [known[own] for own in known if own == lang or every(own, self.pivot)]
-            found.seen_in(np.concatenate([np.zeros(0, np.int64), *rows]), self.allowed)
+            found.seen_in(np.concatenate([np.zeros(0, np.int64), *known.values()]), self.allowed)
             if self.crosses:
                 read[split, lang] = found
             _report(found, report)

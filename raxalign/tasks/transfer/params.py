@@ -11,16 +11,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.tasks.base import Task
-from raxalign.tasks.transfer.few_shot import Averaged, Shots
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of
@@ -116,9 +115,19 @@ DevelopmentRows = Annotated[int, Field(ge=1, description="Development rows.")]
 TestRows = Annotated[int, Field(ge=1, description="Test rows.")]
 
 
-class TransferParams(Task.Params):
-    """Data, readouts, few examples of the target languages, and averages of weights."""
+_FURTHER = Removed(
+    "no model is trained further on few examples of a language; `raxalign export` gives the encoder"
+    " for a program of your own that does it"
+)
 
+
+class TransferParams(Task.Params):
+    """Data, readouts, and what the training has of both."""
+
+    removed: ClassVar[Mapping[str, Removed]] = {
+        **dict.fromkeys(("shots", "draws", "shot_epochs", "shot_learning_rate"), _FURTHER),
+        "average": Removed("weights are those of one epoch, which `selection` chooses"),
+    }
     data: Literal["hub", "phrasebook"] | DataFiles = "hub"
     """Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or
     local files.
@@ -131,26 +140,6 @@ class TransferParams(Task.Params):
     """Whether a method's readouts are fitted again on the encoder that this training left
     (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the training
     changes the encoder and leaves the weights of one epoch, else `keep`).
-    """
-    shots: Annotated[Shots, LATER] = (0,)
-    """Numbers of examples of each target language on which the model that the pivot's training left
-    is trained further, drawn at random from the language's training set, by the labels in turn
-    where each example has one; 0, the model as it is, is always there.
-    """
-    draws: Annotated[int, LATER] = Field(1, ge=1)
-    """Draws of the examples of `shots` per run, whose mean is the result; each run draws its own by
-    its seed, and fewer shots are the first of more.
-    """
-    shot_epochs: Annotated[int, LATER] = Field(50, ge=1)
-    """Passes over the examples of `shots`, of which the last counts."""
-    shot_learning_rate: Annotated[float | None, LATER] = Field(None, gt=0)
-    """Constant learning rate on the examples of `shots` (none: the largest rate of the task's own
-    training).
-    """
-    average: Annotated[Averaged | None, LATER] = None
-    """Mean of weights that is evaluated in place of the last ones: of the last epochs of a training
-    (`last 3`), of several trainings with one initialisation of the head and other orders of rows
-    and dropout (`runs 3`), or of the last epochs of all of these (`last 3 runs 3`) (none: no mean).
     """
     selection: Selection | None
     """What chooses the weights that are evaluated: the pivot's development set, the mean of all of

@@ -45,10 +45,6 @@ class TaskRows(Generic[RowT]):
         """Return the first n of them."""
         return self if n is None else replace(self, rows=self.rows[:n])
 
-    def at(self, places: Ints) -> Self:
-        """Return the rows at some places."""
-        return replace(self, rows=[self.rows[place] for place in places.tolist()])
-
     def without(self, others: Sequence[TaskRows[RowT]]) -> Self:
         """Return the rows whose texts are in none of the others."""
         known = np.concatenate([np.zeros(0, np.int64), *(rows.fingerprints() for rows in others)])

@@ -10,21 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.codes import hub_code, lacking
 from raxalign.languages import spelled
-from raxalign.measured import parted
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
-from raxalign.tasks.transfer.few_shot import PAPERS, SHOT_OPTIONS, Average, faults_of
 from raxalign.tasks.transfer.outcome import Selection, kept
 from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
-    from raxalign.sample import Sample
     from raxalign.tasks.transfer.head import Head
     from raxalign.tasks.transfer.training import Companion
     from raxalign.train.runtime import Runtime
@@ -37,13 +32,17 @@ class TransferTask(Task):
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
     and columns; others go by their codes.
     """
+    configurations: ClassVar[LanguageNames] = {}
+    """The configurations of the data set on the hub by language, where they are not its names of
+    languages.
+    """
     listed: str = ""
     """The data set of the hub that the task reads, where its languages are known."""
     row_options: ClassVar[tuple[str, ...]] = ("data", "codes", "phrasebook", "max_train")
     """The options that decide which training rows there are."""
     one_language_files: ClassVar[bool] = True
     """Whether the format of files does not say which language a row is in."""
-    not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout", *SHOT_OPTIONS})
+    not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout"})
     """The options that only evaluation reads."""
     word_pooling: ClassVar[Pooling | None] = None
     """How the pieces of a word are joined, where words are read."""
@@ -51,15 +50,9 @@ class TransferTask(Task):
     """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.papers = (*cls.papers, *(paper for paper in PAPERS if paper not in cls.papers))
-
     def __init__(self, params: TransferParams) -> None:
         super().__init__(params)
         self._asked = params.readout
-        if Average.of(params.average).runs > 1:  # a classifier of word vectors begins at random
-            self.accepts = self.accepts - {"static"}  # type: ignore[misc]
         if params.readout is None:  # keys and records say what was done
             readout = "refit" if self.leaves_one_encoder() else "keep"
             self.params = params.model_copy(update={"readout": readout})
@@ -83,15 +76,13 @@ class TransferTask(Task):
         option `dataset`, or `listed`, with the configuration of the language.
         """
         params: Any = self.params
-        known, configs = self.listed or params.dataset, getattr(self.params, "configs", {})
-        own = spelled(lang, configs)
-        config = hub_code(known, lang, self.names) if own is None else configs[own]
+        known = self.listed or params.dataset
+        config = hub_code(known, lang, {**self.configurations, **self.names})
         return {"hub": HubSet(params.dataset or known, config, params.revision)}
 
     def idle(self) -> set[str]:
         """Return the options on which nothing depends as the others are."""
-        unread = set() if self.params.data == "phrasebook" else {"phrasebook"}
-        return unread if self.params.shots[-1] else {*unread, *SHOT_OPTIONS}
+        return set() if self.params.data == "phrasebook" else {"phrasebook"}
 
     def settings(self) -> Any:
         """Return the params with every default filled in."""
@@ -118,10 +109,6 @@ class TransferTask(Task):
     def trains_on(self, lang: str, pivot: str) -> bool:
         """Return whether the training set of a language is read."""
         return lang == pivot or self.translates()
-
-    def reads_training(self, lang: str, pivot: str) -> bool:
-        """Return whether the training set of a language is read: trained on, or drawn from."""
-        return self.trains_on(lang, pivot) or self.params.shots[-1] > 0
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the pivot, and all languages where their translations are trained on."""
@@ -193,7 +180,7 @@ class TransferTask(Task):
         if data == "hub":
             return {name: found.source() for name, found in self.hub_sets(lang, pivot).items()}
         paths = {
-            "train": data.train if self.reads_training(lang, pivot) else None,
+            "train": data.train if self.trains_on(lang, pivot) else None,
             "dev": data.dev,
             "test": data.test,
         }
@@ -236,7 +223,7 @@ class TransferTask(Task):
         """Read all splits; evaluated rows that are trained on are a fault."""
         if isinstance(self.params.data, DataFiles):
             spoken = self.languages(languages, pivot)
-            trained = [lang for lang in spoken if self.reads_training(lang, pivot)]
+            trained = [lang for lang in spoken if self.trains_on(lang, pivot)]
             yield from self.head(TaskInputs(pivot)).read_files(spoken, trained)
 
     def train(
@@ -259,9 +246,6 @@ class TransferTask(Task):
         """Return why the training cannot be part of a method's: it must leave one encoder."""
         if not self.reads(1).tunes:
             return "its training leaves the encoder as it is", "choose a task that fine-tunes it"
-        if self.params.average:
-            told = f"`average: {self.params.average}` takes the mean of several weights"
-            return told, "leave `average` out"
         if kept(self.selection()) == "every":
             told = f"`selection: {self.selection()}` chooses among the weights of several epochs"
             return told, "write `selection: pivot-dev` or `last`"
@@ -272,42 +256,20 @@ class TransferTask(Task):
         aligned: AlignedEncoder,
         languages: tuple[str, ...],
         inputs: TaskInputs,
-        runtime: Runtime,
+        runtime: Runtime,  # noqa: ARG002
         trained: Path | None,
     ) -> Outcome:
-        """Score every language on the splits that are given, by the weights that were chosen, and
-        after further training on the examples of `shots`.
-        """
+        """Score every language on the splits that are given, by the weights that were chosen."""
         from raxalign.tasks.transfer.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
-        return evaluate(self.head(inputs), aligned, languages, trained, runtime)
-
-    @classmethod
-    def samples(
-        cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], Sample | None]:
-        """Return the samples of several values, those after few examples by the rows of these."""
-        wanted = list(wanted)
-        if "shots" not in predictions.column_names:
-            return super().samples(predictions, wanted)
-        import pyarrow.compute as pc
-
-        found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
-        for shots in {parted(metric)[0] for _, metric, _ in wanted}:
-            own = [name for name in wanted if parted(name[1])[0] == shots]
-            rows = predictions.filter(pc.equal(predictions["shots"], shots))
-            plain = {(lang, parted(metric)[1], split) for lang, metric, split in own}
-            samples = super().samples(rows, plain)
-            found |= {name: samples[name[0], parted(name[1])[1], name[2]] for name in own}
-        return found
+        return evaluate(self.head(inputs), aligned, languages, trained)
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report data that the hub or the phrasebook does not have, paths without or with {lang},
         and options that need others.
         """
         faults = self._data_faults(languages, pivot)
-        faults += faults_of(self.settings(), tunes=self.outdates() or self.translates())
         if getattr(self.params, "code_switching", "none") != "none" and not self.translates():
             faults.append(
                 "code_switching mixes languages that are trained on: it needs `setting:"
@@ -334,13 +296,7 @@ class TransferTask(Task):
     def _path_faults(self, data: DataFiles) -> list[str]:
         """Files of one language where several are read, and the reverse."""
         by_language, faults = differs_by_language(data.train), list[str]()
-        few = self.params.shots[-1] > 0
-        if few and not by_language:
-            faults.append(
-                "data.train: shots are drawn from one training file per language; put {lang} in"
-                " the path"
-            )
-        if by_language and not self.translates() and not few:
+        if by_language and not self.translates():
             setting = getattr(self.params, "setting", "zero-shot")
             faults.append(
                 f"data.train holds {{lang}}: {setting} training reads the pivot alone; write"
@@ -363,7 +319,7 @@ class TransferTask(Task):
         if self.params.data == "hub":
             if not all(found.dataset for found in self.hub_sets(pivot, pivot).values()):
                 return ["data: hub needs the name of a data set (dataset)"]
-            codes = {**self.names, **getattr(self.params, "configs", {})}
+            codes = {**self.configurations, **self.names}
             lacks = ", ".join(lacking(self.listed, self.languages(languages, pivot), codes))
             remedy = "name others in `languages`, or its own code in `codes`"
             return [f"data: {self.listed} has no {lacks}; {remedy}"] if lacks else []

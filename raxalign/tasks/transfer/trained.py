@@ -90,20 +90,6 @@ class Trained:
         (folder / _RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def mean_of_weights(files: Sequence[Path], mean: Path) -> Path:
-    """Write the mean of the weights in several files, each tensor summed in float64, into a file of
-    their form, and return that: the mean of equal weights is the same bits.
-    """
-    first = load_file(files[0])
-    sums = {name: tensor.double() for name, tensor in first.items()}
-    for file in files[1:]:
-        for name, tensor in load_file(file).items():
-            sums[name] += tensor
-    tensors = {name: (total / len(files)).to(first[name].dtype) for name, total in sums.items()}
-    save_file(tensors, mean)
-    return mean
-
-
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:
     """Return `start` with the weights of a training of one model and epoch, but its head."""
     (model,) = Trained.read(folder).models

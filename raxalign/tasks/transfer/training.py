@@ -19,8 +19,7 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.outcome import kept
-from raxalign.tasks.transfer.trained import ALL, Trained, mean_of_weights
-from raxalign.train.chance import RUNS, mix
+from raxalign.tasks.transfer.trained import ALL, Trained
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import HostSided, Objective, Step
 
@@ -106,30 +105,18 @@ class _Group:
                 view, label = aligned.toward(toward), f"{name}-{toward}"
                 dev = {lang: held for lang, held in dev.items() if lang in (toward, head.pivot)}
             with _lasting_folder(runtime, label) as keep:
-                (files, more), counted = self._fit(view, dev, TrainingRun(runtime, label, keep))
+                model = head.new_model(view, runtime.seed)
+                batches = head.batches(model, self.rows)
+                tuning = Tuning(
+                    model, batches, DevSets(head, model, dev, self.watched), self.companion
+                )
+                fit_task = fit_steps if head.point == "step" else fit_epochs
+                run = TrainingRun(runtime, label, keep)
+                files, more = fit_task(tuning, head.settings(model), run)
                 names = {point: f"{label}.{point}.safetensors" for point in files}
                 for point, file in files.items():
                     shutil.copyfile(file, folder / names[point])
-            yield {"toward": toward, "files": names, **more}, counted
-
-    def _fit(
-        self, aligned: AlignedEncoder, dev: Mapping[str, HeldOut], first: TrainingRun
-    ) -> tuple[Weights, Mapping[str, int]]:
-        """Train one model, or the mean of several runs of its training, which begin with one head.
-        Return its weights, and what its batches count.
-        """
-        head, files = self.head, list[Path]()
-        for number in range(head.average.runs):
-            model = head.new_model(aligned, first.runtime.seed)
-            batches = head.batches(model, self.rows)
-            tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched), self.companion)
-            fit_task = fit_steps if head.point == "step" else fit_epochs
-            made = fit_task(tuning, head.settings(model), first.repeated(number))
-            files += made[0].values()
-        if head.average.runs > 1 and files:  # those of the first worker, the last of each run
-            point = next(iter(made[0]))
-            made = {point: mean_of_weights(files, first.keep / "mean.safetensors")}, made[1]
-        return made, batches.counted
+            yield {"toward": toward, "files": names, **more}, batches.counted
 
 
 @dataclass(frozen=True)
@@ -143,15 +130,6 @@ class TrainingRun:
     def file(self, number: int, point: str = "epoch") -> Path:
         """Return the file for the weights after an epoch, or after a number of steps."""
         return self.keep / f"{point}-{number}.safetensors"
-
-    def repeated(self, number: int) -> TrainingRun:
-        """Return a run with an order of rows and dropout of its own (0: this one)."""
-        if not number:
-            return self
-        keep = self.keep / f"run-{number}"
-        keep.mkdir(exist_ok=True)
-        runtime = replace(self.runtime, seed=mix(self.runtime.seed, number, RUNS))
-        return TrainingRun(runtime, f"{self.name}-run{number}", keep)
 
 
 Weights = tuple[Mapping[int, Path], Mapping[str, object]]
@@ -224,8 +202,6 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         self.model, self.batches, self.dev, self.companion = model, batches, dev, companion
         self.module: nn.Module = model
         self.steps = 0
-        self.averaged: Mapping[int, Path] = {}
-        """Where the weights after a number of steps go that are averaged at the end."""
 
     def blocks(self) -> Sequence[nn.Module]:
         """Return the encoder's blocks, where they are trained."""
@@ -250,27 +226,14 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
         return loss / total
 
     def end(self, step: Step) -> None:
-        """Remember how far the training is, and keep weights that are averaged."""
+        """Remember how far the training is."""
         self.steps = step.number + 1
-        if self.steps in self.averaged:
-            self.model.save(self.averaged[self.steps])
 
-    def keep_last(self, settings: TrainSettings, run: TrainingRun) -> None:
-        """Let the training keep the weights of the last epochs, where their mean is asked for."""
-        last = self.dev.head.average.last if self.dev else 1
-        if last > 1 and run.runtime.rank == 0:
-            steps = settings.total(self.batches.count) // settings.epochs
-            epochs = range(settings.epochs - last + 1, settings.epochs + 1)
-            self.averaged = {epoch * steps: run.file(epoch, "averaged") for epoch in epochs}
-
-    def save_last(self, file: Path) -> Path:
-        """Write the last weights, or the mean of those that were kept; return the file. What a
-        companion has trained of the encoder is not among them, since it is the companion's too.
+    def save_last(self, file: Path) -> None:
+        """Write the last weights. What a companion has trained of the encoder is not among them,
+        since it is the companion's too.
         """
-        if self.averaged:
-            return mean_of_weights([*self.averaged.values()], file)
         self.model.save(file, with_encoder=self.companion is None)
-        return file
 
     def watched(self, watch: Watch) -> Mapping[str, float]:
         """Score the development sets that a watch asks for."""
@@ -293,7 +256,6 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
                 n_rows = self.batches.count
                 return fit(both, n_rows, settings, run.runtime, name=run.name, keep=keep)
         frozen = self.model.frozen()
-        self.keep_last(settings, run)
         fitted = fit(self, self.batches.count, settings, run.runtime, name=run.name, keep=keep)
         after = self.model.frozen()
         if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):
@@ -338,8 +300,8 @@ def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Wei
 
 
 def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weights:
-    """Train, and keep the weights that development sets choose among those after every
-    `evaluate_every` steps, or after each epoch.
+    """Train, and keep the weights that development sets choose among those after every so many
+    steps as the task says, or after each epoch.
 
     Weights that are better than all before, for any language that chooses, are written into the
     run's folder, which outlives the process as checkpoints do; so are the scores, and a resumed
@@ -363,7 +325,7 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
             new.replace(kept_scores)
         return float(np.mean(list(scores.values())))
 
-    fitted = tuning.fit(settings, run, None if last else score, options.evaluate_every)
+    fitted = tuning.fit(settings, run, None if last else score, dev.head.task.evaluate_every)
     if run.runtime.rank != 0:
         return {}, {}
     if last:

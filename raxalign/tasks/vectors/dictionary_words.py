@@ -15,7 +15,7 @@ from raxalign.encoders.models.vectors import WordVectors
 from raxalign.encoders.models.word_means import ReadWords, word_means
 from raxalign.lazy import np, torch
 from raxalign.measured import count, share
-from raxalign.similarity.measures import TEMPERATURE, Measure, scaled, scored
+from raxalign.similarity.measures import Measure, scaled, scored
 from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection, with_directions
 
 CHUNK = 1024
@@ -80,12 +80,6 @@ def mean_vectors(
     return means_VLH[:, 0].float(), counts_V.cpu().numpy()
 
 
-def lone_vectors(words: Sequence[str], read: ReadWords) -> tuple[torch.Tensor, Bools]:
-    """Return (vectors (V, H), whether each word has one (V,)) of words that stand alone."""
-    found = read([[word] for word in words])
-    return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy().astype(np.bool_)
-
-
 @dataclass(frozen=True)
 class Ranks:
     """For every query (Q,): the `rank` of its best gold candidate (NaN for a query without one),
@@ -104,7 +98,6 @@ def best_gold_ranks(
     *,
     measure: Measure,
     k: int = 10,
-    temperature: float = TEMPERATURE,
 ) -> Ranks:
     """Rank the best gold candidate of each query, 1 for the nearest; `gold_P2` are pairs (P, 2) of
     a query's number and that of a candidate which is right for it.
@@ -112,8 +105,7 @@ def best_gold_ranks(
     Among g nearer candidates and E of the best gold one's own similarity, m of them gold, the rank
     is g + (E + 1) / (m + 1): the mean over all orders of the tied ones, which with one gold
     candidate is their average rank. Candidates of identical vectors always tie. The neighbourhoods
-    of hubness terms, of `k` vectors, are all queries, those without a gold pair included. The
-    `temperature` is that of `inverted_softmax` and `sinkhorn`.
+    of hubness terms, of `k` vectors, are all queries, those without a gold pair included.
     """
     sides = scaled(queries_QH.float(), candidates_CH.float(), measure)
     candidates, kind = torch.unique(sides.candidates, dim=0, return_inverse=True)
@@ -121,7 +113,7 @@ def best_gold_ranks(
     first = torch.full((len(candidates),), len(kind), device=kind.device).scatter_reduce_(
         0, kind, torch.arange(len(kind), device=kind.device), "amin"
     )
-    terms = sides.terms(candidates, k, temperature)
+    terms = sides.terms(candidates, k)
     gold_P2 = gold_P2[np.argsort(gold_P2[:, 0], kind="stable")]
     parts = []
     for start in range(0, len(queries_QH), ROWS):

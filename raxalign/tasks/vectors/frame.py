@@ -7,11 +7,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
-from raxalign.config.params import LATER
+from raxalign.config.params import Removed
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
@@ -20,7 +18,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import pa
 from raxalign.measured import Measured
 from raxalign.sample import Sample, of_layers
-from raxalign.similarity.measures import MEASURES, idle_options
+from raxalign.similarity.measures import MEASURES, TEMPERATURE, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.one_pass import OnePass
@@ -51,12 +49,7 @@ NEIGHBORS = (
     f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
     " measures have none."
 )
-_TEMPERATURE = (
-    "What similarities are divided by where a measure takes their exponentials; the other measures"
-    " have none."
-)
-Temperature = Annotated[float, LATER, Field(gt=0, description=_TEMPERATURE)]
-"""The option `temperature`, whose default is `TEMPERATURE`."""
+NO_TEMPERATURE = Removed(f"the temperature of exponentials is {TEMPERATURE}")
 
 _FOLDERS = {"dev": "dev", "test": "data"}
 """Split -> its folder in an artifact of held-out data."""
@@ -92,8 +85,7 @@ def single(layers: str | tuple[str, ...]) -> str:
 
 class VectorTask(Task):
     """A task that compares vectors of each language with those of the pivot, without a training of
-    its own. A subclass has the params `layers`, and `measure`, `k` and `temperature` where it has a
-    measure.
+    its own. A subclass has the params `layers`, and `measure` and `k` where it has a measure.
     """
 
     accepts = frozenset({"transformer", "static"})

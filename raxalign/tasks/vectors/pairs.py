@@ -16,9 +16,6 @@ from raxalign.lazy import np
 from raxalign.pairing.schema import links_of, read_types
 from raxalign.tasks.transfer.rows import unit
 
-SPECIALS = ("[CLS]", "[SEP]")
-"""The names of the first and the last piece, whatever the encoder calls them."""
-
 
 @dataclass(frozen=True)
 class SentencePairs:
@@ -117,22 +114,6 @@ class LinkedWords:
         """Return the surface forms that each link joins."""
         src, tgt = ([side.forms[word] for word in words.tolist()] for side, words in self.sides())
         return list(zip(src, tgt, strict=True))
-
-    def with_specials(self) -> LinkedWords:
-        """Return the pairs with both special pieces after the words of every sentence, each linked
-        to its counterpart on the other side.
-        """
-        rows = np.arange(len(self.ids))
-        (src, src_word), (tgt, tgt_word) = (_with_specials(*side) for side in self.sides())
-        row = np.concatenate([self.row, rows, rows])
-        return LinkedWords(self.ids, src, tgt, row, src_word, tgt_word)
-
-
-def _with_specials(side: SideWords, linked: Ints) -> tuple[SideWords, Ints]:
-    """The words with both special pieces after each sentence, and their links."""
-    wide = SideWords([[*sentence, *SPECIALS] for sentence in side.sentences])
-    moved = linked + len(SPECIALS) * side.row[linked]
-    return wide, np.concatenate([moved, wide.offsets[1:] - 2, wide.offsets[1:] - 1])
 
 
 def read_linked_words(folder: Path) -> LinkedWords:

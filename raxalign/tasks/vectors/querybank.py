@@ -16,9 +16,9 @@ ABOUT = (
     " `qb_norm` is the inverted softmax over a bank of other queries, the sentences of the"
     " development side, for queries whose nearest candidate by cosine is also the nearest of a"
     " query of the bank; for others it is the cosine (Bogolin et al. 2022, dynamic inverted"
-    " softmax). `nnn` is the cosine less `alpha` times the mean cosine of the candidate with the"
+    " softmax). `nnn` is the cosine less half the mean cosine of the candidate with the"
     " `k` queries of that bank that are nearest to it (Chowdhury et al. 2024), which would be"
-    " `csls` with 0.5 and the queries themselves as the bank."
+    " `csls` with the queries themselves as the bank."
 )
 ALPHA = 0.5
 """The weight in `nnn` by default, as in the program of its authors."""
@@ -43,8 +43,8 @@ class Nearness:
     def idle(self) -> set[str]:
         """The options that the measure does not read."""
         if self.measure == "nnn":
-            return {"temperature"}
-        return {"alpha"} | ({"k"} if self.measure == "qb_norm" else idle_options(self.measure))
+            return set()
+        return {"k"} if self.measure == "qb_norm" else idle_options(self.measure)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import nearest_neighbors
-from raxalign.similarity.measures import TEMPERATURE, Measure
+from raxalign.similarity.measures import Measure
 from raxalign.tasks.vectors.directions import (
     DIRECTIONS,
     SearchDirection,
@@ -33,7 +33,6 @@ def search(
     *,
     measure: Measure,
     k: int,
-    temperature: float = TEMPERATURE,
 ) -> FoundWords:
     """Find the nearest neighbour of every word of two pools in the other pool; return the answers
     for the pairs whose words are both in their pools. The pools say which source words and which
@@ -48,7 +47,7 @@ def search(
             side[torch.from_numpy(numbers).to(side.device)]
             for side, numbers in zip(vectors, words, strict=True)
         )
-        nearest = nearest_neighbors(src, tgt, measure=measure, k=k, temperature=temperature)
+        nearest = nearest_neighbors(src, tgt, measure=measure, k=k)
         queries = (pairs.src_word, *words), (pairs.tgt_word, *words[::-1])
         for direction, answers, (linked, own, others) in zip(
             DIRECTIONS, nearest, queries, strict=True
@@ -63,29 +62,21 @@ def first_occurrences(words: SideWords, read: Bools) -> Bools:
     first: dict[str, int] = {}
     for word in np.flatnonzero(read).tolist():
         first.setdefault(words.forms[word], word)
-    return marked(len(read), list(first.values()))
-
-
-def marked(size: int, chosen: list[int] | Ints) -> Bools:
-    """Return flags (size,) that are true at the chosen places alone."""
-    flags = np.zeros(size, dtype=np.bool_)
-    flags[chosen] = True
+    flags = np.zeros(len(read), dtype=np.bool_)
+    flags[list(first.values())] = True
     return flags
 
 
 @dataclass(frozen=True)
 class Answers:
     """What was found for linked words: `contextual` among all candidates, `thinned` among first
-    occurrences.
-
-    Without `thinned` the non-contextual metrics are over contextual answers for the first pair of
-    each query's type. `units` (sentence pairs,) are the hashes of the pivot's sentences.
+    occurrences. `units` (sentence pairs,) are the hashes of the pivot's sentences.
     """
 
     pairs: LinkedWords
     units: Ints
     contextual: FoundWords
-    thinned: FoundWords | None
+    thinned: FoundWords
     identical: Bools
     unseen: Bools
 
@@ -96,19 +87,6 @@ class Answers:
         src, tgt = self.pairs.sides()
         return (src, tgt) if direction == "to_pivot" else (tgt, src)
 
-    def _first(self, direction: SearchDirection, passed: Bools) -> Bools:
-        """The non-contextual ones of some pairs: those of first occurrences, or the first of the
-        query's type among those that passed.
-        """
-        if self.thinned is not None:
-            return passed & (self.thinned[direction] >= 0)
-        (side, words), _ = self._oriented(direction)
-        first: dict[str, int] = {}
-        for pair in np.argsort(words, kind="stable").tolist():
-            if passed[pair]:
-                first.setdefault(side.forms[words[pair]], pair)
-        return marked(len(passed), list(first.values()))
-
     def flags(self, direction: SearchDirection) -> dict[str, Bools]:
         """Return what predictions say of each pair, from which all metrics can be computed again.
 
@@ -118,15 +96,15 @@ class Answers:
         that would be.
         """
         _, (_, linked) = self._oriented(direction)
-        every = np.ones(len(self.pairs), dtype=np.bool_)
+        first, distinct = self.thinned[direction] >= 0, ~self.identical
         return {
             "correct": np.equal(self.contextual[direction], linked),
-            "correct_first": np.equal((self.thinned or self.contextual)[direction], linked),
+            "correct_first": np.equal(self.thinned[direction], linked),
             "identical": self.identical,
             "unseen": self.unseen,
-            "first_any": self._first(direction, every),
-            "first": self._first(direction, ~self.identical),
-            "first_unseen": self._first(direction, ~self.identical & self.unseen),
+            "first_any": first,
+            "first": first & distinct,
+            "first_unseen": first & distinct & self.unseen,
         }
 
     def metrics(self) -> tuple[dict[str, float], list[str]]:
@@ -159,7 +137,7 @@ class Answers:
         pairs, n, flags = self.pairs, len(self.pairs), self.flags(direction)
         types, (_, (side, _)) = pairs.types(), self._oriented(direction)
         searched: dict[str, Any] = {}
-        for suffix, found in (("", self.contextual), ("_first", self.thinned or self.contextual)):
+        for suffix, found in (("", self.contextual), ("_first", self.thinned)):
             words, missing = found[direction], found[direction] < 0
             searched |= {
                 f"found{suffix}_id": pa.array(pairs.ids[side.row[words]], mask=missing),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from raxalign.catalog import catalog
-from raxalign.config.params import LATER, BaseParams
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.config.sources import DataPrefix, LocalFile
-from raxalign.corpora.base import CODES, PRETOKENIZED, CorpusInputs, FileCorpus
+from raxalign.corpora.base import CODES, CorpusInputs, FileCorpus
 from raxalign.corpora.readers.codes import ListName
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.corpora.text.words import given_words, tokenize, within_text
@@ -38,7 +38,9 @@ class SentenceFiles(BaseParams):
     test: DataPrefix | None = Field(
         None, description=_PATH.format("test", " (none: they are not reported)")
     )
-    pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "pretokenized": Removed("words are found in the text, as the grid's own are")
+    }
     codes: Annotated[dict[str, str] | ListName, LATER] = Field(
         default_factory=dict, description=CODES.format("files'")
     )
@@ -46,10 +48,9 @@ class SentenceFiles(BaseParams):
     def splits(self) -> dict[str, FileCorpus]:
         """Return the text of each split that is given."""
         kind = catalog("corpora")["moses"]
-        how = {"pretokenized": self.pretokenized, "codes": self.codes}
         paths = {"dev": self.dev, "test": self.test}
         return {
-            split: kind(kind.Params(path=path, **how))
+            split: kind(kind.Params(path=path, codes=self.codes))
             for split, path in paths.items()
             if path is not None
         }

@@ -1,4 +1,4 @@
-"""Vectors of pieces: one per sentence, and those of special pieces, which count as words.
+"""Vectors of sentences.
 
 The vector of a sentence is that of one of its pieces, a mean of its pieces, or the mean of its
 static word vectors.
@@ -21,16 +21,14 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.running import Sentence, in_text
 from raxalign.tasks.vectors.one_pass import OnePass
-from raxalign.tasks.vectors.pairs import SideWords
 
 Vectors: TypeAlias = "tuple[torch.Tensor, Bools]"
 
 
 @dataclass(frozen=True)
 class SentenceReading:
-    """How sentences become vectors: the `layers` that are added up, the `pooling`, and whether
-    `specials`, the special pieces, are part of a mean. `own` is the encoder's own configuration of
-    sentence-transformers, which has special pieces in its means.
+    """How sentences become vectors: the `layers` that are added up, and the `pooling`, whose means
+    are over special pieces too. `own` is the encoder's own configuration of sentence-transformers.
 
     The rest follows from an encoder. `trailing` pieces at the end of a row are not the last one;
     the vectors are scaled to length 1 with `unit`. `prompt` is put before each sentence, and its
@@ -39,7 +37,6 @@ class SentenceReading:
 
     layers: str
     pooling: SentencePooling | Literal["own"]
-    specials: bool
     trailing: int = 0
     unit: bool = False
     prompt: str = ""
@@ -58,9 +55,7 @@ def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceR
                 f" encoder's folder, but this one {why}. Choose cls, mean, last or weighted"
             )
         skip = not own.include_prompt
-        found = SentenceReading(
-            reading.layers, own.pooling, True, 0, own.normalize, own.prompt, skip
-        )
+        found = SentenceReading(reading.layers, own.pooling, 0, own.normalize, own.prompt, skip)
     config = encoder.model.config
     if found.pooling == "cls" and is_decoder(config) and not is_bidirectional(config):
         raise RaxalignError(
@@ -156,7 +151,7 @@ def _pooled(
     if how.pooling == "last":
         last_B = (batch.mask_BT.sum(1) - 1 - how.trailing).clamp(min=0)
         return states_BTH[torch.arange(len(last_B), device=last_B.device), last_B]
-    read_BT = batch.mask_BT > 0 if how.specials else batch.words_BT >= 0
+    read_BT = batch.mask_BT > 0
     if how.skip_prompt and n_prompt:
         of_prompt_BT = (batch.words_BT >= 0) & (batch.words_BT < n_prompt)
         read_BT = read_BT & (of_prompt_BT.flip(1).cumsum(1).flip(1) == 0)
@@ -193,39 +188,3 @@ def _mean_of_words(
         sums_SH = sums_SH.index_add(0, owners.to(device), vectors_NH)
         means.append(sums_SH / counts_S.clamp(min=1)[:, None])
     return torch.stack(means, 1), (counts_S > 0).cpu().numpy()
-
-
-def add_specials(
-    aligned: AlignedEncoder,
-    words: SideWords,
-    lang: str,
-    vectors_NH: torch.Tensor,
-    read: Bools,
-    layers: str,
-) -> tuple[torch.Tensor, Bools]:
-    """Add the vectors of the first and the last piece, of `layers` added up, after those of each
-    sentence's words.
-
-    `vectors_NH` are those of `words`, and `read` (N,) marks the words that have one. Returns both
-    as `LinkedWords.with_specials` numbers the words. Raises `RaxalignError` for an encoder without
-    special pieces.
-    """
-    encoder, device = aligned.encoder, vectors_NH.device
-    if not isinstance(encoder, TransformerEncoder):
-        raise RaxalignError(
-            "retrieval: `specials: include` requires a transformer encoder; static vectors have no"
-            " special pieces"
-        )
-    count = len(words.sentences)
-    moved = np.arange(len(vectors_NH)) + 2 * words.row
-    wide_MH = vectors_NH.new_zeros(len(vectors_NH) + 2 * count, vectors_NH.shape[1])
-    wide_MH[torch.from_numpy(moved).to(device)] = vectors_NH
-    first = torch.from_numpy(words.offsets[1:] + 2 * np.arange(count)).to(device)
-    rows, chosen = encoder.pieces(words.sentences, lang), parse_layers(layers, aligned.n_layers)
-    for part, batch, states in _states(aligned, encoder, rows, chosen):
-        states_BTH, last_B = _added(states, range(len(chosen))), batch.mask_BT.sum(1) - 1
-        wide_MH[first[part]] = states_BTH[:, 0]
-        wide_MH[first[part] + 1] = states_BTH[torch.arange(len(part), device=device), last_B]
-    wide_read = np.ones(len(wide_MH), dtype=np.bool_)
-    wide_read[moved] = read
-    return wide_MH, wide_read

@@ -61,8 +61,8 @@ def test_each_language_is_read_once_and_a_bad_line_is_named(found, tmp_path):
 def test_a_delimiter_that_was_forgotten_is_found(found, tmp_path):
     (tmp_path / "pairs").write_text("a ||| b\n" * 9)
     assert [str(fault) for entry in found("tsv, path: pairs") for fault in entry.faults] == [
-        f"{tmp_path}/pairs:1: there is no column 1: a line has 1 (columns count from 0). Columns"
-        " are divided by '\\t'; `delimiter` sets this"
+        f"{tmp_path}/pairs:1: a line has 1 column, not 2. Columns are divided by '\\t'"
+        " (`delimiter`)"
     ] * 2
 
 

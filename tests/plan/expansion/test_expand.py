@@ -205,7 +205,7 @@ def test_another_configuration_of_a_repository_is_other_data(tmp_path):
 
     def stages(de, en, revision="main"):
         data = f"data: hub, dataset: some/treebanks, revision: {revision}"
-        task = f"pos: {{{data}, configs: {{de: {de}, en: {en}}}}}"
+        task = f"pos: {{{data}, codes: {{de: {de}, en: {en}}}}}"
         path = write_grid(tmp_path, methods=("none: {}",), tasks=(task,), languages="{each: [de]}")
         plan = expand(load(path), Identity(locked=locked.get))
         (evaluation,) = plan.trials[0].evaluations.values()

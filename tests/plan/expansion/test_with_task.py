@@ -53,8 +53,8 @@ def test_the_key_is_that_of_the_task_and_its_options_and_not_of_names(tmp_path):
     assert aligned(tmp_path, "task: nli", tasks=renamed) == plain
     # what the task's training decides, and what only its evaluation reads
     assert aligned(tmp_path, "task: xnli", ", learning_rate: 1.0e-2, epochs: 7") == plain
-    shots = ("xnli: {data: phrasebook, shots: 4, readout: keep}",)
-    assert aligned(tmp_path, "task: xnli", tasks=shots) == plain
+    kept = ("xnli: {data: phrasebook, readout: keep}",)
+    assert aligned(tmp_path, "task: xnli", tasks=kept) == plain
     other = {
         aligned(tmp_path, "task: xnli, weight: 0.5"),
         aligned(tmp_path, "task: xnli, schedule: alternate"),
@@ -93,16 +93,13 @@ def test_the_plan_says_which_trainings_are_one(tmp_path):
 
 OF_TASK = {
     "xnly": "the grid has no task 'xnly' (did you mean xnli?)",
-    "slots": "the grid has no task 'slots' (it has xnli, pos, retrieval, crf, mean, averaged,"
-    " each)",
+    "slots": "the grid has no task 'slots' (it has xnli, pos, retrieval, crf, mean, each)",
     "retrieval": "retrieval cannot be trained with a method: it is not trained (name a task that"
     " is: a classifier, a tagger, answers)",
     "crf": "crf cannot be trained with a method: its training leaves the encoder as it is (choose a"
     " task that fine-tunes it)",
     "mean": "mean cannot be trained with a method: `selection: mean-dev` chooses among the weights"
     " of several epochs (write `selection: pivot-dev` or `last`)",
-    "averaged": "averaged cannot be trained with a method: `average: last 2` takes the mean of"
-    " several weights (leave `average` out)",
     "each": "each cannot be trained with a method: `models: each` trains one encoder per language"
     " (write `models: together`)",
     "[xnli, pos]": "several tasks: xnli, pos; a training is one with one task (write a method for"
@@ -133,7 +130,6 @@ REFUSED = (
     *TASKS,
     "crf: {kind: pos, data: phrasebook, tagger: bilstm_crf}",
     "mean: {kind: xnli, data: phrasebook, selection: mean-dev}",
-    "averaged: {kind: xnli, data: phrasebook, selection: last, average: last 2}",
     "each: {kind: xnli, data: phrasebook, setting: translate-train, models: each}",
 )
 
