@@ -46,8 +46,8 @@ class DictionaryRetrieval(VectorTask):
     language; queries are words with at least one translation among them, and the best ranked
     translation counts. Ties take their average rank. All metrics are on the split `test`. Words are
     looked up in lower case, composed and without joiners. Results report how many entries of the
-    dictionary remain, and the share of the text's word occurrences that they cover. A dictionary whose
-    sides are clearly the other way round in the grid's text is refused.
+    dictionary remain, and the share of the text's word occurrences that they cover. A dictionary
+    whose sides are clearly the other way round in the grid's text is refused.
 
     Reference: Liu et al. (2020, §4).
     """
