@@ -43,8 +43,7 @@ from raxalign.sweep.events import Event, JobEnded, all_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.room import DRIVER as DRIVERS
-from raxalign.sweep.tracked import target_of
-from raxalign.sweep.tracker import Tracker
+from raxalign.sweep.tracker import Tracker, target_of
 from raxalign.sweep.tuner import run_grid
 
 GRID = """

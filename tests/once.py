@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.store.lock import turn
+from raxalign.store.alive import turn
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

@@ -11,9 +11,9 @@ from pathlib import Path
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.search.journal import Owner
 from raxalign.search.study import StudyRecord, read_record
-from raxalign.stages.watching import StudyWatch, Watched
+from raxalign.stages.workshop import StudyWatch, Watched
+from raxalign.store.lease import Held, own_name, patient
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search import SearchSource
@@ -99,9 +99,14 @@ def train(root: str, plan: Plan, trial: Trial) -> bool:
 
 def source_of(opened: Opened) -> SearchSource:
     """A driver of all studies of a grid."""
-    owner = Owner(opened.storage)
-    owner.beat()
+    owner = own_name("searching")
+    Held(opened.storage.files, owner).take(lambda who: None, patient)
     return SearchSource(opened, owner, opened.plan.studies)
+
+
+def leave(source: SearchSource) -> None:
+    """Remove the lock of a driver, which shows that it lives."""
+    source.opened.storage.files.remove(f"locks/{source.owner}")
 
 
 def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
@@ -125,7 +130,7 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
                 measure(ledger, plan, trial)
             ended[trial.key] = None
             ran.append(trial.key)
-    source.owner.leave()
+    leave(source)
     return ran
 
 

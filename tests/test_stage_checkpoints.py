@@ -24,11 +24,10 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, workshop
 from raxalign.stages import checkpoints as module
-from raxalign.stages.checkpoints import Checkpoints
+from raxalign.stages.checkpoints import Checkpoints, Mirror
 from raxalign.store import lease
 from raxalign.store.files import files_of
-from raxalign.store.lease import locks
-from raxalign.store.mirror import Mirror
+from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
@@ -166,7 +165,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
         found = list(pool.map(work, (tmp_path / "one", tmp_path / "two")))
     assert found == ["trained", "trained"]
     assert len(made) == 1
-    assert set(locks(Storage(root)).values()) == {False}
+    assert living(Storage(root)) == {}
 
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=120)
@@ -261,4 +260,4 @@ def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(kind,
         assert first.recv() == result, "it has the other one's result"
     assert (owner.exitcode, heir.exitcode) == (0, 0)
     assert files_of(root).names("checkpoints") == {}
-    assert set(locks(Storage(root)).values()) == {False}
+    assert living(Storage(root)) == {}

@@ -159,7 +159,7 @@ def sync(file: opt.GridFile, storage: opt.Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.report.answer import stored_answer
-    from raxalign.sweep.tracked import copy_all, describe, target_of
+    from raxalign.sweep.tracker import copy_all, describe, target_of
 
     opened = open_grid(file, storage=storage)
     target = target_of(opened)

@@ -88,7 +88,7 @@ def _tell_answer(opened: Opened) -> None:
     experiment in MLflow, too.
     """
     from raxalign.report.answer import stored_answer
-    from raxalign.sweep.tracked import describe
+    from raxalign.sweep.tracker import describe
 
     if sentence := stored_answer(opened.plan, opened.storage.ledger):
         tell(sentence)
@@ -263,7 +263,7 @@ def report(
         written += write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:
-        from raxalign.sweep.tracked import keep_report
+        from raxalign.sweep.tracker import keep_report
 
         if message := keep_report(opened, folder):
             tell(f"warning: {message}")

@@ -26,8 +26,7 @@ from raxalign.report.cells.judge import ordinal
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import MINUS, unit_of
 from raxalign.report.cells.results import Results, TableKey, table_of
-from raxalign.store.ledger import Ledger
-from raxalign.store.looks import EarlierLook
+from raxalign.store.ledger import EarlierLook, Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
 _MOST_NAMED = 6  # languages; more of them are counted

@@ -13,11 +13,10 @@ from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_plans
-from raxalign.search.study import SIGNS, read_begun
-from raxalign.store.alive import discard, process_of
-from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, signs
-from raxalign.store.lease import locks, remove_lock
-from raxalign.store.leftovers import below, bytes_of, left_by_dead, remove_entry
+from raxalign.search.study import read_begun
+from raxalign.store.alive import discard, left_by_dead, process_of
+from raxalign.store.files import abandoned
+from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 
 _WHY = {
@@ -26,7 +25,7 @@ _WHY = {
     "plans": "no given grid has any of their stages, and no living driver runs them",
     "spool": "no given grid has their trials",
     "damaged": "they were set aside, and nothing reads them",
-    "drivers": "the drivers that left them are dead",
+    "former": "an earlier version left them, and nothing reads them",
     "scratch": "the drivers that used them are dead",
     "checkpoints": "their trainings are over, or no given grid has them",
     "locks": "no driver lives and no process holds them",
@@ -37,12 +36,12 @@ _WHY = {
 }
 
 
-def unfinished(storage: Storage, living: Iterable[Plan]) -> tuple[tuple[str, ...], list[Plan]]:
+def unfinished(storage: Storage, run: Iterable[Plan]) -> tuple[tuple[str, ...], list[Plan]]:
     """Return the names of the studies that a living driver runs, that have budget left, or whose
     best points are not all confirmed, and the plans that hold their trials so far, which are in no
     grid file. A study without a record has not begun, or is given up.
     """
-    alive = {study.name for plan in living for study in plan.studies}
+    alive = {study.name for plan in run for study in plan.studies}
     plans = [plan for plan in stored_plans(storage) if plan.studies]
     studies = {study.name: study for plan in plans for study in plan.studies}
     records, there = read_begun(storage, studies.values()), storage.ledger.keys()
@@ -69,22 +68,23 @@ class Waste:
 @dataclass(frozen=True)
 class Needed:
     """What is needed of a storage by the given grids and by living drivers: keys of stages and of
-    trials, and names of grids. `signs` are those of all drivers, `finished` is whether nothing is
-    left to run in the given grids, and `searches` are the unfinished studies of no given grid.
+    trials, and names of grids. `held` are the locks of living processes, `finished` is whether
+    nothing is left to run in the given grids, and `searches` are the unfinished studies of no given
+    grid.
     """
 
     storage: Storage
     stages: Collection[str]
     trials: Collection[str]
     grids: Collection[str]
-    signs: Collection[Sign]
+    held: Collection[str]
     finished: bool
     searches: tuple[str, ...] = ()
 
     @property
     def quiet(self) -> bool:
         """Whether no driver lives."""
-        return not any(sign.lives for sign in self.signs)
+        return not any(name.startswith("drivers/") for name in self.held)
 
 
 def waste(needed: Needed) -> Iterator[Waste]:
@@ -101,32 +101,33 @@ def waste(needed: Needed) -> Iterator[Waste]:
     yield from _of_drivers(needed)
     yield from _checkpoints(needed)
     yield from _copies(needed)
-    yield from (_local("temporaries", path) for path in needed.storage.files.abandoned())
+    yield from (_local("temporaries", path) for path in abandoned(needed.storage.files))
 
 
 def _local(kind: str, path: Path, name: str = "") -> Waste:
     """A file or folder of this machine."""
-    return Waste(kind, name or path.name, bytes_of(path), partial(discard, path))
+    return Waste(kind, name or path.name, _bytes(path), partial(discard, path))
 
 
 def _below(kind: str, storage: Storage, top: str, entry: str, files: dict[str, int]) -> Waste:
     """Files of the storage below a folder."""
-    remove = partial(remove_entry, storage, top, entry, files)
+    remove = partial(_remove, storage, top, entry, files)
     return Waste(kind, entry, sum(files.values()), remove)
 
 
 def _files(needed: Needed) -> Iterator[Waste]:
     """Plans, also those not written to their end, curves and damaged artifacts."""
     storage, keys = needed.storage, (*needed.stages, *needed.trials)
-    run = {sign.plan.rpartition("/")[2] for sign in needed.signs if sign.lives}
-    for entry, files in below(storage, "plans").items():
+    run = {_plan_of(name) for name in needed.held}
+    for entry, files in _entries(storage, "plans").items():
         whole = entry.endswith(".json")
         if entry not in run and (needed.quiet if not whole else not _has(storage, files, keys)):
             yield _below("plans", storage, "plans", entry, files)
-    for top, kept in (("spool", needed.trials), ("damaged", ())):
-        for entry, files in below(storage, top).items():
+    former = [("former", top, ()) for top in ("collected", "drivers", "studies/drivers")]
+    for kind, top, kept in (("spool", "spool", needed.trials), ("damaged", "damaged", ()), *former):
+        for entry, files in _entries(storage, top).items():
             if entry not in kept:
-                yield _below(top, storage, top, entry, files)
+                yield _below(kind, storage, top, entry, files)
 
 
 def _has(storage: Storage, files: dict[str, int], keys: Iterable[str]) -> bool:
@@ -135,45 +136,48 @@ def _has(storage: Storage, files: dict[str, int], keys: Iterable[str]) -> bool:
 
 
 def _of_drivers(needed: Needed) -> Iterator[Waste]:
-    """Signs of dead drivers, and the folders of Ray that they left."""
-    storage, lead = needed.storage, clock_lead(needed.storage)
-    for sign in needed.signs:
-        if not sign.lives:
-            yield Waste("drivers", sign.name, 0, partial(remove_sign, storage, sign.name))
-    for entry, files in below(storage, SIGNS).items():
-        if not is_alive(storage.files.read(next(iter(files))), lead):
-            yield Waste("drivers", entry, 0, partial(remove_entry, storage, SIGNS, entry, files))
-    alive = {sign.name for sign in needed.signs if sign.lives}
-    for entry, files in below(storage, "ray").items():
-        if entry not in alive and not process_of(entry):
+    """Locks that no process holds, and the folders of Ray that dead drivers left. A lock that
+    others take too goes while no driver lives.
+    """
+    storage = needed.storage
+    names = {name.rpartition("/")[0] for name in storage.files.names("locks")}
+    for name in sorted(names - {"", *needed.held}):
+        if needed.quiet or name.startswith(("drivers/", "searching/")):
+            remove = partial(storage.files.remove, f"locks/{name}")
+            yield Waste("locks", name, 0, remove)
+    for entry, files in _entries(storage, "ray").items():
+        used = any(name.startswith(f"drivers/{entry}-") for name in needed.held)
+        if not used and not process_of(entry):
             yield _below("scratch", storage, "ray", entry, files)
     for path in left_by_dead(Path(tempfile.gettempdir())):
         yield _local("scratch", path)
 
 
+def _plan_of(driver: str) -> str:
+    """Return the name of the plan that a driver runs, by the name of its lock."""
+    return driver.partition(".")[2]
+
+
 def _checkpoints(needed: Needed) -> Iterator[Waste]:
-    """Checkpoints, and locks of trainings."""
+    """Checkpoints of trainings that no process makes."""
     storage = needed.storage
     stored = {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
     stored |= {key for _, key in storage.tombstones.keys()}  # noqa: SIM118
-    held, folder = locks(storage), storage.local / "checkpoints"
+    folder = storage.local / "checkpoints"
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     there = [
         (path.name, _local("checkpoints", path, path.name[:12])) for path in paths if path.is_dir()
     ]
     if storage.is_remote:
-        for key, files in below(storage, "checkpoints").items():
-            remove = partial(remove_entry, storage, "checkpoints", key, files)
+        for key, files in _entries(storage, "checkpoints").items():
+            remove = partial(_remove, storage, "checkpoints", key, files)
             there.append((key, Waste("checkpoints", key[:12], sum(files.values()), remove)))
     for key, entry in there:
-        if held.get(f"making/{key}") or (key in needed.stages and key not in stored):
+        if f"making/{key}" in needed.held or (key in needed.stages and key not in stored):
             continue  # a process makes it at this moment, or will
         if key in needed.stages and not needed.quiet:
             continue  # weights that were not kept may be made again by a driver
         yield entry
-    for name, holds in held.items():
-        if needed.quiet and not holds:
-            yield Waste("locks", name, 0, partial(remove_lock, storage, name))
 
 
 def _copies(needed: Needed) -> Iterator[Waste]:
@@ -190,6 +194,32 @@ def _copies(needed: Needed) -> Iterator[Waste]:
         text = path.read_text(errors="replace")
         if not any(f'"{name}"' in text for name in needed.grids):
             yield _local("tracked", path, path.name[:12])
+
+
+def _entries(storage: Storage, top: str) -> dict[str, dict[str, int]]:
+    """Return the files below a folder of a storage with their bytes, grouped by the entry of the
+    folder that they belong to (a file of the folder itself is its own entry).
+    """
+    found: dict[str, dict[str, int]] = {}
+    for name, size in storage.files.names(top).items():
+        found.setdefault(name.partition("/")[0], {})[f"{top}/{name}"] = size
+    return found
+
+
+def _remove(storage: Storage, top: str, entry: str, files: dict[str, int]) -> None:
+    """Remove an entry of a folder with its files."""
+    if list(files) == [f"{top}/{entry}"]:
+        storage.files.delete(f"{top}/{entry}")
+    else:
+        marker = next(iter(files)).removeprefix(f"{top}/{entry}/")
+        storage.files.remove(f"{top}/{entry}", marker)
+
+
+def _bytes(path: Path) -> int:
+    """Return the bytes of a local file, or of all files of a folder; links are not followed."""
+    whole = path.is_dir() and not path.is_symlink()
+    own = [file for file in path.rglob("*") if file.is_file()] if whole else [path]
+    return sum(file.lstat().st_size for file in own if file.exists() or file.is_symlink())
 
 
 def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
@@ -241,18 +271,18 @@ def _told(needed: Needed, found: Sequence[Waste], *, delete: bool) -> list[str]:
 
 
 def _needed(opened: list[Opened], storage: Storage) -> Needed:
-    known, living = signs(storage), list[Plan]()
-    for sign in known:
+    held, run = living(storage), list[Plan]()
+    for name, who in held.items():
+        place = f"{storage}/plans/{_plan_of(name)}"
         try:
-            living += [plan_at(sign.plan)] if sign.lives else []
+            run += [plan_at(place)] if name.startswith("drivers/") else []
         except (FileNotFoundError, StorageError) as error:
             raise RaxalignError(
-                f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
-                f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until"
-                " it has ended"
+                f"a driver runs on this storage, on {who}, and its plan {place} cannot be read, so"
+                f" what it needs is not known: {error}. Wait until it has ended"
             ) from error
-    studies, searching = unfinished(storage, living)
-    plans = [*(entry.plan for entry in opened), *living, *searching]
+    studies, searching = unfinished(storage, run)
+    plans = [*(entry.plan for entry in opened), *run, *searching]
     given = {study.name for entry in opened for study in entry.plan.studies}
     own = {key for entry in opened for t in entry.plan.trials for key in t.evaluations.values()}
     return Needed(
@@ -260,7 +290,7 @@ def _needed(opened: list[Opened], storage: Storage) -> Needed:
         frozenset(key for plan in plans for key in plan.stages),
         frozenset(trial.key for plan in plans for trial in plan.trials),
         frozenset(plan.name for plan in plans),
-        tuple(known),
+        held.keys(),
         finished=own <= storage.ledger.keys(),
         searches=tuple(name for name in studies if name not in given),
     )

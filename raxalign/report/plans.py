@@ -31,8 +31,7 @@ from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
 from raxalign.report import studies
 from raxalign.stages import GPU_BYTES
-from raxalign.store.storage import Storage
-from raxalign.store.tombstones import Tombstone
+from raxalign.store.storage import Storage, Tombstone
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ order are the file that `optuna-dashboard` opens.
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import optuna
@@ -25,7 +24,6 @@ from raxalign.config.search import Value
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.search.study import (
     FOLDER,
-    SIGNS,
     State,
     Study,
     StudyRecord,
@@ -34,11 +32,11 @@ from raxalign.search.study import (
     write_record,
 )
 from raxalign.search.suggest import direction, distributions, prunes, suggest
-from raxalign.store.alive import maker_name
-from raxalign.store.drivers import clock_lead, dated_sign, is_alive
 from raxalign.store.key import digest
+from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 
+SILENCE = 300.0  # seconds after which a driver on another machine counts as dead
 _OWNER, _SECONDS, _MEASURED, _REASON = "owner", "seconds", "measured", "reason"
 _IMPOSSIBLE, _BEGUN, _EXHAUSTED, _STOPPED = "impossible", "begun", "exhausted", "stopped"
 _STATES: Mapping[TrialState, State] = {
@@ -107,8 +105,8 @@ class _Lines(BaseJournalBackend):  # type: ignore[misc]
     def unreadable(self, error: Exception) -> StorageError:
         """Return the error of a line that cannot be used: the next one, or one before it."""
         return StorageError(
-            f"{self._files.place(self._next)}: the journal of a search cannot be read ({error})."
-            f" Restore it, or delete {self._files.place(self._folder)}: the search begins again"
+            f"{self._files.root}/{self._next}: the journal of a search cannot be read ({error})."
+            f" Restore it, or delete {self._files.root}/{self._folder}: the search begins again"
             " with what the ledger has of it"
         )
 
@@ -216,40 +214,6 @@ class Journal:
         return int(self._storage.get_trial_id_from_study_id_trial_number(study, number))
 
 
-@dataclass
-class Owner:
-    """This driver. On its own machine a driver is recognised by its process; on others by a file
-    next to the journals in the storage, which it renews every minute: one that did not for five
-    minutes is dead.
-    """
-
-    storage: Storage
-    name: str = field(default_factory=maker_name)
-    token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-
-    def __post_init__(self) -> None:
-        """Ask for the clock of the storage."""
-        self._lead, self._place = clock_lead(self.storage), f"{SIGNS}/{self.token}.json"
-
-    def beat(self) -> None:
-        """Give a sign of life. Raises `StorageError` where the storage cannot be written."""
-        self.storage.files.write(self._place, dated_sign(self.name, self._lead))
-
-    def leave(self) -> None:
-        """Remove the sign: the driver ends."""
-        self.storage.files.delete(self._place)
-
-    def lives(self, token: str) -> bool:
-        """Return whether the driver that a point or a mark names lives."""
-        if token == self.token:
-            return True
-        try:
-            latest = self.storage.files.read(f"{SIGNS}/{token}.json")
-        except FileNotFoundError:  # it has left
-            return False
-        return is_alive(latest, self._lead)
-
-
 @dataclass(frozen=True)
 class PointOutcome:
     """How a point ended: its score on development sets, or why there is none. One that was pruned
@@ -264,14 +228,15 @@ class PointOutcome:
 
 @dataclass
 class StudyRun:
-    """A study in its journal, on the side of one driver.
+    """A study in its journal, on the side of one driver. Points name the lock of the driver that
+    runs them; `owner` is that of this one.
 
     `allowed` raises `RaxalignError` for values that the method does not permit together.
     """
 
     storage: Storage
     study: Study
-    owner: Owner
+    owner: str
     allowed: Callable[[Mapping[str, Value]], object]
 
     def __post_init__(self) -> None:
@@ -306,17 +271,24 @@ class StudyRun:
         """
         while True:
             with suppress(Overtaken):
-                for trial in self.journal.trials():
-                    running = trial.state == TrialState.RUNNING
-                    if running and not self.owner.lives(trial.user_attrs[_OWNER]):
+                points = self.journal.trials()
+                running = [trial for trial in points if trial.state == TrialState.RUNNING]
+                lost = self._lost(trial.user_attrs[_OWNER] for trial in running)
+                for trial in running:
+                    if trial.user_attrs[_OWNER] in lost:
                         with self.journal.alone():
-                            self.journal.note(trial.number, _OWNER, self.owner.token)
+                            self.journal.note(trial.number, _OWNER, self.owner)
                         return int(trial.number)
                 if self.spent:
                     return None
                 number = self._new()
                 if number is not None:
                     return number
+
+    def _lost(self, owners: Iterable[str]) -> set[str]:
+        """Return those drivers that do not live."""
+        others = set(owners) - {self.owner}
+        return others - living(self.storage, "searching", SILENCE).keys() if others else set()
 
     def _new(self) -> int | None:
         """Add a point that is new; return its number, None for one that the method refuses. Raises
@@ -327,7 +299,7 @@ class StudyRun:
             if values is None:
                 self.journal.mark(_EXHAUSTED, True)
                 return None
-            number = self.journal.add(values, {_OWNER: self.owner.token})
+            number = self.journal.add(values, {_OWNER: self.owner})
         try:
             self.allowed(values)
         except RaxalignError as error:
@@ -337,9 +309,9 @@ class StudyRun:
 
     def claim(self, name: str) -> bool:
         """Claim something for this driver by its name, unless a living one has it."""
-        while (token := self.journal.marks.get(name)) is None or not self.owner.lives(token):
+        while (owner := self.journal.marks.get(name)) is None or self._lost([owner]):
             with suppress(Overtaken), self.journal.alone():
-                self.journal.mark(name, self.owner.token)
+                self.journal.mark(name, self.owner)
                 return True
         return False
 

@@ -20,8 +20,6 @@ from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
 FOLDER = "studies"
-SIGNS = f"{FOLDER}/drivers"
-"""Where drivers of searches leave signs of life, one file per driver."""
 State = Literal["running", "done", "failed", "impossible", "pruned"]
 _NAME = re.compile(r"[^/\s][^/]*")
 
@@ -182,7 +180,7 @@ def read_begun(storage: Storage, studies: Iterable[Study]) -> dict[str, StudyRec
             found[paths[path].name] = _of_study(paths[path], data)
         except ValueError as error:
             raise StorageError(
-                f"{storage.files.place(path)}: is not a record of a study ({error}); delete it:"
+                f"{storage.files.root}/{path}: is not a record of a study ({error}); delete it:"
                 " `raxalign grid` writes it again"
             ) from error
     return found

@@ -10,15 +10,109 @@ another version of the training, or damaged): it is removed too.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 import uuid
 import warnings
+from collections.abc import Mapping
+from pathlib import Path
 
 from raxalign.errors import StorageError
-from raxalign.store.mirror import Mirror
+from raxalign.store.alive import discard, temporary_name
+from raxalign.store.key import file_digest
+from raxalign.store.manifest import Inside, Sha256
+from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 from raxalign.train.checkpoint import kept_steps, newest_steps
+
+_INDEX = "index.json"
+
+
+@recorded
+class _Index:
+    files: Mapping[Inside, Sha256]
+
+
+class Mirror:
+    """The copy of a folder at one path of a storage."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._files, self._path = storage.files, path
+
+    @property
+    def place(self) -> str:
+        """The URL or path of the copy."""
+        return f"{self._files.root}/{self._path}"
+
+    def version(self) -> str | None:
+        """Return what tells the copy of one moment from another one; None where there is no whole
+        copy.
+        """
+        found = self._index()
+        return found[0] if found else None
+
+    def names(self) -> list[str]:
+        """Return the names of the files of the copy; none where there is no copy."""
+        index = self._index()
+        return [] if index is None else sorted(index[1])
+
+    def push(self, files: Mapping[str, Path]) -> str:
+        """Make the copy hold exactly these files, by their relative paths with ``/``; returns its
+        version. Files that are there already are not sent again.
+
+        Raises `StorageError` where the storage cannot be written; the copy then stays what it was.
+        """
+        digests = {name: file_digest(path) for name, path in files.items()}
+        there = set(self._files.names(f"{self._path}/files"))
+        for name, digest in digests.items():
+            if digest not in there:
+                self._files.write(f"{self._path}/files/{digest}", files[name])
+                there.add(digest)
+        data = seal({"files": digests})
+        self._files.write(f"{self._path}/{_INDEX}", data)
+        for digest in there - set(digests.values()):
+            self._files.delete(f"{self._path}/files/{digest}")
+        return hashlib.sha256(data).hexdigest()
+
+    def pull(self, folder: Path) -> str | None:
+        """Replace a local folder by the copy; returns its version. Where there is no whole copy,
+        None is returned and the folder stays as it is.
+        """
+        found = self._index()
+        if found is None:
+            return None
+        version, digests = found
+        aside = folder.with_name(temporary_name(folder.name))
+        try:
+            for name, digest in digests.items():
+                file = aside / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self._files.download(f"{self._path}/files/{digest}", file)
+                if file_digest(file) != digest:
+                    return None
+            aside.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
+        except FileNotFoundError:  # replaced or removed in between
+            return None
+        finally:
+            discard(aside)
+        return version
+
+    def remove(self) -> None:
+        """Remove the copy, its index first."""
+        self._files.delete(f"{self._path}/{_INDEX}")
+        self._files.remove(self._path)
+
+    def _index(self) -> tuple[str, Mapping[str, str]] | None:
+        """Return the version of the index, the digest of its bytes, and those of files by name."""
+        try:
+            data = self._files.read(f"{self._path}/{_INDEX}")
+            return hashlib.sha256(data).hexdigest(), unseal(data, _Index).files
+        except (FileNotFoundError, ValueError):
+            return None
+
 
 SHARE = 0.1
 """The largest share of a training's time that goes into copying its checkpoints."""
@@ -85,7 +179,7 @@ class Checkpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
         try:
             if self._own is not None:
-                self._storage.files.delete_all(self._path)
+                self._storage.files.remove(self._path)
         except StorageError as error:
             warnings.warn(f"checkpoints are left in the storage: {error}", stacklevel=2)
 

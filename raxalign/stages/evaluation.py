@@ -18,8 +18,7 @@ from raxalign.languages import labels_with
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import TASK, Stage
 from raxalign.provenance import machine, versions
-from raxalign.stages.watching import Watched
-from raxalign.stages.workshop import FITTED, TRAINED, Workshop
+from raxalign.stages.workshop import FITTED, TRAINED, Watched, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from raxalign.caveats import collecting
 from raxalign.config.run import BasePrecision, Precision
@@ -21,10 +22,10 @@ from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, T
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
+from raxalign.search.study import Study
 from raxalign.stages.checkpoints import Checkpoints
-from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.lease import Holder, Lease, lease, patient
+from raxalign.store.lease import Held, Holder, hold, patient
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
@@ -35,7 +36,85 @@ from raxalign.train.devices import (
     peak_memory,
 )
 from raxalign.train.group import agree, barrier
-from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Moment, Runtime
+
+if TYPE_CHECKING:
+    from raxalign.search.journal import Journal
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The part of a trial that is watched: the evaluation that its search judges by, and the
+    training before it. `languages` are those whose mean `metric` is the score, `numbers` those of
+    the study's points that the trial runs.
+    """
+
+    study: Study
+    numbers: tuple[int, ...]
+    evaluation: Stage
+    languages: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, trial: str) -> Watched | None:
+        """Return what is watched of a trial: what its study judges by. None where it is to be run
+        whole: for the grid itself, to confirm, for a study that does not prune, or for several.
+        """
+        asked = [entry for entry in plan.asked if entry.trial == trial]
+        names, confirms = {entry.study for entry in asked}, any(entry.confirmed for entry in asked)
+        study = next((study for study in plan.studies if names == {study.name}), None)
+        if plan.by_key[trial].searched is None or study is None or not study.prunes or confirms:
+            return None
+        objective = study.objective
+        evaluation = plan.stages[plan.by_key[trial].evaluations[objective.task]]
+        unseen = evaluation.unseen
+        languages = tuple(lang for lang in evaluation.languages if lang not in unseen)
+        if objective.lang == "avg_zero_shot":
+            languages = tuple(lang for lang in languages if lang != evaluation.params["pivot"])
+        elif objective.lang == "avg_unseen":
+            languages = unseen
+        elif objective.lang != "avg":
+            languages = (objective.lang,)
+        return cls(study, tuple(entry.number for entry in asked), evaluation, languages)
+
+    @property
+    def training(self) -> str:
+        """The key of the training."""
+        return self.evaluation.inputs["trained"]
+
+    def journal(self, storage: Storage) -> Journal:
+        """Open the journal of the study."""
+        from raxalign.search.journal import Journal  # Optuna, where a training is watched alone
+
+        return Journal(storage, self.study)
+
+
+class StudyWatch:
+    """A watch that keeps the scores of a trial in the journal of its study, and ends the trial
+    where the study's pruner would.
+    """
+
+    def __init__(self, watched: Watched, storage: Storage) -> None:
+        self.languages, self.metric = watched.languages, watched.study.objective.metric
+        self._numbers, self._journal = watched.numbers, watched.journal(storage)
+        self._started = time.monotonic()
+
+    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
+        """Keep the mean of the scores; return whether the trial is pruned here."""
+        self._journal.look()
+        self._journal.heard(self._numbers, at.step, fmean(scores.values()))
+        ends = not at.is_last and self._journal.prunes(self._numbers, at.step)
+        if ends:
+            place = f"pruned at step {at.step:,} of {at.steps:,}"
+            self._journal.stop(self._numbers, place, time.monotonic() - self._started)
+        return ends
+
+
+def pruned_at(plan: Plan, trial: str, storage: Storage) -> str:
+    """Return in words where a trial was pruned; nothing for one that was not."""
+    watched = Watched.of(plan, trial)
+    stopped = watched and watched.journal(storage).stopped(watched.numbers[0])
+    return stopped[0] if stopped else ""
+
 
 TRAINED = frozenset({"aligned", "tuned"})
 """Kinds of stages that are trained for one trial. What several trials need is made before them."""
@@ -58,7 +137,7 @@ class Workshop:
         runtime: Device, threads and workers of this process.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
         watched: The training that may end early (None: none does).
-        patience: Returns how long the silent holder of a stage's lock is waited for (see `lease`).
+        patience: Returns how long the silent holder of a stage's lock is waited for (see `hold`).
         tell: Receives a line for the user on what is waited for.
     """
 
@@ -70,7 +149,7 @@ class Workshop:
     patience: Callable[[Holder], float] = patient
     tell: Callable[[str], None] = to_stderr
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
-    _held: dict[str, Lease] = field(default_factory=dict)
+    _held: dict[str, Held] = field(default_factory=dict)
     _checkpoints: dict[str, Checkpoints] = field(default_factory=dict)
     _read: list[set[str]] = field(default_factory=lambda: [set()])  # artifacts, by open block
 
@@ -277,7 +356,7 @@ class Workshop:
         return folder
 
     @contextmanager
-    def _turn(self, stage: Stage) -> Iterator[Lease | None]:
+    def _turn(self, stage: Stage) -> Iterator[Held | None]:
         """Wait for another grid or another part of this one, on any machine, that makes the same
         stage on the same storage, and then find it made. The checkpoints of a training belong to
         one process: they are fetched first, and removed when the artifact is there. Yields the
@@ -294,7 +373,7 @@ class Workshop:
                 " until it is done or shows no sign of life for a minute or more"
             )
 
-        with lease(self.storage, f"making/{key}", told, self.patience) as held:
+        with hold(self.storage, f"making/{key}", told, self.patience) as held:
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 self.checkpoints(key).restore()
             self._held[key] = held
@@ -358,7 +437,7 @@ def _sources(stage: Stage) -> Iterator[tuple[str, Source]]:
             yield from ((f"{n}/{lang}", s) for n, s in plugin.sources(lang, pivot).items())
 
 
-def _keeps(held: Lease | None) -> bool:
+def _keeps(held: Held | None) -> bool:
     """Return whether checkpoints are this process's to remove. Who cannot ask leaves them."""
     with suppress(StorageError):
         return held is None or held.is_held()

@@ -8,12 +8,11 @@ import errno
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from raxalign.errors import DependencyError, StorageError
 from raxalign.printing import to_stderr
-from raxalign.store._faults import storage_error
+from raxalign.store._filesystem import storage_error
 
 T = TypeVar("T")
 
@@ -44,8 +43,8 @@ class Connection:
     Nothing is remembered of listings: what another machine has written is seen at once.
     """
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, root: str, waits: Sequence[float] | None = None) -> None:
+        self.root, self._waits = root, waits
         self.files, self.base = _open(root)
         protocol = self.files.protocol
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
@@ -53,23 +52,20 @@ class Connection:
         # without it each read is two requests, the first one for the size
         self.reading: dict[str, Any] = {"max_concurrency": 1} if protocols & _S3 else {}
 
-    def ask(
-        self, place: str, doing: str, request: Callable[[], T], waits: Sequence[float] | None = None
-    ) -> T:
+    def ask(self, place: str, doing: str, request: Callable[[], T]) -> T:
         """Return the answer to a request, which is made again after a blip.
 
         Args:
             place: The URL that the request is about, for messages.
             doing: What is done there, for messages (``read``).
             request: Makes the request.
-            waits: Seconds to wait before each repetition (None: `WAITS`, about a minute).
 
         Raises:
             StorageError: The request was refused, not answered, or there is no such bucket.
             FileNotFoundError: There is no such object.
             FileExistsError: There is one already.
         """
-        left = list(WAITS if waits is None else waits)
+        left = list(WAITS if self._waits is None else self._waits)
         end = time.monotonic() + PATIENCE
         while True:
             try:
@@ -92,20 +88,6 @@ class Connection:
                     )
                 # machines that lost a store at the same time do not return at the same time
                 time.sleep(seconds * random.uniform(0.7, 1.0))
-
-    def find(self, folder: str) -> dict[str, dict[str, Any]]:
-        """Return what is known of each object below a folder. S3 is asked by a prefix, since s3fs
-        asks twice more whether an empty folder is an object.
-        """
-        above, _, name = folder.rpartition("/")
-        by_prefix = {"prefix": f"{name}/"} if self.reading and above else {}
-        return dict(self.files.find(above if by_prefix else folder, detail=True, **by_prefix))
-
-    def make_parents(self, name: str) -> None:
-        """Make the folders above a file where the store has folders. A bucket is never made."""
-        if not self.flat:
-            with suppress(OSError):  # who may only write below a prefix does not need it
-                self.files.makedirs(name.rpartition("/")[0], exist_ok=True)
 
     def _message(self, error: Exception, place: str, doing: str) -> StorageError:
         if type(error).__name__ in _NO_CREDENTIALS:

@@ -5,6 +5,7 @@ that made them.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -23,13 +24,11 @@ from raxalign.errors import StorageError
 DAY_SECONDS = 24 * 3600.0
 BEAT_SECONDS = 600.0
 PREFIX = ".tmp-"
+SCRATCH = "raxalign-ray-"
+"""How the folders of Ray on this machine begin; the name of their process follows."""
+SHORT = Path("/tmp")  # noqa: S108 nothing is shorter
+"""Where links to these folders are, since a socket's path has at most 107 bytes."""
 _DIGITS = 9  # of the number of a process
-_PLACES = (
-    *(".", "ledger", "failures", "drivers/*", "plans", "looks"),
-    *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
-    *("locks/*", "locks/making/*"),
-)
-"""The folders of a storage on a file system that temporaries are made in."""
 
 
 def maker_name() -> str:
@@ -45,14 +44,6 @@ def process_of(name: str) -> bool | None:
     if machine != _machine() or not pid.isdecimal() or len(pid) > _DIGITS:
         return None
     return _started(int(pid)) == started
-
-
-def lives(name: str, age: float, silence: float) -> bool:
-    """Return whether a process lives: its own machine knows; elsewhere it lives where its last sign
-    of life has an age of less than `silence` seconds, and is not from as far in the future.
-    """
-    known = process_of(name)
-    return abs(age) < silence if known is None else known
 
 
 def endings() -> list[signal.Signals]:
@@ -83,6 +74,17 @@ def beating(beat: Callable[[], object], *, every: float, name: str) -> Iterator[
         thread.join()
 
 
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock of this file, and hold it meanwhile; it is freed
+    when the process dies, however it dies.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def temporary_name(key: str) -> str:
     """``.tmp-<key>-<machine>-<pid>-<start of the process>-<random>``."""
     return f"{PREFIX}{key}-{maker_name()}-{uuid.uuid4().hex[:8]}"
@@ -102,21 +104,6 @@ def is_abandoned(path: Path) -> bool:
         return False
 
 
-def abandoned_below(root: Path) -> list[Path]:
-    """Return the temporaries of a storage on a file system whose processes are dead."""
-    patterns = (f"{PREFIX}*" if place == "." else f"{place}/{PREFIX}*" for place in _PLACES)
-    return [path for pattern in patterns for path in root.glob(pattern) if is_abandoned(path)]
-
-
-@contextmanager
-def sign_of_life(folder: Path) -> Iterator[None]:
-    """Touch a folder now and then: a training of days in one machine must not look abandoned to
-    another.
-    """
-    with beating(lambda: os.utime(folder), every=BEAT_SECONDS, name="raxalign-store"):
-        yield
-
-
 def discard(path: Path) -> None:
     """Remove a temporary file or folder, as far as that is possible."""
     if path.is_dir() and not path.is_symlink():
@@ -124,6 +111,18 @@ def discard(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def left_by_dead(folder: Path) -> list[Path]:
+    """Return the scratch folders ``<SCRATCH><process>-<anything>`` in a local folder whose
+    processes are dead, and the links to such, whether or not these are still there.
+    """
+
+    def maker(path: Path) -> str:
+        return os.path.realpath(path).rpartition(SCRATCH)[2].rpartition("-")[0]
+
+    found = {*folder.glob(f"{SCRATCH}*"), *SHORT.glob(f"{SCRATCH}*")}
+    return [path for path in sorted(found) if process_of(maker(path)) is False]
 
 
 @cache

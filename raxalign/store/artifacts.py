@@ -11,8 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from raxalign.errors import DamagedArtifact, StorageError
-from raxalign.store._faults import told, told_of_build
-from raxalign.store._filesystem import Files, Published
+from raxalign.store._filesystem import (
+    Files,
+    Published,
+    damaged,
+    sizes_of,
+    staging,
+    told,
+    told_of_build,
+)
 from raxalign.store.files import files_of
 from raxalign.store.key import Json, checked, is_name
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
@@ -50,30 +57,24 @@ class ArtifactStore:
 
     def folder(self, kind: str, key: str) -> str:
         """Return the place of an artifact, whether it exists or not: an absolute path or a URL."""
-        return self._storage.place(_path(kind, key))
+        return f"{self._storage.root}/{_path(kind, key)}"
 
     def has(self, kind: str, key: str) -> bool:
         """Return whether an artifact was published; cheap, does not look at its bytes."""
-        return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
-
-    def markers(self, wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-        """Return the artifacts (kind, key) by the paths that their manifests have, or would have,
-        below the root.
-        """
-        return {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
+        return bool(self._storage.existing([f"{_path(kind, key)}/{MANIFEST}"]))
 
     def present(self, wanted: Iterable[tuple[str, str]]) -> set[str]:
         """Return the keys of those of the artifacts (kind, key) that were published; on an object
         store by one listing.
         """
-        paths = self.markers(wanted)
+        paths = _markers(wanted)
         return {paths[path][1] for path in self._storage.existing(list(paths))}
 
     def manifests(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Manifest]:
         """Return by key what those of the artifacts (kind, key) consist of that were published;
         unusable ones are set aside with a warning that names them.
         """
-        paths = self.markers(wanted)
+        paths = _markers(wanted)
         found = {}
         for path, data in self._storage.read_many(list(paths)).items():
             kind, key = paths[path]
@@ -140,11 +141,11 @@ class ArtifactStore:
                 if self.has(kind, key):
                     raise  # else another process has set it aside in between
         path = _path(kind, key)
-        with self._storage.staging(path) as staged:
+        with staging(self._storage, path) as staged:
             start = time.monotonic()
             with told_of_build(str(staged)):
                 notes = build(staged)
-            with told(self._storage.place(path), "write"):
+            with told(f"{self._storage.root}/{path}", "write"):
                 as_umask_says(staged)
                 manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
                 data = manifest.to_bytes()
@@ -205,17 +206,22 @@ class ArtifactStore:
         return self._storage.fetch(_path(manifest.kind, manifest.key), published, problem)
 
     def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
-        if (sizes := self._storage.sizes(path, manifest.content)) is not None:
-            for name, entry in manifest.files.items():
-                if name not in sizes:
-                    return f"{name} is missing"
-                if sizes[name] != entry.size:
-                    return f"{name} has {sizes[name]} bytes instead of {entry.size}"
+        sizes = sizes_of(self._storage, path, manifest.content)
+        for name, entry in manifest.files.items():
+            if name not in sizes:
+                return f"{name} is missing"
+            if sizes[name] != entry.size:
+                return f"{name} has {sizes[name]} bytes instead of {entry.size}"
         return self._fetch(manifest, seen, anew=True)[1]
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
-        path = _path(kind, key)
-        return self._storage.damaged(path, MANIFEST, f"{kind}-{key}", problem, seen)
+        marker = f"{_path(kind, key)}/{MANIFEST}"
+        return damaged(self._storage, marker, f"{kind}-{key}", problem, seen)
+
+
+def _markers(wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return artifacts (kind, key) by the paths of their manifests."""
+    return {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
 
 
 def _path(kind: str, key: str) -> str:

@@ -1,4 +1,5 @@
-"""Locks in a storage that hold across machines, with an owner, a sign of life and an end.
+"""Who works on a storage: locks that hold across machines, with an owner, a sign of life and an
+end. Stages, writers of runs, drivers and searches hold one each.
 
 A lock is a folder with one file per holder, numbered from 1. Who wants it creates the file with the
 next number, which only one process can; the file with the highest number is the holder's. The
@@ -15,7 +16,7 @@ higher number and learns it. A process may be stopped at any point, and go on la
   meanwhile. So it looks once more after the creation, and where another number is higher, or the
   holder that it saw is gone, it removes its own and begins again.
 * While it holds the lock, for longer than others wait: the next holder has a higher number. Its
-  next sign of life finds that, and from then on `Lease.check` raises `LeaseLost`.
+  next sign of life finds that, and from then on `Held.check` raises `LeaseLost`.
 * Between the look of a sign of life, or of giving back, and its writing: the file comes back below
   the highest one. Nobody reads it, and the next holder removes it.
 * While its request is made again, as NFS and object stores do after a lost answer: creating finds
@@ -23,7 +24,9 @@ higher number and learns it. A process may be stopped at any point, and go on la
 
 A lock that was given back stays as one file. Were it removed, numbers would begin anew, and a
 process that was stopped before could take itself for the holder. `raxalign gc` removes free locks
-while no driver lives. Between the loss of a lock and the next sign of life two processes may work
+while no driver lives. A lock with the name of a process in its own (`own_name`) is different: no
+other process ever takes it. It shows that its holder lives, and what it works on, and is removed
+when it is given back. Between the loss of a lock and the next sign of life two processes may work
 at once. So what they do must bear that: an artifact is published once, and of checkpoints the
 furthest one stays.
 """
@@ -41,7 +44,13 @@ from dataclasses import dataclass
 
 from raxalign.errors import LeaseLost, StorageError
 from raxalign.store._filesystem import Files
-from raxalign.store.alive import DAY_SECONDS, beating, lives, maker_name, process_of
+from raxalign.store.alive import (
+    DAY_SECONDS,
+    beating,
+    maker_name,
+    process_of,
+    temporary_name,
+)
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
@@ -76,13 +85,13 @@ def patient(holder: Holder) -> float:  # noqa: ARG001
 
 
 @contextmanager
-def lease(
+def hold(
     storage: Storage,
     name: str,
     waiting: Callable[[str], None] | None = None,
     patience: Callable[[Holder], float] = patient,
     purpose: str = "",
-) -> Iterator[Lease]:
+) -> Iterator[Held]:
     """Wait until no other process of any machine holds the lock of this name, and hold it. Raises
     `StorageError` where the storage cannot be read or written.
 
@@ -94,7 +103,7 @@ def lease(
             is known to be dead. It is asked every `ASK` seconds.
         purpose: What others are shown of this holder (`Holder.purpose`).
     """
-    held = Lease(storage.files, name, purpose)
+    held = Held(storage.files, name, purpose)
     held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
     try:
         with beating(held.beat, every=BEAT, name="raxalign-lease"):
@@ -103,37 +112,58 @@ def lease(
         held.give_back()
 
 
-def locks(storage: Storage) -> dict[str, bool]:
-    """Return the locks of a storage, and whether a process holds each: one of another machine does
-    until its file is a day old.
+def own_name(kind: str, of: str = "") -> str:
+    """Return the name of a lock that this process alone takes, of a kind and with what it works on:
+    ``<kind>/<process>-<random>.<of>``.
     """
-    files, highest = storage.files, dict[str, int]()
-    for path in files.names(_TOP):
-        name, _, number = path.rpartition("/")
+    return f"{kind}/{maker_name()}-{uuid.uuid4().hex[:8]}.{of}".rstrip(".")
+
+
+def living(storage: Storage, kind: str = "", silence: float = DAY_SECONDS) -> dict[str, str]:
+    """Return the names of the locks (of a kind, or all) that a living process holds, each with its
+    host and process. Its own machine knows whether a process lives. One of another machine lives
+    where its last sign is less than `silence` seconds old, by the clock of the storage alone.
+    """
+    files, highest, now = storage.files, dict[str, int](), None
+    for path in files.names(f"{_TOP}/{kind}".rstrip("/")):
+        name, _, number = f"{kind}/{path}".lstrip("/").rpartition("/")
         if name and _NUMBER.fullmatch(number):
             highest[name] = max(highest.get(name, 0), int(number))
-    places = {name: f"{_TOP}/{name}/{number}" for name, number in highest.items()}
-    records = files.read_many(list(places.values()))
-    held = {name: _parsed(records[place]) for name, place in places.items() if place in records}
-    return {
-        name: not held[name].done
-        and lives(held[name].maker, time.time() - files.modified(places[name]), DAY_SECONDS)
-        for name in held
-    }
+    places = {f"{_TOP}/{name}/{number}": name for name, number in highest.items()}
+    found = dict[str, str]()
+    for place, data in files.read_many(list(places)).items():
+        holder = _parsed(data)
+        lives = process_of(holder.maker)
+        with suppress(FileNotFoundError):  # given back meanwhile
+            if lives is None and not holder.done:
+                now = _clock(files) if now is None else now
+                lives = abs(now - files.modified(place)) < silence
+        if lives and not holder.done:
+            found[places[place]] = holder.who
+    return found
 
 
-def remove_lock(storage: Storage, name: str) -> None:
-    """Remove a lock that nobody holds, while no driver lives."""
-    storage.files.delete_all(f"{_TOP}/{name}")
+def _clock(files: Files) -> float:
+    """Return the time by the clock of a storage, which dates a file that is written now. Where none
+    can be written, that of this machine stands for it.
+    """
+    path = temporary_name("clock")
+    with suppress(StorageError, FileNotFoundError):
+        files.write(path, b"")
+        now = files.modified(path)
+        files.delete(path)
+        return now
+    return time.time()
 
 
-class Lease:
+class Held:
     """One process's part in a lock."""
 
     def __init__(self, files: Files, name: str, purpose: str = "") -> None:
         self._files, self._purpose, self._folder = files, purpose, f"{_TOP}/{name}"
         self._nonce = uuid.uuid4().hex
         self._number, self._beats, self._lost = 0, 0, False
+        self._own = maker_name() in name  # nobody else takes it: it may come back where it is gone
 
     def take(self, waiting: Callable[[str], None], patience: Callable[[Holder], float]) -> None:
         """Return when the lock is held."""
@@ -152,7 +182,7 @@ class Lease:
                     return
                 continue
             if not told:
-                waiting(f"{holder.host or 'another machine'} (process {holder.pid})")
+                waiting(holder.who)
                 told = True
             time.sleep(LOOK)
 
@@ -162,7 +192,7 @@ class Lease:
         """
         if self._lost:
             raise LeaseLost(
-                f"{self._files.place(self._folder)}: another process has taken this lock, since"
+                f"{self._files.root}/{self._folder}: another process has taken this lock, since"
                 " this one gave no sign of life for too long. What it makes is the other one's now"
             )
 
@@ -170,7 +200,7 @@ class Lease:
         """Give a sign of life, or find that another process has taken the lock. A storage that is
         away for a while ends the lock for others, and not the work.
         """
-        if self.is_held():
+        if self._own or self.is_held():
             self._beats += 1
             self._files.write(self._path(self._number), self._record())
 
@@ -180,9 +210,11 @@ class Lease:
         return not self._lost
 
     def give_back(self) -> None:
-        """Write that the lock is free, where it is still held."""
+        """Write that the lock is free, where it is still held; remove one of its own."""
         with suppress(StorageError):
-            if self.is_held():
+            if self._own:
+                self._files.remove(self._folder)
+            elif self.is_held():
                 self._files.write(self._path(self._number), self._record(done=True))
 
     def _create_after(self, number: int) -> bool:
@@ -230,6 +262,11 @@ class _Record:
     beat: int
     done: bool
     purpose: str = ""
+
+    @property
+    def who(self) -> str:
+        """Its host and process."""
+        return f"{self.host or 'another machine'} (process {self.pid})"
 
 
 def _parsed(data: bytes) -> _Record:

@@ -9,19 +9,84 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.lazy import pa, pq
-from raxalign.store._faults import told
-from raxalign.store._filesystem import Files, Published
+from raxalign.store._filesystem import Files, Published, damaged, staging, told
 from raxalign.store.files import files_of
 from raxalign.store.key import checked, digest, is_name
-from raxalign.store.looks import Looks
 from raxalign.store.manifest import FileEntry, compare, file_entry
-from raxalign.store.sealed import FORM, seal, unseal
+from raxalign.store.sealed import FORM, recorded, seal, unseal
+
+FOLDER = "looks"
+
+
+@dataclass(frozen=True)
+class EarlierLook:
+    """A look before the present one: the number of runs of a side, and when it was."""
+
+    runs: int
+    when: str
+
+
+@recorded
+class _Looked:
+    """Comparisons that were tested at one time: the digest of the runs behind each, and how many
+    these were.
+    """
+
+    when: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT[\d:.+]+$")]
+    tested: Mapping[str, tuple[str, Annotated[int, Field(ge=1)]]]
+
+
+class Looks:
+    """The records ``<root>/looks/<digest>.json``, which nothing changes or removes. The same
+    comparisons with the same runs are one look, by whatever command and however often.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def take(self, tested: Mapping[str, tuple[str, int]]) -> dict[str, tuple[EarlierLook, ...]]:
+        """Return the earlier looks at each comparison, oldest first, and record those at which it
+        is tested with runs that no look had. `tested` has the digest and the number of its runs.
+        """
+        known: dict[str, dict[str, EarlierLook]] = {name: {} for name in tested}
+        for look in sorted(self._read(), key=lambda look: look.when):
+            for name in look.tested.keys() & tested.keys():
+                runs, count = look.tested[name]
+                known[name].setdefault(runs, EarlierLook(count, look.when))
+        if new := {name: entry for name, entry in tested.items() if entry[0] not in known[name]}:
+            self._write(new)
+        return {
+            name: tuple(known[name][each] for each in takewhile(runs.__ne__, known[name]))
+            for name, (runs, _) in tested.items()
+        }
+
+    def _read(self) -> Iterator[_Looked]:
+        names = sorted(self._files.names(FOLDER))
+        paths = [f"{FOLDER}/{name}" for name in names if name.endswith(".json")]
+        for path, data in self._files.read_many(paths).items():
+            try:
+                yield unseal(data, _Looked)
+            except ValueError as error:
+                place = f"{self._files.root}/{path}"
+                warnings.warn(f"{place}: this look does not count: it {error}", stacklevel=2)
+
+    def _write(self, new: Mapping[str, tuple[str, int]]) -> None:
+        record = _Looked(datetime.now(UTC).isoformat(), dict(sorted(new.items())))
+        try:
+            self._files.create(f"{FOLDER}/{digest(record.tested)}.json", seal(asdict(record)))
+        except StorageError as error:
+            told = "this look at comparisons is not recorded, and later ones do not correct for it"
+            warnings.warn(f"{told}: {error}", stacklevel=2)
+
 
 EVALUATION = "evaluation.json"
 PREDICTIONS, ARROW = "predictions.parquet", "predictions.arrow"
@@ -110,18 +175,12 @@ class Ledger:
 
     def has(self, key: str) -> bool:
         """Return whether an evaluation is done; cheap, does not look at its bytes."""
-        return self._storage.exists(f"{_path(key)}/{EVALUATION}")
+        return bool(self._storage.existing([f"{_path(key)}/{EVALUATION}"]))
 
     def keys(self) -> set[str]:
         """Return all evaluations that are done; one listing."""
         found = (path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION))
         return {key for key in found if is_name(key)}
-
-    def markers(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the evaluations by the paths that their records have, or would have, below the
-        root.
-        """
-        return {f"{_path(key)}/{EVALUATION}": key for key in keys}
 
     def read(self, key: str) -> dict[str, Any]:
         """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
@@ -133,7 +192,7 @@ class Ledger:
         """Return the records of those evaluations that exist; damaged ones are set aside with a
         warning that names them.
         """
-        paths = self.markers(keys)
+        paths = {f"{_path(key)}/{EVALUATION}": key for key in keys}
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
             try:
@@ -161,8 +220,8 @@ class Ledger:
             unseal(sealed, _Evaluation)
         except ValueError as error:
             raise RaxalignError(f"{record.get('task', key)}: its record {error}") from error
-        with self._storage.staging(path) as staged:
-            with told(self._storage.place(path), "write"):
+        with staging(self._storage, path) as staged:
+            with told(f"{self._storage.root}/{path}", "write"):
                 if data is not None:
                     (staged / PREDICTIONS).write_bytes(data)
                 (staged / EVALUATION).write_bytes(sealed)
@@ -225,7 +284,7 @@ class Ledger:
             data = self._storage.read(f"{_path(key)}/{EVALUATION}")
         except FileNotFoundError:
             told = "there is no such evaluation. Run the grid again to make it"
-            raise StorageError(f"{self._storage.place(_path(key))}: {told}") from None
+            raise StorageError(f"{self._storage.root}/{_path(key)}: {told}") from None
         return self._parse(key, data), data
 
     def _parse(self, key: str, data: bytes) -> _Evaluation:
@@ -239,7 +298,7 @@ class Ledger:
 
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         name, then = f"ledger-{key}", " and counts as not done"
-        return self._storage.damaged(_path(key), EVALUATION, name, problem, seen, then=then)
+        return damaged(self._storage, f"{_path(key)}/{EVALUATION}", name, problem, seen, then)
 
 
 def _path(key: str) -> str:

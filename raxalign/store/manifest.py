@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from raxalign.lazy import pa
-from raxalign.store._faults import storage_error
+from raxalign.store._filesystem import storage_error
 from raxalign.store.key import Json, digest, file_digest
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.version import VERSION

@@ -75,7 +75,7 @@ class Spool:
             try:
                 points = unseal(data, _Points, bare=True).points
             except ValueError as error:
-                text = f"{self._files.place(path)}: damaged training curves are left out ({error})"
+                text = f"{self._files.root}/{path}: damaged training curves are left out ({error})"
                 warnings.warn(text, stacklevel=2)
                 continue
             last |= {(point[0], point[2]): point for point in points}

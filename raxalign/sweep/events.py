@@ -9,7 +9,19 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.sweep.mailbox import Advance
-from raxalign.sweep.remaining import Expected
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A job as it is expected. Groups of a `family` say something of each other: a slow machine is
+    slow for all models, while the time of a word aligner says nothing of a training.
+    """
+
+    key: str  # of the stage or the trial
+    group: str  # what jobs have in common whose times err alike
+    seconds: float  # by the plan's cost
+    inputs: frozenset[str] = frozenset()  # the keys of the jobs that must end before it
+    family: str = ""
 
 
 @dataclass(frozen=True)

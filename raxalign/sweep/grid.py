@@ -11,27 +11,134 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
+from functools import cache
 from types import FrameType
 from typing import TypeVar
 
 from raxalign.catalog import refuse_changed
+from raxalign.config.run import Keep
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.checks.bitexts import obstacles
 from raxalign.plan.checks.preflight import read_files
+from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.printing import lasting, past_buffer, to_stderr
+from raxalign.plan.stored import plan_at
+from raxalign.plan.trial import Trial
+from raxalign.plan.values.retention import Keeping, below, made_again
+from raxalign.printing import counted, lasting, past_buffer, to_stderr
 from raxalign.search.study import Study, read_record
 from raxalign.stages import TRAINED
-from raxalign.store.alive import endings
-from raxalign.store.drivers import signed_on
+from raxalign.store.alive import discard, endings, maker_name
+from raxalign.store.files import abandoned, check_writable
+from raxalign.store.lease import hold, living, own_name
 from raxalign.store.storage import Storage
-from raxalign.sweep.events import Hear, all_of
+from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned, all_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
-from raxalign.sweep.removal import Keeper
-from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of
-from raxalign.sweep.tracker import Tracker
+from raxalign.sweep.tracker import Tracker, finish_tracking, mark_copied, target_of
+
+
+class Keeper:
+    """Removes the weights of a grid that no evaluation needs any more, this grid's or that of
+    another living driver. A storage that refuses stops nothing: the weights stay.
+    """
+
+    def __init__(self, plan: Plan, storage: Storage, keep: Keep) -> None:
+        self._plan, self._storage, self._keep = plan, storage, keep
+        self._store, self._ledger = storage.artifacts, storage.ledger
+        self.dropped = self.freed = 0
+        self._error: StorageError | None = None
+        self._keeping: Keeping | None = None
+
+    def hear(self, event: Event) -> None:
+        """Report at the start the weights that an evaluation needs and that were not kept. Hold on
+        to those that a trial may read; remove those that it was the last to need.
+        """
+        match event:
+            case Planned(first=True):
+                stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+                gone = self._storage.tombstones.all()
+                if message := made_again(event.plan, self._ledger.keys(), stored, gone):
+                    to_stderr(f"note: {message}")
+            case Began(what=Trial() as trial) if self._keep != "all":
+                with suppress(StorageError):  # a trial that ends tells as much
+                    self._known().start(trial)
+            case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
+                try:
+                    done = {key for key in trial.evaluations.values() if self._ledger.has(key)}
+                    for key in self._known().finish(trial, done):
+                        self._drop(key)
+                except StorageError as error:
+                    self._error = error
+            case Over():
+                if message := self.finish():
+                    to_stderr(f"note: {message}")
+
+    def finish(self) -> str | None:
+        """Remove what may go in the end, by all results of the ledger; return a line on what was
+        removed and what could not be removed, None where there is nothing to report.
+        """
+        if self._keep == "all":
+            return None
+        self._keeping = None
+        try:
+            stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+            for key in self._known().free():
+                if key in stored:
+                    self._drop(key)
+        except StorageError as error:
+            self._error = error
+        if self._error is not None:
+            return f"run.keep: {self._keep}: some weights could not be removed: {self._error}"
+        if not self.dropped:
+            return None
+        return (
+            f"run.keep: {self._keep}: the weights of {counted(self.dropped, 'stage')} were not kept"
+            f" ({volume(self.freed)})"
+        )
+
+    def _known(self) -> Keeping:
+        """The state of the plan, read from the ledger at the first use."""
+        if self._keeping is None:
+            self._keeping = Keeping(self._plan, self._ledger.keys())
+        return self._keeping
+
+    def _drop(self, key: str) -> None:
+        """Remove weights, unless an evaluation that is not done needs them in the plan of another
+        living driver. A plan that cannot be read is taken to need them.
+        """
+        kind = self._plan.stages[key].kind
+        try:
+            if not self._store.has(kind, key):
+                return
+            drivers = living(self._storage, "drivers")
+            others = [name for name in drivers if maker_name() not in name]
+            plans = (f"{self._storage}/plans/{name.partition('.')[2]}" for name in others)
+            for needs in map(_needs, plans):
+                if needs is None or not all(map(self._ledger.has, needs.get(key, ()))):
+                    return
+            self.freed += self._storage.drop(kind, key, f"run.keep: {self._keep}")
+            self.dropped += 1
+        except StorageError as error:
+            self._error = error
+
+
+@cache
+def _needs(place: str) -> Mapping[str, list[str]] | None:
+    """The evaluations that need each training of a plan; None where it cannot be read."""
+    found: dict[str, list[str]] = {}
+    with suppress(FileNotFoundError, StorageError):
+        plan = plan_at(place)
+        trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
+        behind = below(plan, trained)
+        for trial in plan.trials:
+            for entry in trial.evaluations.values():
+                for key in behind[entry]:
+                    found.setdefault(key, []).append(entry)
+        return found
+    return None
+
 
 _Found = TypeVar("_Found")
 
@@ -56,7 +163,8 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
 
     Raises `RaxalignError` with all faults of the data files, before anything is started.
     """
-    opened.storage.files.sweep()
+    for left in abandoned(opened.storage.files):
+        discard(left)
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if not studies:
         return named
@@ -91,7 +199,6 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
     if cached == len(plan.trials):
         messages = finish_tracking(opened, plan)
         dropped = keeper.finish()
-        collect_plan(opened.plan, opened.storage)
         return Ended(plan, 0, cached, {}, [*messages, dropped] if dropped else messages)
     job = _checked(opened, plan)
     from raxalign.sweep.tuner import run_grid
@@ -99,7 +206,6 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
     found, message = _followed(
         opened, job, lambda hear: run_grid(plan, job, all_of(keeper.hear, hear), opened.run.address)
     )
-    collect_plan(opened.plan, opened.storage)
     if message is None:
         mark_copied(plan, target_of(opened))
     return Ended(plan, found.done, found.cached, found.failed, [message] if message else [])
@@ -114,7 +220,6 @@ def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
     (later, found), message = _followed(
         opened, job, lambda hear: search(opened, studies, job, hear)
     )
-    collect_plan(later.plan, opened.storage)
     messages = [*([message] if message else []), *finish_tracking(later, later.plan)]
     return Ended(later.plan, found.done, 0, found.failed, messages)
 
@@ -128,7 +233,8 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
     hear = all_of(progress.hear, tracker.hear)
     messages = redirect_stderr(lasting(sys.stderr))
-    with messages, _interrupt_twice(), signed_on(storage, job.plan):
+    driver = own_name("drivers", job.plan.rpartition("/")[2])
+    with messages, _interrupt_twice(), hold(storage, driver):
         try:
             found = run(hear)
         except BaseException:
@@ -138,23 +244,12 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     return found, tracker.close()
 
 
-def collect_plan(plan: Plan, storage: Storage) -> None:
-    """Collect what an object store has of a plan. A storage that refuses stops nothing: commands on
-    another machine then read more objects.
-    """
-    there = [stage for stage in plan.stages.values() if not stage.inline]
-    artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
-    evaluations = (stage.key for stage in there if stage.kind == "evaluation")
-    with suppress(StorageError):
-        storage.collect(artifacts, evaluations)
-
-
 def _checked(opened: Opened, plan: Plan) -> Job:
     """Check the storage and read the data files of a plan; returns what workers need to know."""
     settings, storage = opened.run, opened.storage
     if found := obstacles(plan, storage):
         raise RaxalignError("\n".join(found))
-    storage.files.check_writable()
+    check_writable(storage.root)
     refuse_changed(plan.plugins)
     read = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
     read.refuse_faults(opened.grid.path)

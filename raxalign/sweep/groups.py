@@ -24,10 +24,19 @@ from raxalign.errors import LeaseLost
 from raxalign.stages import is_trained
 from raxalign.store.files import split_place
 from raxalign.sweep.job import Job, read_plan
-from raxalign.sweep.losses import Losses, describe_loss, describe_retry, progress_of
 from raxalign.sweep.mailbox import Outbox
 from raxalign.sweep.room import demand
-from raxalign.sweep.work import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
+from raxalign.sweep.work import (
+    TRAINED_ONLY,
+    Losses,
+    attempt,
+    describe_loss,
+    describe_retry,
+    given_up,
+    keep_failure,
+    progress_of,
+    where_pruned,
+)
 
 PATIENCE = 6 * 3600
 """Seconds that workers wait for the first one, which may wait for another grid."""

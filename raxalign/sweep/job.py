@@ -66,7 +66,7 @@ def read_plan(place: str) -> Plan:
 def sees(place: str) -> bool:
     """Return whether this machine sees a file of the storage now."""
     storage, name = split_place(place)
-    return storage.exists(name)
+    return bool(storage.existing([name]))
 
 
 def thread_limits(threads: int) -> dict[str, str]:

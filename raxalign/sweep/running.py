@@ -17,12 +17,13 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import check_writable
 from raxalign.sweep import events
 from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.mailbox import EVERY, PRINTED, Inbox
 from raxalign.sweep.order import Holds, Order, SweepJob
-from raxalign.sweep.remaining import expected_jobs
+from raxalign.sweep.progress import expected_jobs
 from raxalign.sweep.room import Room, demand, describe
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure
 
@@ -319,7 +320,7 @@ class Sweep:
         """
         if DISK_FULL not in error:
             try:
-                self._job.storage.files.check_writable()
+                check_writable(self._job.storage.root)
             except StorageError as found:
                 error = str(found)
             else:

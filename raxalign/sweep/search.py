@@ -13,16 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from raxalign.config.search import Value, at_path
-from raxalign.errors import RaxalignError, StorageError
+from raxalign.errors import RaxalignError
 from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import dev_scores, judge
-from raxalign.search.journal import Owner, PointOutcome, StudyRun
+from raxalign.search.journal import PointOutcome, StudyRun
 from raxalign.search.study import Study, Suggestion, read_record
-from raxalign.store.alive import beating
+from raxalign.store.lease import hold, own_name
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import Summary
@@ -30,7 +30,6 @@ from raxalign.sweep.tuner import run_sweep
 
 PAUSE = 10.0
 """Seconds between two looks at an object store of a driver that has nothing to report."""
-_BEAT = 60.0  # seconds between two signs of life
 
 
 def known_points(trials: Iterable[Trial], study: Study, kind: str) -> list[dict[str, Value]]:
@@ -60,7 +59,7 @@ class SearchSource:
     """
 
     opened: Opened  # with what its searches have suggested so far
-    owner: Owner  # this driver
+    owner: str  # the name of this driver's lock
     studies: Sequence[Study]  # that are run, of those that the grid has
     deadline: float | None = None  # of `time.monotonic`, after which nothing more is suggested
     at_once: int | None = None  # the most trials of this driver at a time (None: of its workers)
@@ -253,17 +252,12 @@ def search(
     seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
     source = SearchSource(
         opened,
-        Owner(opened.storage),
+        own_name("searching"),
         studies,
         None if seconds is None else time.monotonic() + seconds,
         job.at_once,
     )
-    source.owner.beat()
-    try:
-        with beating(source.owner.beat, every=_BEAT, name="raxalign-search"):
-            name, address = opened.plan.name, opened.run.address
-            ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
-    finally:
-        with suppress(StorageError):  # others see that the process has ended
-            source.owner.leave()
+    with hold(opened.storage, source.owner):
+        name, address = opened.plan.name, opened.run.address
+        ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
     return reopened(source.opened), ended

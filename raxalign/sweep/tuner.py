@@ -19,20 +19,31 @@ from ray.tune.search import Searcher
 
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.plan import Plan
-from raxalign.sweep import losses, room
+from raxalign.sweep import room
 from raxalign.sweep.cluster import (
     connect,
     disconnect,
     remove_scratch,
     require_daemons,
     scratch_folder,
+    signed,
 )
 from raxalign.sweep.events import Hear, Over
 from raxalign.sweep.job import Job
-from raxalign.sweep.machines import signed
 from raxalign.sweep.order import Holds
 from raxalign.sweep.running import Source, Summary, Sweep, Whole, key_of
-from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
+from raxalign.sweep.work import (
+    GIVEN_UP,
+    TRAINED_ONLY,
+    Losses,
+    cause_of,
+    describe_loss,
+    describe_retry,
+    keep_failure,
+    progress_of,
+    run_inline,
+    run_stage,
+)
 
 COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
 
@@ -197,7 +208,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
         self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
         self._begun = time.monotonic()
-        self._job, self._losses = job, dict[str, losses.Losses]()
+        self._job, self._losses = job, dict[str, Losses]()
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore, and a display cannot be pickled."""
@@ -232,25 +243,25 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
         trial's next worker finds the reason in its configuration and only reports it.
         """
-        key, cause = key_of(trial.config), losses.cause_of(trial)
+        key, cause = key_of(trial.config), cause_of(trial)
         if key not in self._losses:
-            progress = partial(losses.progress_of, self._job, self._sweep.plan_of(key), key)
-            self._losses[key] = losses.Losses(self._job.max_failures, progress)
+            progress = partial(progress_of, self._job, self._sweep.plan_of(key), key)
+            self._losses[key] = Losses(self._job.max_failures, progress)
         own = self._losses[key]
         if own.another():
-            self._sweep.delayed(key, losses.describe_retry(cause))
+            self._sweep.delayed(key, describe_retry(cause))
         else:
-            trial.config[losses.GIVEN_UP] = losses.describe_loss(cause, own.count)
+            trial.config[GIVEN_UP] = describe_loss(cause, own.count)
             trial.max_failures = trial.num_failures
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        message = trial.config.get(losses.GIVEN_UP)
+        message = trial.config.get(GIVEN_UP)
         if message is None:
             # Tune starts a job without limit. Only where a worker dies while it is given its next
             # job does it hear of this death twice, start the job, and drop it the second time.
             self._sweep.again(trial.config)
             return
-        trace = str(losses.cause_of(trial) or "")
+        trace = str(cause_of(trial) or "")
         self._sweep.ended(trial.config, {"error": message, "trace": trace})
         if "trial" in trial.config:
             keep_failure(self._ledger, trial.config["trial"], message, trace)

@@ -18,9 +18,9 @@ from urllib.parse import unquote, urlparse
 
 from raxalign.catalog import blamed
 from raxalign.errors import RaxalignError
+from raxalign.store.alive import turn
 from raxalign.store.key import digest
-from raxalign.store.lease import ASK, EXPIRY, Holder, Lease, lease
-from raxalign.store.lock import turn
+from raxalign.store.lease import ASK, EXPIRY, Held, Holder, hold
 from raxalign.store.storage import Storage
 from raxalign.waits import within
 
@@ -142,7 +142,7 @@ def _lock(database: Path) -> Path:
 
 def identity_of(storage: Storage) -> str:
     """Return what tells the runs of a storage from those of others, wherever it is moved."""
-    if not storage.files.exists("storage-id"):
+    if not storage.files.existing(["storage-id"]):
         storage.files.create("storage-id", secrets.token_hex(8).encode())
     found = storage.files.read("storage-id").decode("ascii", "replace")
     if re.fullmatch("[0-9a-f]{16}", found):
@@ -154,7 +154,7 @@ def identity_of(storage: Storage) -> str:
 
 
 @contextmanager
-def only_writer(target: Target, name: str, values: str = "") -> Iterator[Lease]:
+def only_writer(target: Target, name: str, values: str = "") -> Iterator[Held]:
     """Be the one process that writes the runs of a grid of this storage, until the block ends.
     Grids of one name are told apart by a digest of what they compute (`values`).
 
@@ -177,7 +177,7 @@ def only_writer(target: Target, name: str, values: str = "") -> Iterator[Lease]:
         return EXPIRY
 
     lock = writer_lock(target.uri, name)
-    with lease(target.storage, lock, patience=patience, purpose=values) as held:
+    with hold(target.storage, lock, patience=patience, purpose=values) as held:
         yield held
 
 

@@ -25,7 +25,7 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows, with_added
 from raxalign.printing import masked
-from raxalign.store.lease import Lease
+from raxalign.store.lease import Held
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.tracking import runs
 from raxalign.tracking.client import (
@@ -76,7 +76,7 @@ class Recorder:
         self._origins = runs.cell_origins(plan)
         self._whole = runs.grid_run(plan, storage, self._origins)
         self._held = ExitStack()
-        self._lease: Lease | None = None
+        self._lease: Held | None = None
         self._mine: dict[str, Trial] = {}
         self.left: int | None = None
 

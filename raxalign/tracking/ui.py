@@ -17,7 +17,7 @@ from raxalign.children import child_environment
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr
 from raxalign.store.alive import endings
-from raxalign.store.lease import locks
+from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import (
     connect,
@@ -42,9 +42,9 @@ def end_dead_runs(uri: str, storage: Storage) -> int:
     """End the runs of the storage's drivers that died, in all experiments of a tracking store;
     returns how many there were. Living drivers hold the locks of their grids in the storage.
     """
-    client, written, ended, own = connect(uri), locks(storage), 0, identity_of(storage)
+    client, written, ended, own = connect(uri), living(storage, "runs"), 0, identity_of(storage)
     for experiment in client.search_experiments():
-        if written.get(writer_lock(uri, experiment.name)):
+        if writer_lock(uri, experiment.name) in written:
             continue
         for run in search(client, experiment.experiment_id, "attributes.status = 'RUNNING'"):
             if KIND in run.data.tags and run.data.tags.get(STORAGE, own) == own:

@@ -15,16 +15,16 @@ from raxalign.report import garbage as module
 from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.drivers import signed_on
 from raxalign.store.files import files_of
-from raxalign.store.lease import lease
+from raxalign.store.lease import hold, own_name
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
-from tests.searches import measure, open_search, run, search_grid, source_of
+from tests.searches import leave, measure, open_search, run, search_grid, source_of
 
 OTHER = "f" * 64
+AWAY = "0badcafe-1-1"
 PARTS = {"sentences": "[100]", "methods": ("none: {}",)}
 OLD = "1 temporaries (1.0 kB): their processes died"
 
@@ -68,8 +68,19 @@ def french(opened, folder):
 
 def take(root, key):
     """Make something, which leaves its lock behind."""
-    with lease(Storage(root), f"making/{key}"):
+    with hold(Storage(root), f"making/{key}"):
         pass
+
+
+def driving(storage, plan):
+    """What a driver holds that runs a plan."""
+    return hold(storage, own_name("drivers", plan.rpartition("/")[2]))
+
+
+def held_by(root, name, **changes):
+    """The lock of a process on another machine."""
+    record = {"maker": AWAY, "host": "h", "pid": 1, "nonce": "x", "beat": 0, "done": False}
+    return put(root, f"locks/{name}/1", seal({**record, **changes}).decode())
 
 
 def clutter(root):
@@ -89,6 +100,7 @@ def clutter(root):
         "1 damaged (1.0 kB): they were set aside": put(root, "damaged/pairs-x-1/data"),
         "1 checkpoints (1.0 kB): their trainings are over": put(root, f"checkpoints/{OTHER}/s"),
         "1 locks (0 bytes): no driver lives": Path(root, "locks/making", OTHER),
+        "1 former (1.0 kB): an earlier version left": put(root, "collected/all"),
         "1 tracked (1.0 kB): they mark other grids": put(root, "tracked/mark"),
         "1 scratch (1.0 kB): the drivers that used": put(root, f"ray/{dead.stdout}/x/y"),
         OLD: put(root, "ledger/.tmp-x-00000000-1-1-00000000/y"),
@@ -101,9 +113,9 @@ def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened
     told = gc(opened)
     for line in found:
         assert f"would remove {line}" in told
-    assert "8.0 kB could be freed with --delete" in told
+    assert "9.0 kB could be freed with --delete" in told
     assert all(path.exists() for path in found.values())
-    assert "8.0 kB freed" in gc(opened, delete=True)
+    assert "9.0 kB freed" in gc(opened, delete=True)
     assert not any(path.exists() for path in found.values())
     assert gc(opened) == "0 bytes could be freed with --delete"
 
@@ -138,27 +150,25 @@ def test_what_a_living_driver_uses_stays(opened, french):
     place = write_plan(french.plan, opened.storage)
     take(opened.root, OTHER)
     put(opened.root, f"ray/{maker_name()}/x")
-    with signed_on(opened.storage, place):
+    with driving(opened.storage, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
     put(opened.root, f"checkpoints/{OTHER}/s")
-    with lease(opened.storage, f"making/{OTHER}"):
+    with hold(opened.storage, f"making/{OTHER}"):
         assert "checkpoints" not in gc(opened), "its lock is held"
     told = gc(opened)
     assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks", "checkpoints"))
 
 
-def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(opened):
-    sign, write = "drivers/cafecafe-1-1/driver.json", opened.storage.files.write
-    record = {"name": "x", "host": "h", "pid": 1, "plan": "http://127.0.0.1:9/plan.json"}
-    write(sign, seal({**record, "at": 1e12}))
-    assert "would remove 1 drivers" in gc(opened)
-    write(sign, seal({**record, "at": time.time()}))
-    with pytest.raises(RaxalignError, match="a driver runs on this storage") as told:
-        gc(opened)
-    assert f"{opened.root}/plans/plan.json" in str(told.value)
-    write(sign, b"{")  # a damaged sign may be that of a driver which lives
-    with pytest.raises(RaxalignError, match=f"a driver runs on this storage.*{sign}"):
-        gc(opened)
+def test_a_driver_elsewhere_whose_plan_cannot_be_read_stops_it_until_it_is_silent_for_a_day(opened):
+    sign = held_by(opened.root, f"drivers/{AWAY}-ab.plan.json")
+    for text in (sign.read_text(), "{"):  # damaged, it may still be that of one which lives
+        sign.write_text(text)
+        with pytest.raises(RaxalignError, match="a driver runs on this storage, on ") as told:
+            gc(opened)
+        assert f"{opened.root}/plans/plan.json" in str(told.value)
+    for ago in (90_000, -90_000):
+        os.utime(sign, (time.time() - ago,) * 2)
+        assert "would remove 1 locks" in gc(opened)
 
 
 def test_an_object_store_is_tidied_with_its_copies_on_this_machine(opened, tmp_path, monkeypatch):
@@ -214,7 +224,7 @@ def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(searched, ot
     plan = begin(source, {})
     measure(searched.storage.ledger, plan, plan.trials[0])
     second = begin(source, {plan.trials[0].key: None})
-    source.owner.leave()
+    leave(source)
     for grid in (other, searched.grid.path):
         told = collect([grid], searched.root, delete=True)
         assert aligned(searched.root) == {plan.trials[0].aligned, second.trials[0].aligned}
@@ -227,14 +237,17 @@ def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(searched, ot
     assert "removed 2 artifacts" in collect([other], searched.root, delete=True)
 
 
-def test_signs_of_dead_drivers_of_searches_go(searched, other):
-    alive, dead = source_of(searched).owner, source_of(searched).owner
-    dead.name = "0badcafe-1-1"
-    dead.beat()
-    sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
-    sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))
-    assert "removed 1 drivers" in collect([other], searched.root, delete=True)
-    assert [file.stem for file in sign.parent.iterdir()] == [alive.token]
+def test_locks_of_dead_drivers_and_searches_go_while_a_driver_lives(opened):
+    plan = write_plan(opened.plan, opened.storage)
+    code = "from raxalign.store.alive import maker_name; print(maker_name(), end='')"
+    dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for name in ("drivers/x.p", "searching/x", f"making/{OTHER}"):
+        held_by(opened.root, name, maker=dead.stdout)
+    stray = put(opened.root, "locks/stray")  # of nobody: it takes nothing else with it
+    with driving(opened.storage, plan):
+        assert "removed 2 locks" in gc(opened, delete=True)
+    assert "removed 1 locks" in gc(opened, delete=True)
+    assert stray.exists()
 
 
 def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched, other):
@@ -256,7 +269,7 @@ def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(searched, 
     run(source_of(searched))
     plan = open_grid(searched.grid.path, storage=searched.root).plan
     align(searched.root, plan)
-    with signed_on(searched.storage, write_plan(plan, searched.storage)):
+    with driving(searched.storage, write_plan(plan, searched.storage)):
         collect([other], searched.root, delete=True)
         assert len(aligned(searched.root)) == len({trial.aligned for trial in plan.trials})
 

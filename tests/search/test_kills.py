@@ -7,24 +7,30 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from raxalign.plan.load import Opened, open_grid
+from raxalign.search.journal import SILENCE
 from raxalign.search.study import Tried
-from raxalign.store import drivers
-from raxalign.store.drivers import SILENCE, clock_lead, dated_sign, is_alive
-from raxalign.store.files import files_of
+from raxalign.store import lease
 from raxalign.store.sealed import seal
-from raxalign.store.storage import Storage
 from raxalign.sweep import search as sweep_search
+from raxalign.sweep.search import SearchSource
 from tests.aws import BUCKET
-from tests.searches import measure, open_search, record_of, run, run_both, search_grid, source_of
+from tests.searches import (
+    leave,
+    measure,
+    open_search,
+    record_of,
+    run,
+    run_both,
+    search_grid,
+    source_of,
+)
 
 ELSEWHERE = "0badcafe-1-1"
 SEARCH = "trials: 6, confirm: 1"
@@ -97,53 +103,11 @@ def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
     opened = open_search(search_grid(tmp_path, SEARCH))
     dead = source_of(opened)
     left = dead.more({}, 1)
-    dead.owner.leave()
+    leave(dead)
     heir = source_of(open_search(tmp_path / "grid.yaml"))
     taken = heir.more({}, 1)
     assert [trial.key for trial in taken.trials] == [trial.key for trial in left.trials]
     assert [entry.state for entry in record_of(opened).tried] == ["running"]
-
-
-def test_a_process_that_ended_is_dead_even_before_its_parent_asked_for_it():
-    code = "from raxalign.store.alive import maker_name; print(maker_name(), flush=True); input()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    left = dated_sign(process.stdout.readline().strip(), 0.0)
-    assert is_alive(left, 0.0)
-    process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert not is_alive(left, 0.0)
-    process.communicate()
-    assert not is_alive(left, 0.0)
-
-
-@pytest.mark.parametrize(
-    "left", [dated_sign("0badcafe-1-1", 1e12), seal({"at": 1.0}), b'{"at": null}'], ids=len
-)
-def test_a_sign_from_the_far_future_and_one_that_cannot_be_read_are_no_signs_of_life(left):
-    assert not is_alive(left, 0.0)
-
-
-@pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])
-@pytest.mark.parametrize("kind", ["", "memory://"])
-def test_a_driver_on_another_machine_lives_while_it_gave_a_sign_lately_also_with_a_wrong_clock(
-    off, kind, tmp_path, monkeypatch
-):
-    storage = Storage(f"{kind}{tmp_path}/root")
-    with monkeypatch.context() as patch:
-        clock = time.time
-        patch.setattr(drivers.time, "time", lambda: clock() + off)
-        left = dated_sign(ELSEWHERE, clock_lead(storage))
-    here = clock_lead(storage)
-    assert is_alive(left, here)
-    assert is_alive(left, here + SILENCE / 2)
-    assert not is_alive(left, here + SILENCE + 5)
-
-
-def test_a_storage_that_cannot_be_written_has_no_clock(tmp_path):
-    (tmp_path / "file").touch()
-    assert clock_lead(Storage(str(tmp_path / "file"))) == 0.0
 
 
 @pytest.fixture
@@ -162,25 +126,25 @@ def test_drivers_on_two_machines_make_each_trial_once(opened):
     assert len({str(entry.values) for entry in record.tried}) == 3
 
 
-def test_a_machine_that_is_lost_loses_no_point(opened):
+def test_a_machine_that_is_lost_loses_no_point(opened, monkeypatch):
     lost, heir = source_of(opened), source_of(opened)
-    lost.owner.name = ELSEWHERE
-    lost.owner.beat()
+    elsewhere(lost)
     left = lost.more({}, 1)
     own = heir.more({}, 1)
     assert own.trials[0].key != left.trials[0].key, "the other machine gives signs of life"
     measure(opened.storage.ledger, own, own.trials[0])
-    grow_old(opened.root, lost.owner.token)
+    clock = lease._clock
+    monkeypatch.setattr(lease, "_clock", lambda files: clock(files) + SILENCE + 1)
     taken = heir.more({own.trials[0].key: None}, 1)
     assert taken.trials[0].key == left.trials[0].key
 
 
-def grow_old(root: str, token: str) -> None:
-    """Leave the sign of a driver as it is when its machine was silent for too long."""
-    path = f"studies/drivers/{token}.json"
-    sign = json.loads(files_of(root).read(path))
-    del sign["sha256"]
-    files_of(root).write(path, seal({**sign, "at": sign["at"] - SILENCE - 1}))
+def elsewhere(source: SearchSource) -> None:
+    """Let the lock of a driver be one of another machine."""
+    path = f"locks/{source.owner}/1"
+    record = json.loads(source.opened.storage.files.read(path))
+    del record["sha256"]
+    source.opened.storage.files.write(path, seal({**record, "maker": ELSEWHERE}))
 
 
 def test_a_driver_whose_workers_are_busy_or_that_has_just_looked_asks_the_store_nothing(

@@ -15,12 +15,12 @@ from raxalign.report.studies import plan_lines, status_lines
 from raxalign.search.journal import Journal
 from raxalign.search.study import Suggestion
 from raxalign.search.suggest import prunes
-from raxalign.stages.watching import Watched
+from raxalign.stages.workshop import Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.tracked import copy_all, pruned_events, target_of
+from raxalign.sweep.tracker import copy_all, pruned_events, target_of
 from raxalign.sweep.work import attempt
 from raxalign.tracking import recorder
 from tests import searches

@@ -2,11 +2,17 @@
 
 import gc
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from raxalign.store._cache import LIMIT, Cache, limit_bytes
+from raxalign.store import files as files_module
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import CACHE_GIB, Cache, files_of, limit_bytes
+from raxalign.store.ledger import Ledger
+from tests.fake_bucket import Bucket
 
 KIB = 1024
 
@@ -23,7 +29,7 @@ def key(number):
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A bucket, and a cache that has room for two artifacts and a half."""
-    monkeypatch.setenv(LIMIT, str(27 * KIB / 2**30))
+    monkeypatch.setenv(CACHE_GIB, str(27 * KIB / 2**30))
     return f"bucket://{tmp_path}/root"
 
 
@@ -48,21 +54,68 @@ def test_what_a_living_store_uses_stays(root):
     assert sum(folder.exists() for folder in folders) == 1
 
 
-def test_the_uses_of_a_dead_process_do_not_count(root, tmp_path):
-    from raxalign.store.alive import maker_name
+USER = """
+import sys, tests.fake_bucket
+from raxalign.store.artifacts import ArtifactStore
+store = ArtifactStore(sys.argv[1])
+print(store.open("pairs", sys.argv[2]), flush=True)
+input()
+"""
 
+
+def test_what_another_process_has_open_stays_until_it_is_killed(root):
     folder = ArtifactStore(root).make("pairs", key(0), build)
     gc.collect()
-    cache = Cache(next((tmp_path / "cache").iterdir()))
-    machine = maker_name().split("-")[0]
-    users = cache.folder / "users" / f"use-{machine}-999999999-1-00000000"
-    users.parent.mkdir(exist_ok=True)
-    users.write_text(f"{folder.relative_to(cache.folder)}\n")
-    for number in (1, 2):
-        ArtifactStore(root).make("pairs", key(number), build)
-        gc.collect()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", USER, root, key(0)]
+    with subprocess.Popen(command, env=environment, **pipes) as process:
+        assert process.stdout.readline().strip() == str(folder)
+        for number in range(1, 6):
+            ArtifactStore(root).make("pairs", key(number), build)
+            gc.collect()
+        assert folder.exists()
+        process.kill()
+        process.wait()
+    ArtifactStore(root).make("pairs", key(6), build)
     assert not folder.exists()
-    assert not users.exists()
+
+
+def test_a_process_holds_open_as_many_copies_as_it_may_and_no_more(root, monkeypatch):
+    monkeypatch.setattr(files_module, "_MOST", 3)
+    store, before = ArtifactStore(root), len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(6):
+        store.make("pairs", key(number), build)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 3
+    assert all((store.open("pairs", key(n)) / "weights").exists() for n in range(6))
+
+
+def test_many_results_are_asked_for_once_per_machine_and_again_when_they_change(
+    root, monkeypatch, tmp_path
+):
+    ledger, asked = Ledger(root), list[str]()
+    keys = [key(number) for number in range(10)]
+    for number, name in enumerate(keys):
+        ledger.write(name, {"scores": [], "number": number}, None)
+
+    def counted(files, path, *given, **options):
+        asked.append(path)
+        return read(files, path, *given, **options)
+
+    read = Bucket.cat_file
+    monkeypatch.setattr(Bucket, "cat_file", counted)
+
+    def numbers():
+        return [record["number"] for record in Ledger(root).read_many(keys).values()]
+
+    assert numbers() == list(range(10))
+    assert len(asked) == 10
+    assert numbers() == list(range(10))
+    assert len(asked) == 10
+    files_of(root).delete(f"ledger/{keys[3]}/evaluation.json")
+    ledger.write(keys[3], {"scores": [], "number": 333}, None)
+    assert numbers() == [0, 1, 2, 333, 4, *range(5, 10)]
+    assert len(asked) == 11
 
 
 def test_a_small_copy_that_was_changed_is_not_used(tmp_path):
@@ -76,5 +129,5 @@ def test_a_small_copy_that_was_changed_is_not_used(tmp_path):
 
 
 def test_the_limit_is_fifty_gibibytes(monkeypatch):
-    monkeypatch.delenv(LIMIT, raising=False)
+    monkeypatch.delenv(CACHE_GIB, raising=False)
     assert limit_bytes() == 50 * 2**30

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import DataError
-from raxalign.store import digests as module
+from raxalign.store import storage as module
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from raxalign.errors import StorageError
+from raxalign.store.alive import discard
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import files_of
+from raxalign.store.files import abandoned, check_writable, files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.fake_bucket import Bucket
@@ -37,6 +38,14 @@ def build(folder):
     return {}
 
 
+def swept(root):
+    """Remove what dead processes left; returns how much that was."""
+    found = abandoned(files_of(root))
+    for path in found:
+        discard(path)
+    return len(found)
+
+
 def temporaries(*folders):
     return [path for folder in folders for path in folder.rglob(".tmp-*")]
 
@@ -52,20 +61,19 @@ def test_a_process_killed_while_it_builds_leaves_nothing_usable(shared, tmp_path
     store = ArtifactStore(shared)
     with start(program, shared, KEY) as process:
         assert process.stdout.readline() == "building\n"
-        assert files_of(store.root).sweep() == 0, "a living process keeps its temporaries"
+        assert abandoned(files_of(store.root)) == [], "a living process keeps its temporaries"
         process.kill()
     assert not store.has("pairs", KEY)
     assert list(store.keys()) == []
     assert len(temporaries(tmp_path)) == 1
     assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
-    assert files_of(store.root).sweep() == 1
+    assert swept(store.root) == 1
     assert temporaries(tmp_path) == []
     assert store.verify("pairs", KEY)
 
 
 def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path):
     program = """
-    from raxalign.store import _posix
     real = Path.rename
     def rename(self, target):
         print("renaming", flush=True)
@@ -84,7 +92,7 @@ def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path):
         assert not store.has("pairs", KEY)
         process.kill()
     assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
-    assert files_of(store.root).sweep() == 1
+    assert swept(store.root) == 1
 
 
 def test_two_processes_that_make_one_key_use_the_winners(shared):
@@ -150,7 +158,7 @@ def test_old_temporaries_of_other_machines_are_swept_and_fresh_ones_kept(tmp_pat
     for folder in (fresh, old):
         folder.mkdir()
     os.utime(old, (1_000_000_000, 1_000_000_000))
-    assert files_of(store.root).sweep() == 1
+    assert swept(store.root) == 1
     assert temporaries(tmp_path) == [fresh]
 
 
@@ -249,7 +257,7 @@ def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(smal
     assert store.verify("pairs", KEY)
     assert ledger.keys() == {"first"}
     for write in (
-        files_of(str(small_disk)).check_writable,
+        lambda: check_writable(str(small_disk)),
         lambda: store.make("pairs", "cd" * 32, build),
         lambda: ledger.write("second", {"scores": []}, None),
         lambda: ledger.fail("trial", {"message": "x"}),
@@ -270,7 +278,7 @@ def test_a_root_that_is_a_file_says_so(tmp_path):
     assert not store.has("pairs", KEY)
     assert ledger.keys() == set()
     for write in (
-        files_of(root).check_writable,
+        lambda: check_writable(root),
         lambda: store.make("pairs", KEY, build),
         lambda: ledger.write("first", {"scores": []}, None),
     ):
@@ -279,7 +287,7 @@ def test_a_root_that_is_a_file_says_so(tmp_path):
 
 
 def test_a_writable_storage_is_made_and_left_empty(root, tmp_path):
-    files_of(root).check_writable()
+    check_writable(root)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -319,4 +327,4 @@ def test_what_another_process_has_repaired_is_not_set_aside(tmp_path):
 def test_a_root_that_cannot_be_made_is_named_without_the_file_of_the_test():
     remedy = r"give another storage \(--storage or RAXALIGN_STORAGE\)"
     with pytest.raises(StorageError, match=rf"^/proc/raxalign: cannot write: .*{remedy}"):
-        files_of("/proc/raxalign").check_writable()
+        check_writable("/proc/raxalign")

@@ -3,15 +3,12 @@
 import hashlib
 import json
 import math
-import tracemalloc
-import zlib
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from raxalign.errors import DamagedArtifact
-from raxalign.store._objects import _pack, _unpack
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
@@ -117,15 +114,3 @@ def test_a_whole_record_that_is_not_of_an_evaluation_is_damage(root, changes, to
     with pytest.warns(UserWarning, match=rf"another form \({told}"):
         assert Ledger(root).read_many([KEY]) == {}
     assert not Ledger(root).has(KEY)
-
-
-def test_a_collection_that_grows_beyond_measure_is_not_unpacked():
-    """Many megabytes of blanks in some kilobytes."""
-    data = zlib.compress(b" " * 2**24)
-    tracemalloc.start()
-    assert _unpack(hashlib.sha256(data).digest() + data) == {}
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 2**22
-    whole = {f"ledger/{n}": (str(n), b'{"scores": []}' * 50) for n in range(20)}
-    assert _unpack(_pack(whole)) == whole

@@ -1,8 +1,9 @@
-"""Locks in a storage: one holder, whatever dies; and signs of life of its drivers."""
+"""Locks in a storage: one holder, whatever dies; and who lives."""
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,9 +17,8 @@ import pytest
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
 from raxalign.store.alive import maker_name
-from raxalign.store.drivers import remove_sign, signed_on, signs
 from raxalign.store.files import files_of
-from raxalign.store.lease import EXPIRY, Holder, Lease, lease, locks, remove_lock
+from raxalign.store.lease import EXPIRY, Held, Holder, hold, living, own_name
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 
@@ -45,7 +45,7 @@ def test_one_after_the_other_holds_it(root):
     inside = []
 
     def work(number):
-        with lease(Storage(root), "training"):
+        with hold(Storage(root), "training"):
             inside.append(number)
             most = len(inside)
             inside.remove(number)
@@ -59,7 +59,7 @@ def test_who_waits_is_told_once_who_holds_it(root):
     told = SimpleQueue()
 
     def wait():
-        with lease(Storage(root), "training", told.put):
+        with hold(Storage(root), "training", told.put):
             pass
 
     held_by(root)
@@ -83,7 +83,7 @@ def test_a_silent_dead_or_damaged_holder_loses_it(root, monkeypatch, lock):
     else:
         monkeypatch.setattr(module, "EXPIRY", 0.05)
     files_of(root).write("locks/training/1", lock)
-    with lease(Storage(root), "training"):
+    with hold(Storage(root), "training"):
         assert holder(root, 2)["done"] is False
 
 
@@ -95,7 +95,7 @@ def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root):
         return 0.0
 
     held_by(root)
-    with lease(Storage(root), "training", patience=patience):
+    with hold(Storage(root), "training", patience=patience):
         assert asked == [Holder("other", "0badcafe-1-1")]
 
 
@@ -103,7 +103,7 @@ def test_who_waits_asks_again_whether_the_holder_lives(root, monkeypatch):
     monkeypatch.setattr(module, "ASK", 0.02)
     answers = iter([100.0, 100.0, 0.0])
     held_by(root)
-    with lease(Storage(root), "training", patience=lambda holder: next(answers)):
+    with hold(Storage(root), "training", patience=lambda holder: next(answers)):
         assert list(answers) == []
 
 
@@ -126,33 +126,22 @@ def test_a_holder_that_gives_signs_of_life_keeps_it(root, monkeypatch):
 
     held_by(root)
     monkeypatch.setattr(module.time, "sleep", sleep)
-    with lease(Storage(root), "training"):
+    with hold(Storage(root), "training"):
         assert next(looks) == 7, "the lock was free when the holder gave it back, not before"
 
 
 def test_what_is_raised_inside_frees_it(root):
-    with pytest.raises(KeyError), lease(Storage(root), "training"):
+    with pytest.raises(KeyError), hold(Storage(root), "training"):
         raise KeyError
-    with lease(Storage(root), "training"):
+    with hold(Storage(root), "training"):
         pass
-    assert locks(Storage(root)) == {"training": False}
-    remove_lock(Storage(root), "training")
-    assert files_of(root).names("locks") == {}
+    assert living(Storage(root)) == {}
 
 
 def test_a_holder_that_lost_it_leaves_the_next_one_alone(root, tmp_path):
-    with lease(Storage(root), "training"):
+    with hold(Storage(root), "training"):
         files_of(root).write("locks/training/2", b"another's")
     assert files_of(root).read("locks/training/2") == b"another's"
-
-
-def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(root, monkeypatch):
-    with lease(Storage(root), "making/mine"):
-        held_by(root)
-        assert locks(Storage(root)) == {"making/mine": True, "training": True}
-    now = time.time()
-    monkeypatch.setattr(module.time, "time", lambda: now + 2 * module.DAY_SECONDS)
-    assert locks(Storage(root)) == {"making/mine": False, "training": False}
 
 
 class Slow:
@@ -178,7 +167,7 @@ def take_after(root, meanwhile):
         waited.append(holder)
         held_by(root, 3, done=True)
 
-    slow = Lease(Slow(files_of(root), meanwhile), "training")
+    slow = Held(Slow(files_of(root), meanwhile), "training")
     slow.take(wait, lambda holder: EXPIRY)
     return waited
 
@@ -199,16 +188,16 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
     waited = []
 
     def others():
-        remove_lock(Storage(root), "training")
+        files_of(root).remove("locks/training")
         holder.take(waited.append, lambda holder: EXPIRY)
 
     def wait(process):
         waited.append(process)
         holder.give_back()
 
-    holder = Lease(files_of(root), "training")
+    holder = Held(files_of(root), "training")
     held_by(root, 4, done=True)
-    slow = Lease(Slow(files_of(root), others), "training")
+    slow = Held(Slow(files_of(root), others), "training")
     slow.take(wait, lambda holder: EXPIRY)
     assert len(waited) == 1
     assert not holder.is_held()
@@ -223,7 +212,7 @@ from raxalign.store import lease as module
 from raxalign.store.storage import Storage
 
 module.BEAT, module.LOOK = 0.05, 0.01
-with module.lease(Storage(sys.argv[1]), "training") as held:
+with module.hold(Storage(sys.argv[1]), "training") as held:
     print("held", flush=True)
     try:
         while True:
@@ -242,7 +231,7 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(sha
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         os.kill(process.pid, signal.SIGSTOP)
-        with lease(Storage(shared), "training", patience=lambda holder: module.EXPIRY) as held:
+        with hold(Storage(shared), "training", patience=lambda holder: module.EXPIRY) as held:
             os.kill(process.pid, signal.SIGCONT)
             assert "another process has taken this lock" in process.stdout.readline()
             assert process.wait() == 0, "it gave back nothing that is not its own"
@@ -254,54 +243,75 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(sha
 
 def lose(root, held):
     """Have another process take the lock, and the former holder give a sign of life."""
-    Lease(files_of(root), "training").take(lambda holder: None, lambda holder: EXPIRY)
+    Held(files_of(root), "training").take(lambda holder: None, lambda holder: EXPIRY)
     held.beat()
     held.check()
 
 
-def test_a_driver_is_seen_while_it_works_and_gone_after(tmp_path):
-    root = str(tmp_path)
-    with signed_on(Storage(root), "plans/x.json"):
-        (sign,) = signs(Storage(root))
-        assert (sign.plan, sign.lives, sign.own) == (f"{root}/plans/x.json", True, True)
-    assert signs(Storage(root)) == []
+def test_a_driver_is_seen_while_it_works_and_leaves_nothing(root):
+    name = own_name("drivers", "plan.json")
+    with hold(Storage(root), name), hold(Storage(root), "making/mine"):
+        who = f"{socket.gethostname()} (process {os.getpid()})"
+        assert living(Storage(root), "drivers") == {name: who}
+        assert living(Storage(root)).keys() == {name, "making/mine"}
+    assert living(Storage(root)) == {}
+    assert list(files_of(root).names("locks")) == ["making/mine/1"], "its number is not used again"
 
 
-def test_a_killed_driver_of_this_machine_is_dead_at_once(tmp_path):
+def test_a_driver_whose_lock_was_removed_while_it_slept_is_seen_again(root):
+    name = own_name("drivers", "plan.json")
+    with hold(Storage(root), name) as held:
+        files_of(root).remove(f"locks/{name}")
+        held.beat()
+        assert living(Storage(root)).keys() == {name}
+
+
+def test_a_killed_holder_of_this_machine_is_dead_at_once(shared):
     code = (
-        "import os; from raxalign.store.drivers import signed_on\n"
+        "import os, tests.fake_bucket; from raxalign.store.lease import hold\n"
         "from raxalign.store.storage import Storage\n"
-        f"with signed_on(Storage({str(tmp_path)!r}), 'p'): os._exit(9)"
+        f"with hold(Storage({shared!r}), 'drivers/x'): print(os.getpid(), flush=True); input()"
     )
-    subprocess.run([sys.executable, "-c", code], check=False)
-    (sign,) = signs(Storage(str(tmp_path)))
-    assert (sign.lives, sign.own) == (False, False)
-    remove_sign(Storage(str(tmp_path)), sign.name)
-    assert signs(Storage(str(tmp_path))) == []
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as process:
+        pid = int(process.stdout.readline())
+        assert living(Storage(shared))["drivers/x"].endswith(f"(process {pid})")
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert living(Storage(shared)) == {}, "even before its parent asked for it"
+    assert living(Storage(shared)) == {}
 
 
-def test_one_of_another_machine_lives_for_a_day_after_its_last_sign(tmp_path):
-    for name, age in (("cafecafe-1-1", 3600.0), ("beefbeef-1-1", 90_000.0)):
-        sign_of(tmp_path, name, at=time.time() - age)
-    living = {sign.name: sign.lives for sign in signs(Storage(str(tmp_path)))}
-    assert living == {"cafecafe-1-1": True, "beefbeef-1-1": False}
+@pytest.mark.parametrize("off", [-1e9, -3600.0, 3600.0, 1e9])
+@pytest.mark.parametrize("kind", ["", "bucket://", "memory://"])
+def test_one_of_another_machine_lives_while_it_gave_a_sign_lately_whatever_the_clocks_here(
+    kind, off, tmp_path, monkeypatch
+):
+    """The storage dates signs, and says what time it is."""
+    root = f"{kind}{tmp_path}/root"
+    held_by(root)
+    clock = time.time
+    monkeypatch.setattr(module.time, "time", lambda: clock() + off)
+    assert living(Storage(root)) == {"training": "other (process 1)"}
+    now = module._clock(files_of(root))
+    for later, lives in ((299.0, True), (301.0, False), (-301.0, False)):
+        monkeypatch.setattr(module, "_clock", lambda files, later=later: now + later)
+        assert bool(living(Storage(root), "training", 300.0)) is lives
+        assert living(Storage(root)), "for a day, where nothing else is said"
+    assert files_of(root).names("").keys() == {"locks/training/1"}, "asking leaves nothing"
 
 
-def test_a_sign_from_the_far_future_is_a_dead_drivers(tmp_path):
-    sign_of(tmp_path, at=time.time() + 1e9)
-    (sign,) = signs(Storage(str(tmp_path)))
-    assert not sign.lives
+@pytest.mark.parametrize("lock", [b"{", b'{"maker": null}', seal({"at": 1.0})], ids=len)
+def test_a_damaged_lock_counts_as_held_for_a_day(root, lock, monkeypatch):
+    files_of(root).write("locks/training/1", lock)
+    assert living(Storage(root)) == {"training": "another machine (process None)"}
+    now = time.time()
+    monkeypatch.setattr(module, "_clock", lambda files: now + 2 * module.DAY_SECONDS)
+    assert living(Storage(root)) == {}
 
 
-def test_a_plan_is_looked_for_in_the_storage_whatever_place_a_sign_names(tmp_path):
-    sign_of(tmp_path, plan="https://example.org/plans/abc.json")
-    (sign,) = signs(Storage(str(tmp_path)))
-    assert sign.plan == f"{tmp_path}/plans/abc.json"
-
-
-def sign_of(root, name="cafecafe-1-1", **changes):
-    """The sign of a driver on another machine."""
-    record = {"name": name, "host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
-    place = root / "drivers" / name
-    place.mkdir(parents=True)
-    (place / "driver.json").write_bytes(seal(record))
+def test_a_storage_that_cannot_be_written_has_the_clock_of_this_machine(tmp_path):
+    (tmp_path / "file").touch()
+    before = time.time()
+    assert before <= module._clock(files_of(str(tmp_path / "file"))) <= time.time()

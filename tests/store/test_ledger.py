@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
+from raxalign.store._filesystem import staging
 from raxalign.store.files import files_of
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
@@ -187,7 +188,7 @@ def test_predictions_of_an_earlier_version_are_compared_with_their_digest_and_st
         writer.write_table(TABLE)
     data = sink.getvalue().to_pybytes()
     entry, storage = file_entry(data), files_of(root)
-    with storage.staging(f"ledger/{KEY}") as staged:
+    with staging(storage, f"ledger/{KEY}") as staged:
         (staged / "predictions.arrow").write_bytes(data if whole else data[:-1] + b"x")
         (staged / "evaluation.json").write_bytes(seal(RECORD | {"predictions": vars(entry)}))
         storage.publish(staged, f"ledger/{KEY}", "evaluation.json", digest(entry.sha256))

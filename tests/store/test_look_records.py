@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from raxalign.store.files import files_of
-from raxalign.store.looks import FOLDER, Looks
+from raxalign.store.ledger import FOLDER, Looks
 
 FEW, MORE = {"pair": ("few", 4)}, {"pair": ("more", 9), "new": ("other", 2)}
 

@@ -3,8 +3,8 @@
 import pytest
 
 from raxalign.errors import StorageError
+from raxalign.stages.checkpoints import Mirror
 from raxalign.store.files import files_of
-from raxalign.store.mirror import Mirror
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 
@@ -60,10 +60,10 @@ def test_a_push_that_fails_leaves_the_copy_of_before(root, tmp_path, monkeypatch
     mirror = Mirror(Storage(root), "checkpoints/key")
     version = mirror.push(files(tmp_path / "here", one="1"))
 
-    def full(file, path):
+    def full(path, data):
         raise StorageError("full")
 
-    monkeypatch.setattr(mirror._files, "upload", full)
+    monkeypatch.setattr(mirror._files, "write", full)
     with pytest.raises(StorageError, match="full"):
         mirror.push(files(tmp_path / "here", two="2"))
     assert mirror.version() == version

@@ -21,9 +21,10 @@ from raxalign.plan.load import reopened
 from raxalign.plan.stored import plan_path
 from raxalign.printing import printable
 from raxalign.search.study import StudyRecord
-from raxalign.store import drivers, lease, looks, spool, tombstones
+from raxalign.store import lease, spool
 from raxalign.store import ledger as ledger_module
-from raxalign.store.lease import Lease, locks
+from raxalign.store import storage as storage_module
+from raxalign.store.lease import Held, living
 from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import Manifest, file_entry
 from raxalign.store.sealed import seal, unseal
@@ -38,12 +39,10 @@ FORMS = {
     "ledger": ledger_module._Evaluation,
     "failures": ledger_module._Failure,
     "studies/": StudyRecord,
-    "studies/drivers": drivers._Left,
     "artifacts": Manifest,
-    "dropped": tombstones._Stored,
-    "drivers": drivers._Left,
+    "dropped": storage_module._Stored,
     "locks": lease._Record,
-    "looks": looks._Looked,
+    "looks": ledger_module._Looked,
     "spool": spool._Points,
 }
 ODD = (None, [], {}, -1, 10**400, 1e300, float("nan"), "", "x\x1b[2J", True, [[1]], {"a": [None]})
@@ -77,11 +76,8 @@ def grid(tmp_path_factory):
     for key in ("ab" * 32, "cd" * 32):
         storage.artifacts.make("pairs", key, lambda folder: {"n": (folder / "x").write_text("x")})
     storage.drop("pairs", "cd" * 32, "beaten")
-    sign = {"name": AWAY, "host": "h", "pid": 1, "plan": "p", "at": 1e9}
-    storage.files.write(f"drivers/{AWAY}/driver.json", seal(sign))
     held = {"maker": AWAY, "host": "h", "pid": 1, "nonce": "x", "beat": 0, "done": True}
     storage.files.write("locks/making/x/1", seal(held))
-    storage.files.write("studies/drivers/x.json", drivers.dated_sign(AWAY, 0.0))
     storage.ledger.looks.take({"xnli": ("ab" * 32, 3)})
     return opened.grid.path
 
@@ -208,9 +204,9 @@ def test_gc_goes_on_after_a_plan_of_another_form_and_damaged_manifests(grid, tmp
 def test_a_lock_is_taken_beside_a_file_with_an_odd_name(tmp_path, name):
     storage = Storage(str(tmp_path))
     storage.files.write(f"locks/x/{name}", b"")
-    assert locks(storage) == {}
-    Lease(storage.files, "x").take(lambda holder: None, lambda holder: 0.0)
-    assert locks(storage) == {"x": True}
+    assert living(storage) == {}
+    Held(storage.files, "x").take(lambda holder: None, lambda holder: 0.0)
+    assert living(storage).keys() == {"x"}
 
 
 def arrow_that_leads_out() -> bytes:

@@ -19,13 +19,13 @@ import ray
 
 from raxalign.children import child_environment
 from raxalign.errors import ResourceError, StorageError
-from raxalign.store import leftovers
+from raxalign.store import alive
 from raxalign.store.alive import maker_name
 from raxalign.store.lease import EXPIRY, Holder
 from raxalign.store.storage import Storage
-from raxalign.sweep import cluster, machines
+from raxalign.sweep import cluster
+from raxalign.sweep.cluster import GONE, check_shared, patience
 from raxalign.sweep.job import Job
-from raxalign.sweep.machines import GONE, check_shared, patience
 from tests.disks import mounted
 
 
@@ -291,7 +291,7 @@ def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(te
 
 
 def test_short_names_of_dead_processes_go_also_where_their_folders_are_gone(temporary, monkeypatch):
-    monkeypatch.setattr(leftovers, "SHORT", short := temporary / "short")
+    monkeypatch.setattr(alive, "SHORT", short := temporary / "short")
     short.mkdir()
     dangling, other = short / "raxalign-ray-a", short / "raxalign-ray-b"
     dangling.symlink_to(temporary / "gone" / f"raxalign-ray-{ended_process()}-abc")
@@ -330,7 +330,7 @@ def test_a_holder_is_waited_for_as_long_as_its_machine_demands(
 
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(machines, "ask", ask)
+    monkeypatch.setattr(cluster, "ask", ask)
     assert patience(HOLDER) == expected
 
 
@@ -346,7 +346,7 @@ def test_the_message_names_each_machine_with_what_it_found_and_what_to_do(job, m
     ]
     living = iter([listed, listed[:2]])
     monkeypatch.setattr(ray, "nodes", lambda: next(living))
-    monkeypatch.setattr(machines, "ask", lambda remote, nodes, sign: found)
+    monkeypatch.setattr(cluster, "ask", lambda remote, nodes, sign: found)
     with pytest.raises(StorageError) as raised:
         check_shared(job)
     assert str(raised.value) == (

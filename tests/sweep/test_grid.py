@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.store.alive import maker_name
-from raxalign.store.storage import Storage
 from raxalign.sweep import grid
-from raxalign.sweep.grid import collect_plan, run_whole
+from raxalign.sweep.grid import run_whole
 from raxalign.sweep.job import open_workshop
-from raxalign.sweep.tracked import finish_tracking, keep_report, target_of
+from raxalign.sweep.tracker import finish_tracking, keep_report, target_of
 from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
@@ -67,9 +65,9 @@ def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, mo
     fill(opened)
     monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: 0)
     dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
-    folder = Path(opened.root) / "drivers" / dead
+    folder = Path(opened.root) / "locks" / "drivers" / f"{dead}-ab.plan.json"
     folder.mkdir(parents=True)
-    (folder / f".tmp-driver.json-{dead}-00000000").write_bytes(b"half")
+    (folder / f".tmp-1-{dead}-00000000").write_bytes(b"half")
     ended = run_whole(opened, opened.plan, [])
     assert (ended.done, ended.cached) == (0, len(opened.plan.trials))
     assert list(folder.iterdir()) == []
@@ -98,21 +96,3 @@ def test_outside_the_main_thread_signals_are_left_alone():
     thread.start()
     thread.join()
     assert seen == [before]
-
-
-@pytest.mark.parametrize("fault", [None, StorageError("refused")])
-def test_all_stages_and_results_of_a_plan_are_collected_and_a_store_that_refuses_stops_nothing(
-    opened, monkeypatch, fault
-):
-    found = {}
-
-    def collect(storage, artifacts, evaluations):
-        found.update({key: kind for kind, key in artifacts})
-        found.update(dict.fromkeys(evaluations, "evaluation"))
-        if fault is not None:
-            raise fault
-
-    monkeypatch.setattr(Storage, "collect", collect)
-    collect_plan(opened.plan, opened.storage)
-    stages = opened.plan.stages.values()
-    assert found == {stage.key: stage.kind for stage in stages if not stage.inline}

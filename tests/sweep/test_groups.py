@@ -10,9 +10,8 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 from raxalign.errors import DataError, RaxalignError
 from raxalign.sweep import groups, work
 from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
-from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.mailbox import HELD_UP, Inbox
-from raxalign.sweep.work import keep_failure, run_inline
+from raxalign.sweep.work import GIVEN_UP, keep_failure, run_inline
 
 
 class Groups:

@@ -12,7 +12,10 @@ import pytest
 from ray import cloudpickle
 
 from raxalign.errors import TransientError
-from raxalign.sweep.losses import (
+from raxalign.sweep.room import Room
+from raxalign.sweep.running import Sweep, Whole
+from raxalign.sweep.tuner import _Ask, _Watch
+from raxalign.sweep.work import (
     GIVEN_UP,
     Losses,
     cause_of,
@@ -20,9 +23,6 @@ from raxalign.sweep.losses import (
     describe_retry,
     progress_of,
 )
-from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, Whole
-from raxalign.sweep.tuner import _Ask, _Watch
 
 TWICE = "its worker was lost 2 times without progress in between"
 

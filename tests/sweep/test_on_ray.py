@@ -28,13 +28,19 @@ from raxalign.search.study import read_record
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
 from raxalign.store.storage import Storage
-from raxalign.sweep import machines, tuner
-from raxalign.sweep.cluster import connect, disconnect, require_token
+from raxalign.sweep import cluster, tuner
+from raxalign.sweep.cluster import (
+    check_shared,
+    connect,
+    disconnect,
+    patience,
+    require_token,
+    signed,
+)
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.job import Job, read_plan, write_plan
-from raxalign.sweep.losses import GIVEN_UP
-from raxalign.sweep.machines import check_shared, patience, signed
 from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.work import GIVEN_UP
 from tests.grids import write_grid
 from tests.ray_head import importable
 from tests.searches import METRIC, search_grid
@@ -169,9 +175,9 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
 
 def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, joined):
     program = (
-        "import os, sys\nfrom raxalign.store.lease import lease\n"
+        "import os, sys\nfrom raxalign.store.lease import hold\n"
         "from raxalign.store.storage import Storage\n"
-        "with lease(Storage(sys.argv[1]), 'x'): os._exit(0)"
+        "with hold(Storage(sys.argv[1]), 'x'): os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
     record = json.loads(files_of(str(tmp_path)).read("locks/x/1"))
@@ -187,7 +193,7 @@ def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(job, joi
     Path(job.sign).unlink()
     with pytest.raises(StorageError, match="does not see what the driver wrote there"):
         check_shared(job)
-    monkeypatch.setattr(machines, "sees", lambda place: False)
+    monkeypatch.setattr(cluster, "sees", lambda place: False)
     with pytest.raises(StorageError, match="writes to another place of that name"):
         check_shared(other)
 

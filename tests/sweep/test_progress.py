@@ -8,6 +8,7 @@ from rich.console import Console
 from raxalign.sweep.events import (
     Advanced,
     Began,
+    Expected,
     GroupsWaiting,
     JobEnded,
     Over,
@@ -17,7 +18,6 @@ from raxalign.sweep.events import (
 )
 from raxalign.sweep.mailbox import Advance
 from raxalign.sweep.progress import Progress, describe, describe_stage
-from raxalign.sweep.remaining import Expected
 
 
 @pytest.fixture

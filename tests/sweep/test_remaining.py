@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.sweep.remaining import UNKNOWN, Expected, Remaining
+from raxalign.sweep.events import Expected
+from raxalign.sweep.progress import UNKNOWN, Remaining
 
 RECORDED = json.loads(
     Path(__file__).with_name("quickstart_timeline.json").read_text(encoding="utf-8")

@@ -15,12 +15,12 @@ from raxalign.plan.values.retention import weights_of
 from raxalign.report.plans import as_text
 from raxalign.report.status import status
 from raxalign.stages import run_trial
-from raxalign.store import drivers
 from raxalign.store.ledger import Ledger
+from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, JobEnded
+from raxalign.sweep.grid import Keeper
 from raxalign.sweep.job import Job, open_workshop, write_plan
-from raxalign.sweep.removal import Keeper
 from tests.grids import TINY, write_grid
 
 XNLI = (
@@ -120,17 +120,17 @@ def test_plan_and_status_tell_dropped_from_never_made(finished):
     assert "the weights of 6 stages were not kept (run.keep)" in told
 
 
-def test_what_another_living_driver_needs_stays(finished, monkeypatch):
+def test_what_another_living_driver_needs_stays(finished):
     folder, tasks = finished.grid.path.parent / "other", (XNLI, "mlqa: {data: phrasebook}")
     other = open_at(folder, tasks=tasks)
     place = write_plan(other.plan, Storage(finished.root))
-    sign = drivers.Sign("elsewhere", "host", 1, place, lives=True)
-    monkeypatch.setattr("raxalign.sweep.removal.signs", lambda root: [sign])
+    lock = f"locks/drivers/0badcafe-1-1-ab.{place.rpartition('/')[2]}/1"
+    record = {"maker": "0badcafe-1-1", "host": "h", "pid": 1, "nonce": "x", "beat": 0}
+    finished.storage.files.write(lock, seal({**record, "done": False}))
     drop_weights(with_keep(finished, "none"))
     kinds = sorted(finished.plan.stages[key].kind for key in stored(finished))
     assert kinds == ["aligned", "aligned"], "mlqa is still to be evaluated on them"
-    dead = drivers.Sign("elsewhere", "host", 1, place, lives=False)
-    monkeypatch.setattr("raxalign.sweep.removal.signs", lambda root: [dead])
+    finished.storage.files.remove(lock.rpartition("/")[0])
     drop_weights(with_keep(finished, "none"))
     assert stored(finished) == set()
 

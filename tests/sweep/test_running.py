@@ -9,7 +9,7 @@ from raxalign.plan.plan import Plan
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
 from raxalign.sweep.mailbox import Outbox
-from raxalign.sweep.remaining import expected_jobs
+from raxalign.sweep.progress import expected_jobs
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep, Whole, jobs_of, missing_stages
 from raxalign.sweep.work import TRAINED_ONLY

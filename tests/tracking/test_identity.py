@@ -10,7 +10,7 @@ import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
-from raxalign.sweep.tracked import keep_report
+from raxalign.sweep.tracker import keep_report
 from raxalign.tracking.client import TrackingError, connect, default_uri
 from raxalign.tracking.recorder import Event, Recorder, sync
 from raxalign.tracking.registry import RunState

@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
 from raxalign.errors import DataError, StorageError, TransientError
+from raxalign.store.alive import turn
 from raxalign.store.key import file_digest
-from raxalign.store.lock import turn
 from raxalign.waits import retry_after, wait, within
 
 _BLOCK = 1 << 16

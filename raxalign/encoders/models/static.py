@@ -25,7 +25,7 @@ from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, Word
 from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.store.digests import Stamp, stamp_of
+from raxalign.store.storage import Stamp, stamp_of
 
 Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]

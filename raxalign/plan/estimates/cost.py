@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.store.storage import Storage
-from raxalign.store.tombstones import Tombstone
+from raxalign.store.storage import Storage, Tombstone
 
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 

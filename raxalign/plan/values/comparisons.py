@@ -30,8 +30,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
 from raxalign.store.key import digest
-from raxalign.store.ledger import Ledger
-from raxalign.store.looks import EarlierLook
+from raxalign.store.ledger import EarlierLook, Ledger
 
 Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell", "="]
 ONE_BY_ONE = (

@@ -16,7 +16,7 @@ from raxalign.catalog import catalog
 from raxalign.plan.estimates.cost import duration, to_make
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.store.tombstones import Tombstone
+from raxalign.store.storage import Tombstone
 
 _Score = tuple[float, int]
 

@@ -22,7 +22,7 @@ from raxalign.printing import counted
 from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.document import Mark
 from raxalign.report.figures.panels import Ends
-from raxalign.store.looks import EarlierLook
+from raxalign.store.ledger import EarlierLook
 
 _ORDER = ("first", "second", "third", "fourth", "fifth", "sixth")
 _WHY = {
