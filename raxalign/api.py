@@ -18,7 +18,6 @@ from raxalign.plan.values.claims import lock_claims
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.printing import to_stderr
-from raxalign.report.cells.joined import joined
 from raxalign.report.compared import FIELDS, comparison_rows
 from raxalign.single.arrow_table import as_table, with_options
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
@@ -86,7 +85,7 @@ def run(
     return Finished(ended.plan, ended.done, ended.cached, ended.failed)
 
 
-def results(grid: Grid | Sequence[Grid], split: Literal["test", "dev", "all"] = "test") -> pa.Table:
+def results(grid: Grid, split: Literal["test", "dev", "all"] = "test") -> pa.Table:
     """Return the results of a grid that the ledger has: one row per value, the columns those of
     `raxalign results --format csv`, and one per option: ``method.steps``, ``encoder.layers``,
     ``task.epochs``.
@@ -94,12 +93,11 @@ def results(grid: Grid | Sequence[Grid], split: Literal["test", "dev", "all"] = 
     `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
 
     Args:
-        grid: what `plan` returned, or a grid file; several make one table, as they do for
-            `raxalign results A.yaml B.yaml`.
+        grid: what `plan` returned, or a grid file.
         split: as in the tables, the values of the test set, and those of the development set only
             of a task that reports nothing else; or ``dev``, or ``all``.
     """
-    opened = _joined(grid)
+    opened = _current(grid)
     found = rows(opened.plan, opened.storage.ledger)
     if split != "all":
         tested = {row["task"] for row in found if split == "dev" or row["split"] == "test"}
@@ -107,9 +105,7 @@ def results(grid: Grid | Sequence[Grid], split: Literal["test", "dev", "all"] = 
     return with_options(as_table(found, RESULTS), found, opened.plan)
 
 
-def compare(
-    grid: Grid | Sequence[Grid], baseline: str | None = None, equivalence: float | None = None
-) -> pa.Table:
+def compare(grid: Grid, baseline: str | None = None, equivalence: float | None = None) -> pa.Table:
     """Test every result of a grid against a baseline: one row per value, the columns those of the
     report's ``comparisons.csv``, and one per option as in `results`.
 
@@ -124,7 +120,7 @@ def compare(
     these.
 
     Args:
-        grid: what `plan` returned, or a grid file; several make one table.
+        grid: what `plan` returned, or a grid file.
         baseline: a method as the tables name it (``rotation center=true``); by default the method
             of the kind `none`; ``all`` compares every two methods, each pair once.
         equivalence: the smallest difference that matters, in points of metrics in percent, else in
@@ -134,7 +130,7 @@ def compare(
     Raises:
         RaxalignError: no result has the baseline's name, or several have.
     """
-    opened = _joined(grid)
+    opened = _current(grid)
     plan, ledger = opened.plan, opened.storage.ledger
     found = rows(plan, ledger)
     made = cells(found, plan.pivot, plan.measured)
@@ -305,12 +301,6 @@ def _current(grid: Grid) -> Opened:
     if not isinstance(grid, Opened):
         return open_grid(grid)
     return reopened(grid) if grid.plan.unresolved or grid.plan.studies else grid
-
-
-def _joined(grids: Grid | Sequence[Grid]) -> Opened:
-    """Several grids as one, each as it is now."""
-    several: Sequence[Any] = grids if isinstance(grids, list | tuple) else [grids]
-    return joined([_current(grid) for grid in several])
 
 
 def _texts(options: Options | None) -> tuple[str, ...]:

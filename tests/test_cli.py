@@ -241,6 +241,13 @@ def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], gr
     assert "contextual_accuracy_pairs" in run("results", grid, "--all").out
 
 
+def test_a_second_grid_file_is_refused_with_what_to_do_instead(run, grid):
+    for command in ("results", "report", "plan"):
+        done = run(command, grid, "other.yaml")
+        assert done.code == 2
+        assert "takes one grid file" in " ".join(done.err.replace("│", " ").split())
+
+
 def test_an_unfinished_grid_says_over_its_results_what_is_missing(run, tmp_path):
     """Sentences on a grid ask its plan: a baseline that has not run is one."""
 

@@ -24,7 +24,7 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
-from raxalign.report.published.matching import differing, given
+from raxalign.report.matching import differing, given
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime

@@ -15,11 +15,10 @@ from raxalign.plan.names import cell_name
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import LEFT, comparisons
 from raxalign.plan.values.results import rows
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
 from raxalign.report.compared import comparison_rows
-from raxalign.report.paper.short_tables import short_tables
+from raxalign.report.short_tables import short_tables
 from raxalign.report.tables import as_text, blocks
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
@@ -196,7 +195,7 @@ def test_tables_mark_languages_outside_the_set(ran):
     plan, found = ran.plan, rows(ran.plan, ran.storage.ledger)
     text = as_text(blocks(found, plan))
     assert text.count("°") == 4 + 1, "one per line, and the legend"
-    ((_, table),) = short_tables(Results.of(found, plan), Judge())
+    ((_, table),) = short_tables(Scoreboard.of(found, plan))
     assert "fr-en" in table.columns, "it is in some set"
     assert [sum("°" in entry.text for entry in line.entries) for line in table.lines] == [1] * 4
     assert "languages=" in stored_answer(plan, ran.storage.ledger)

@@ -14,10 +14,9 @@ from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import LEFT, comparisons
 from raxalign.plan.values.results import dev_mean, read_records, rows
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
-from raxalign.report.paper.short_tables import short_tables
+from raxalign.report.short_tables import short_tables
 from tests.grids import TINY, write_grid
 from tests.ran import ran
 
@@ -91,7 +90,7 @@ def test_unseen_languages_have_a_mean_and_a_test_of_their_own(unseen: Opened) ->
     assert [entry.untested == LEFT for entry in found_by if entry.cell.method != "none"] == [True]
     assert not any(entry.baseline for entry in found_by), "by construction it is the baseline's"
     assert "It leaves what was not aligned as it is (bg, fr)" in stored_answer(plan, ledger)
-    ((_, table),) = short_tables(Results.of(rows(plan, ledger), plan), Judge())
+    ((_, table),) = short_tables(Scoreboard.of(rows(plan, ledger), plan))
     heads = ("en", "de", "es", "bg, unseen", "fr, unseen", "mean")
     assert table.columns == (*heads, "mean, unseen", "mean, zero-shot")
 

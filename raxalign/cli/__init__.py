@@ -64,7 +64,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )
 for _command in _COMMANDS:
-    app.command(name=_command.__name__.rstrip("_"))(opt.described(_command))
+    app.command(name=_command.__name__.rstrip("_"), cls=opt.OneGrid)(opt.described(_command))
 
 
 _READING = frozenset({"plan", "status", "results", "show", "diff", "list"})

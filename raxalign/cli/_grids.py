@@ -11,7 +11,7 @@ from typer import Argument, Option
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._results import results
-from raxalign.cli._terminal import again, open_grids, print_out, show_changes, with_confirmed
+from raxalign.cli._terminal import again, print_out, show_changes, with_confirmed
 from raxalign.printing import are, counted
 from raxalign.printing import to_stderr as tell
 
@@ -231,38 +231,39 @@ def status(file: opt.GridFile, storage: opt.Storage = None, watch: bool = False)
 
 
 def report(
-    files: opt.GridFiles,
+    file: opt.GridFile,
     storage: opt.Storage = None,
     out: Path | None = None,
     confirm: opt.Confirm = None,
     equivalence: opt.Equivalence = None,
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
-    tables that the grid names (`published`). Several grids make one report.
+    tables that the grid names (`published`).
 
     Options:
         out: Folder (default: NAME-report next to the grid file).
     """
+    from raxalign.plan.load import open_grid
     from raxalign.plan.values.claims import judged_in
     from raxalign.plan.values.results import rows
     from raxalign.report.compose import ReportOptions, write_report, writing
 
-    opened = open_grids(files, storage, confirm)
-    folder = out or _report_folder(files[0], opened.plan.name)
+    opened = with_confirmed(open_grid(file, storage=storage), confirm)
+    folder = out or _report_folder(file, opened.plan.name)
     ledger = opened.storage.ledger
     found = rows(opened.plan, ledger)
     if not found:
-        missing = again("grid", files[0], storage=storage, confirm=confirm)
+        missing = again("grid", file, storage=storage, confirm=confirm)
         tell(
             f"no results yet in the storage {opened.storage} ({missing}):"
             " every cell of the report is empty"
         )
     claims = judged_in(opened, equivalence)
     asked = ReportOptions(opened.grid.published, opened.sources, equivalence, claims)
-    with writing(folder, files[0]) as written:
+    with writing(folder, file) as written:
         written += write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))
-    if found and not opened.parts:
+    if found:
         from raxalign.sweep.tracker import keep_report
 
         if message := keep_report(opened, folder):
@@ -336,4 +337,4 @@ def search(
         print_out(str(file))
     grid(file, storage=storage, dry_run=dry_run)
     if not dry_run:
-        results([file], storage=storage, best=True)
+        results(file, storage=storage, best=True)

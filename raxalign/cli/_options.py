@@ -9,12 +9,13 @@ from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
+import typer
 from typer import Argument, Option
+from typer.core import TyperCommand
+
+from raxalign.printing import printable
 
 GridFile = Annotated[Path, Argument(metavar="FILE", help="The grid file (YAML).")]
-GridFiles = Annotated[
-    list[Path], Argument(metavar="FILE", help="The grid file (YAML); several make one table.")
-]
 _STORAGE = (
     "Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then .raxalign)."
 )
@@ -58,7 +59,25 @@ _EQUIVALENCE = (
     "The smallest difference that matters, in points of metrics in percent, else in their own unit:"
     " a difference whose interval lies within ± D is `no difference above D`."
 )
+_ONE = (
+    "A command takes one grid file: to see methods, tasks or encoders in one table, write them into"
+    " one file on the same storage; what has run is not run again"
+)
 Equivalence = Annotated[float | None, Option(min=0.0, metavar="D", help=_EQUIVALENCE)]
+
+
+class OneGrid(TyperCommand):
+    """A command that says what to do instead where it is given a second grid file."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse the arguments; those that are left over are refused."""
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if left:
+            told = f"Got unexpected extra argument(s) ({' '.join(map(printable, left))})"
+            grids = any(Path(name).suffix in (".yaml", ".yml") for name in left)
+            ctx.fail(f"{told}. {_ONE}" if grids else told)
+        return left
 
 
 def described(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -12,7 +11,7 @@ from typer import Argument, Option
 
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
-from raxalign.cli._terminal import again, open_grids, print_out, print_rows, print_values, width
+from raxalign.cli._terminal import again, print_out, print_rows, print_values, width, with_confirmed
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def results(
-    files: opt.GridFiles,
+    file: opt.GridFile,
     storage: opt.Storage = None,
     format: opt.ResultsFormat = "table",  # noqa: A002
     task: Annotated[opt.Several, Option(autocompletion=_complete.names("task"))] = None,
@@ -42,7 +41,6 @@ def results(
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them.
 
-    Several grids make one table where their tests are the same; what differs is noted.
     Tables fold to the width of the terminal. In a pipe or a file every line stays one line.
 
     Options:
@@ -65,6 +63,7 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
+    from raxalign.plan.load import open_grid
     from raxalign.plan.values.remarks import remarks
     from raxalign.report.status import trial_lines
     from raxalign.report.tables import FIELDS
@@ -74,13 +73,10 @@ def results(
         raise typer.BadParameter("--over and --equivalence go with --compare")
     if compare is not None and (per_seed or transpose):
         raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
-    if best and len(files) > 1:
-        raise typer.BadParameter("--best is for one grid")
     short = format in ("latex", "markdown")
     if short and (per_seed or transpose):
         raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
-    opened = open_grids(files, storage, confirm)
-    file = files[0] if len(files) == 1 else Path("FILE")
+    opened = with_confirmed(open_grid(file, storage=storage), confirm)
     run = again("grid", file, storage=storage, confirm=confirm)
     commands = [run, again("status", file, storage=storage)]
     records: dict[str, dict[str, Any]] = {}
@@ -161,22 +157,21 @@ def _print_short(
 ) -> None:
     """Print the short tables of the tasks or metrics that were asked for."""
     from raxalign.plan.values.comparisons import comparisons
-    from raxalign.report.cells.judge import Judge
-    from raxalign.report.cells.results import Results
-    from raxalign.report.paper.short_tables import short_tables
+    from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.report.render import short_latex, short_markdown
+    from raxalign.report.short_tables import short_tables
 
     plan, render = opened.plan, short_latex if format == "latex" else short_markdown
-    results = Results.of(rows, plan, opened.storage.ledger)
+    results = Scoreboard.of(rows, plan, opened.storage.ledger)
     if selection.narrows:
         results = replace(results, cells=selection.cells(results.cells))
     leading = results.leading_tables()
     asked = [table for table in results.tables if selection.metrics or table in leading]
     ledger = opened.storage.ledger
-    tested = comparisons(results.cells, plan, ledger, baseline=baseline, tables=asked)
-    found = short_tables(
-        results, Judge(tested), asked, lambda lang: selection.takes_lang(lang, plan.pivot)
+    results = results.tested(
+        comparisons(results.cells, plan, ledger, baseline=baseline, tables=asked)
     )
+    found = short_tables(results, asked, lambda lang: selection.takes_lang(lang, plan.pivot))
     print_out("\n".join(render(table) for _, table in found))
 
 
@@ -227,9 +222,9 @@ def _print_comparisons(
     *,
     over_languages: bool,
 ) -> None:
+    from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.report import compared
     from raxalign.report.answer import answer
-    from raxalign.report.cells.results import Results
     from raxalign.report.terminal.fit import paragraph
 
     plan = opened.plan
@@ -237,9 +232,9 @@ def _print_comparisons(
         print_rows(compared.comparison_rows(found, plan), format, compared.FIELDS)
     else:
         text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
-        results = Results.of(rows, plan, opened.storage.ledger)
+        results = Scoreboard.of(rows, plan, opened.storage.ledger).tested(found)
         whole = not selection.narrows and not compared.all_pairs(found)
-        lines = paragraph(answer(found, results), width()) if whole else []
+        lines = paragraph(answer(results), width()) if whole else []
         print_out("\n".join([text.rstrip(), *lines]))
 
 

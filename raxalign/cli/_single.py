@@ -267,8 +267,7 @@ def export(
     from raxalign.extras import require
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import rows
-    from raxalign.report.cells.choice import chosen_run
-    from raxalign.report.cells.results import Results
+    from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.single.export import export_trial, refuse_unready
     from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of
@@ -282,7 +281,7 @@ def export(
     if best:
         opened = open_grid(Path(key), storage=storage)
         place = opened.storage
-        key, why = chosen_run(Results.of(rows(opened.plan, place.ledger), opened.plan))
+        key, why = Scoreboard.of(rows(opened.plan, place.ledger), opened.plan).chosen_run()
         tell(why)
     else:
         place = storage_of(storage)

@@ -30,18 +30,6 @@ def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
     return opened if seeds is None else confirmed(opened, seeds)
 
 
-def open_grids(files: Sequence[Path], storage: str | None, confirm: int | None) -> Opened:
-    """Return the grid of one file, or several as one; of each what `--confirm` asks for."""
-    from raxalign.plan.load import open_grid
-
-    opened = [with_confirmed(open_grid(file, storage=storage), confirm) for file in files]
-    if len(opened) == 1:
-        return opened[0]
-    from raxalign.report.cells.joined import joined
-
-    return joined(opened)
-
-
 def again(command: str, *files: Path, storage: str | None, confirm: int | None = None) -> str:
     """Return another command on the same grid and storage, for the user to copy."""
     flags = {"--storage": storage, "--confirm": confirm}

@@ -36,14 +36,13 @@ _KIND = "kind"  # of a trial's method
 @dataclass(frozen=True, repr=False)
 class Opened:
     """A grid file that was read, the settings of its run, and its plan: of all trials, or of those
-    of some cells (`Trial.cell`). `parts` are the grids that it joins, for showing results alone.
+    of some cells (`Trial.cell`).
     """
 
     grid: Grid
     run: RunConfig
     plan: Plan
     cells: frozenset[str] | None = None
-    parts: tuple[Opened, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -64,14 +63,8 @@ class Opened:
     @property
     def sources(self) -> dict[str, str]:
         """The texts that the grid is made of, by their file names: the grid file, its lock, and its
-        plug-ins as long as they are what was read; of several grids, each under its name.
+        plug-ins as long as they are what was read.
         """
-        if self.parts:
-            return {
-                f"{part.plan.name}/{name}": text
-                for part in self.parts
-                for name, text in part.sources.items()
-            }
         lock = self.grid.path.with_suffix(".lock")
         texts = {self.grid.path.name: self.grid.text_of_file}
         texts |= {lock.name: lock.read_text(encoding="utf-8")} if lock.is_file() else {}

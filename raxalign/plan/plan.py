@@ -42,7 +42,6 @@ class Plan:
     metrics: tuple[Added, ...] = ()  # that the grid adds: in no key, computed from predictions
     studies: tuple[Study, ...] = ()  # the searches of the grid
     asked: tuple[Asked, ...] = ()  # which trials they have suggested
-    apart: tuple[str, ...] = ()  # in words, what differs between joined grids; is never stored
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
@@ -250,12 +249,11 @@ class Plan:
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
         stages = {key: self.stages[key] for key in keys}
-        return replace(self, trials=chosen, stages=stages, apart=())
+        return replace(self, trials=chosen, stages=stages)
 
     def to_json(self) -> str:
         """Write one JSON text from which `from_json` makes an equal plan."""
         data = {part.name: getattr(self, part.name) for part in fields(self)}
-        del data["apart"]
         data["stages"] = self.stages.values()
         for name in ("trials", "stages", "plugins", "metrics", "studies", "asked"):
             data[name] = [asdict(entry) for entry in data[name]]

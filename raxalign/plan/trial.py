@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pydantic import with_config
+
 from raxalign.analysis.cells import cell_key
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.store.key import Json, digest
+from raxalign.store.sealed import FORM
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Searched:
     confirmed: bool = False
 
 
+@with_config({**FORM, "extra": "ignore"})  # older plans have a field `grid`
 @dataclass(frozen=True)
 class Trial:
     """One point: encoder x method and its params x languages x sentences x seed. In a grid with
@@ -107,7 +111,6 @@ class Trial:
     outdated: Mapping[str, str] = field(default_factory=dict)
     # task that is trained in the method's own training -> the schedule
     joint: Mapping[str, str] = field(default_factory=dict)
-    grid: str = ""  # that the method is named by in a plan of several; the key does not know it
 
     @property
     def point(self) -> Point:
@@ -133,7 +136,7 @@ class Trial:
                 "aligned": self.aligned,
                 "languages": self.languages,
                 "seed": self.seed,
-                "method": self.method.removeprefix(f"{self.grid}: "),
+                "method": self.method,
             }
         )
 

@@ -18,14 +18,13 @@ from raxalign.plan.values.comparisons import (
     comparisons,
 )
 from raxalign.plan.values.missing import why_uncompared
+from raxalign.plan.values.numbers import MINUS, unit_of
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.remarks import FLOOR, near_floor
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.choice import dev_of
-from raxalign.report.cells.judge import ordinal
+from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
 from raxalign.report.cells.names import named
-from raxalign.report.cells.numbers import MINUS, unit_of
-from raxalign.report.cells.results import Results, TableKey, table_of
+from raxalign.report.compared import ordinal
 from raxalign.store.ledger import EarlierLook, Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
@@ -81,7 +80,7 @@ class LanguageTally:
         return ", ".join(parts)
 
 
-def answer(compared: Sequence[Compared], results: Results) -> str:
+def answer(results: Scoreboard) -> str:
     """Return in few sentences what the grid shows, and how little where it shows little.
 
     They begin with what the development set chooses by the main task: the first task of the grid
@@ -89,10 +88,10 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     """
     if not results.cells:
         return "No results yet."
-    tables = compared_tables(compared, results)
+    tables = compared_tables(results)
     if not tables:
-        return _uncompared(results, left=any(f.untested == LEFT for f in compared))
-    told = _Answer(compared, results, tables)
+        return _uncompared(results, left=any(f.untested == LEFT for f in results.compared))
+    told = _Answer(results, tables)
     return ("So far " if results.lacking.told() else "") + " ".join(told.sentences())
 
 
@@ -105,12 +104,12 @@ def stored_answer(plan: Plan, ledger: Ledger) -> str:
     found = rows(plan, ledger)
     if not found:
         return ""
-    results = Results.of(found, plan, ledger)
+    results = Scoreboard.of(found, plan, ledger)
     tables = results.leading_tables()
     if results.done > MOST_EVALUATIONS:
         tables = [t for t in tables if plan.measured(t[0], t[1]).better != "neither"][:1]
     read = [*tables, *(_over_all(plan, table) for table in tables)]
-    told = answer(comparisons(results.cells, plan, ledger, tables=read), results)
+    told = answer(results.tested(comparisons(results.cells, plan, ledger, tables=read)))
     return f"{results.lacking.told()} {told}".strip()
 
 
@@ -119,10 +118,10 @@ def _over_all(plan: Plan, table: TableKey) -> TableKey:
     return table[0], plan.measured(*table[:2]).over_all_pairs, table[2]
 
 
-def compared_tables(compared: Sequence[Compared], results: Results) -> list[TableKey]:
-    """Return the table that stands for each task (`Results.leading`), where it has comparisons."""
+def compared_tables(results: Scoreboard) -> list[TableKey]:
+    """Return the leading table of each task, where it has comparisons."""
     there: dict[TableKey, set[str]] = {}
-    for found in compared:
+    for found in results.compared:
         if found.baseline is not None and found.baseline is not found.cell:
             there.setdefault(table_of(found.name), set()).add(found.name[1])
     alone = {results.plan.pivot}  # of a task for other languages, which are left as they are
@@ -133,17 +132,17 @@ def compared_tables(compared: Sequence[Compared], results: Results) -> list[Tabl
     ]
 
 
-def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> tuple[Cell, str]:
+def leader(results: Scoreboard, table: TableKey) -> tuple[Cell, str]:
     """Return the compared cell with the best mean on dev, and how it was chosen, in words."""
     task, metric, split = table
-    own = [f for f in compared if f.baseline is not None and table_of(f.name) == table]
+    own = [f for f in results.compared if f.baseline is not None and table_of(f.name) == table]
     cells = list({id(found.cell): found.cell for found in own}.values())
     if len(cells) == 1:
         return cells[0], ""
     several = "methods" if len({cell.method for cell in cells}) == len(cells) else "configurations"
-    ranks, there = [dev_of(results, cell, task, metric) for cell in cells], True
+    ranks, there = [results.dev_of(cell, task, metric) for cell in cells], True
     if max(ranks) == -math.inf:
-        ranks, there = [dev_of(results, cell, task, metric, split) for cell in cells], False
+        ranks, there = [results.dev_of(cell, task, metric, split) for cell in cells], False
     tied = there and ranks.count(max(ranks)) > 1
     how = "tied for the best" if tied else "the better" if len(cells) == 2 else "the best"
     how += f" of {_number(len(cells))} {several} on {'dev' if there else f'{split} itself'}"
@@ -154,14 +153,13 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
 class _Answer:
     """The sentences on a grid of which `tables` are compared, that of the main task first."""
 
-    compared: Sequence[Compared]
-    results: Results
+    results: Scoreboard
     tables: Sequence[TableKey]
 
     def sentences(self) -> Iterator[str]:
         """Yield the sentences."""
         main, others = self.tables[0], self.tables[1:]
-        system, how = leader(self.results, self.compared, main)
+        system, how = leader(self.results, main)
         tally = self._tally(system, main)
         assert tally.whole is not None or tally.languages, "the leader is compared in the main one"
         yield f"{self._main(self._who(system, how), tally)}{self._doubts(tally)}."
@@ -170,7 +168,7 @@ class _Answer:
         if unseen.languages and unseen.languages != tally.languages:
             where = _listed(unseen.languages)
             yield f"In what was not aligned ({where}) {self._other('it', unseen)}."
-        left = (f.name[1] for f in self.compared if f.cell is system and f.untested == LEFT)
+        left = (f.name[1] for f in self.results.compared if f.cell is system and f.untested == LEFT)
         if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
             yield f"It leaves what was not aligned as it is ({', '.join(alone)})."
         yield from self._others(system, others)
@@ -178,7 +176,7 @@ class _Answer:
 
     def _who(self, cell: Cell, how: str) -> str:
         """The name of a cell, with what tells it from others, and how it was chosen."""
-        cells = {id(found.cell): found.cell for found in self.compared}.values()
+        cells = {id(found.cell): found.cell for found in self.results.compared}.values()
         name = named(cell, self.results.plan)
         if cell.sentences and len({other.sentences for other in cells} - {None}) > 1:
             name += f" with {cell.sentences:,} pairs"
@@ -205,7 +203,7 @@ class _Answer:
     def _tally(self, system: Cell, table: TableKey, *, unseen: bool = False) -> LanguageTally:
         of_cell = [
             found
-            for found in self.compared
+            for found in self.results.compared
             if found.cell is system and found.baseline is not None and table_of(found.name) == table
         ]
         pivot = self.results.plan.pivot
@@ -327,7 +325,7 @@ class _Answer:
 
     def _others(self, system: Cell, tables: Sequence[TableKey]) -> Iterator[str]:
         """Yield a sentence per other task, on the best there; many of them are counted together."""
-        best = {table: leader(self.results, self.compared, table) for table in tables}
+        best = {table: leader(self.results, table) for table in tables}
         if len(tables) <= _MOST_TASKS:
             for table, (cell, how) in best.items():
                 tally = self._tally(cell, table)
@@ -372,7 +370,7 @@ def _listed(names: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def _uncompared(results: Results, *, left: bool) -> str:
+def _uncompared(results: Scoreboard, *, left: bool) -> str:
     """What is said where nothing is compared, and why; `left` is whether methods leave some of the
     languages as they are.
     """

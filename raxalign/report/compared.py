@@ -1,4 +1,6 @@
-"""Comparisons with a baseline as rows for programs, and as tables for people."""
+"""Comparisons with a baseline as rows for programs and tables for people, and what is remarked on
+each and on earlier looks at it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,24 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from raxalign.analysis.ranks import Rank
+from raxalign.analysis.significance import ONE_RUN
 from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import MINIMUM, ONE_BY_ONE, Compared
+from raxalign.plan.values.comparisons import (
+    LEFT,
+    MINIMUM,
+    NO_PREDICTIONS,
+    ONE_BY_ONE,
+    OTHER_LANGUAGES,
+    Compared,
+)
 from raxalign.plan.values.missing import why_uncompared
-from raxalign.report.cells.judge import look_lines
-from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
-from raxalign.report.cells.ranking import rankings
-from raxalign.report.cells.results import TableKey, table_of
+from raxalign.plan.values.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
+from raxalign.plan.values.scoreboard import TableKey, table_of
+from raxalign.printing import counted
+from raxalign.report.cells.ranking import Rank, rankings
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
+from raxalign.store.ledger import EarlierLook
 
 FIELDS = (
     *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
@@ -239,3 +249,76 @@ def _for_languages(entry: Compared, unit: NumberFormat) -> str:
 
 def _p(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+
+
+_ORDER = ("first", "second", "third", "fourth", "fifth", "sixth")
+_WHY = {
+    ONE_RUN: "; a result that depends on the seed needs at least two",
+    NO_PREDICTIONS: " are stored from which the value could be computed",
+}
+
+
+def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
+    """Yield what must be said of a value under its table."""
+    why = f"{found.untested}{_WHY.get(found.untested, '')}."
+    based = found.baseline is not None
+    if found.interval is None and found.untested and (based or found.untested != NO_PREDICTIONS):
+        yield f"No interval and no test: {why}"
+    if found.stays:
+        yield (
+            "Not a result: the method moves each language as a whole, which leaves this measure as"
+            " it is; this is the value of the original encoder."
+        )
+    if found.untested == LEFT:
+        yield "Not aligned, and left as it is by the method: this is the value of the baseline."
+    elif found.cell.set and found.name[1] in found.cell.unseen:
+        yield "Not aligned: the language is not in the set."
+    if found.interval is not None and found.untested in _WHY:
+        yield f"No test: for the baseline, {why}"
+    if found.verdict == "=" and not found.stays:
+        yield "Equal in each example of each run (=): no test."
+    if found.earlier:
+        yield f"{look_text(found.earlier)}."
+    if found.verdict == "not after correction":
+        yield f"Not after correction. {ONE_BY_ONE}"
+    if found.untested == OTHER_LANGUAGES:
+        yield "Not compared: the baseline's mean is over other languages."
+    if found.at_chance and found.guessing is not None:
+        guessing = unit.show(found.guessing)
+        yield f"At chance: its interval contains {guessing}, the value of guessing."
+    if found.falls_far and found.baseline is not None:
+        yield (
+            f"Falls far below the baseline {found.baseline.method}: to less than half of its value"
+            f"{'' if found.tested else ', untested'}."
+        )
+    if found.outdated:
+        yield (
+            "Under readouts that were fitted before the task's training, which changes the encoder:"
+            f" {found.outdated}."
+        )
+
+
+def look_text(earlier: Sequence[EarlierLook], of: str = "this comparison") -> str:
+    """Return which look at comparisons this is, and when the ones before were."""
+    before = (
+        f"the {ordinal(number)} with {counted(look.runs, 'run')}, {look.when[:10]}"
+        for number, look in enumerate(earlier)
+    )
+    told = f"{ordinal(len(earlier))} look at {of} ({', '.join(before)})"
+    return f"{told[0].upper()}{told[1:]}: p-values are corrected for it"
+
+
+def look_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
+    """Yield a line per number of earlier looks that some comparisons of a table have."""
+    tested = [entry for entry in entries if entry.tested]
+    for earlier in dict.fromkeys(entry.earlier for entry in tested if entry.earlier):
+        alike = [entry.cell for entry in tested if entry.earlier == earlier]
+        names = dict.fromkeys(cell_name(cell, plan) for cell in alike)
+        yield look_text(
+            earlier, "these comparisons" if len(alike) == len(tested) else ", ".join(names)
+        )
+
+
+def ordinal(number: int) -> str:
+    """Return a number from 0 as the place of a look: ``first``."""
+    return _ORDER[number] if number < len(_ORDER) else f"{number + 1}th"

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,15 +21,12 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
 from raxalign.report.answer import claim_lines
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
 from raxalign.report.document import Document, Figure, Part, Table, identifier
-from raxalign.report.paper.references import references
-from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import (
     as_html,
     as_latex,
@@ -36,8 +36,10 @@ from raxalign.report.render import (
     short_markdown,
 )
 from raxalign.report.sections.base import Material, Measure, Section
+from raxalign.report.short_tables import short_tables
 from raxalign.report.tables import csv_parts, json_parts
 from raxalign.store.ledger import Ledger
+from raxalign.version import VERSION
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,17 @@ def compose(
     Figures are drawn into a folder. Without a `ledger` nothing is tested, and there are no
     analyses.
     """
-    results = Results.of(rows, plan, ledger)
-    tested = comparisons(results.cells, plan, ledger, equivalence=asked.equivalence)
-    judge = Judge(tested)
+    results = Scoreboard.of(rows, plan, ledger)
+    results = results.tested(
+        comparisons(results.cells, plan, ledger, equivalence=asked.equivalence)
+    )
     made: list[Section] = []
 
     def measure(name: str) -> Measure | None:  # with what the first section that can measures it
         found = (section.measures().get(name) for section in made)
         return next((known for known in found if known is not None), None)
 
-    material = Material(results, judge, figures, ledger, asked.published, measure, asked.sources)
+    material = Material(results, figures, ledger, asked.published, measure, asked.sources)
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
     headline = next((share.headline for share in shares if share.headline is not None), None)
@@ -106,8 +109,8 @@ def compose(
         results.lacking.told(),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
-    short = {key[0]: table for key, table in short_tables(results, judge)}
-    return Composed(document, files, judge.compared, short)
+    short = {key[0]: table for key, table in short_tables(results)}
+    return Composed(document, files, results.compared, short)
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
@@ -217,3 +220,55 @@ def writing(folder: Path, grid: Path) -> Iterator[list[Path]]:
         raise StorageError(
             f"{place}: the report cannot be written: {reason}; choose another folder with --out"
         ) from error
+
+
+_OWN = f"""@misc{{raxalign,
+  author = {{{{The raxalign contributors}}}},
+  title = {{{{raxalign}}: Grids of Cross-lingual Alignment Experiments on Multilingual Encoders}},
+  year = {{2026}},
+  note = {{Software, version {VERSION}}},
+}}"""
+_HOLM = "holm1979"  # its correction is under every mark
+
+
+def references(plan: Plan, published: Sequence[str] = ()) -> str:
+    """Return BibTeX entries of a plan and the papers whose tables are shown, in the order of their
+    keys, that of raxalign first.
+    """
+    known = entries()
+    asked = {_HOLM, *(name for name in published if name in known)}
+    for stage in plan.stages.values():
+        if stage.catalogue is not None:
+            options = {**stage.params, **json.loads(stage.options or "{}")}
+            asked |= set(cited(catalog(stage.catalogue)[stage.maker].papers, options))
+    for added in plan.metrics:
+        asked |= set(cited(added.metric.papers, {}))
+    found = {known.get(paper, paper) for paper in asked}
+    return "\n\n".join([_OWN, *sorted(found, key=_key)]) + "\n"
+
+
+@cache
+def entries() -> Mapping[str, str]:
+    """Return the entries of `raxalign/papers.bib` by their keys."""
+    text = files("raxalign").joinpath("papers.bib").read_text(encoding="utf-8")
+    return {_key(entry): entry.strip() for entry in re.split(r"\n(?=@)", text)}
+
+
+def _key(entry: str) -> str:
+    """The key of a BibTeX entry, by which entries are sorted."""
+    return entry.partition("{")[2].partition(",")[0].strip()
+
+
+def cited(papers: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the papers of a plug-in that are cited under its options.
+
+    >>> list(cited(("och2003", "extraction=softmax dou2021"), {"extraction": "softmax"}))
+    ['och2003', 'dou2021']
+    """
+    for paper in papers:
+        condition, _, key = paper.rpartition(" ")
+        option, _, text = condition.partition("=")
+        if paper.startswith("@") or not condition:
+            yield paper
+        elif re.search(rf"\b{re.escape(text)}", str(options.get(option)), re.IGNORECASE):
+            yield key

@@ -25,7 +25,7 @@ from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.planned import RUN_SD, assumed_lines
+from raxalign.plan.values.power import RUN_SD, assumed_lines
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted

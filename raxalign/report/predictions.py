@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.lazy import pa, pc
-from raxalign.report.cells.choice import best_on_dev
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 
@@ -24,7 +23,7 @@ class CellPredictions:
     tables: Mapping[str, pa.Table]
 
 
-def shown_cells(results: Results, kind: str) -> tuple[str, list[Cell]]:
+def shown_cells(results: Scoreboard, kind: str) -> tuple[str, list[Cell]]:
     """Return the grid's name of its first task of a kind, and the cells that its analyses show: at
     most `MOST_METHODS`, one per method. It is an empty name and no cells where the grid has no such
     task or no values of it.
@@ -33,7 +32,7 @@ def shown_cells(results: Results, kind: str) -> tuple[str, list[Cell]]:
     metric = None if task is None else results.main_metric(task)
     if task is None or metric is None:
         return "", []
-    return task, best_on_dev(results, MOST_METHODS, task, metric)
+    return task, results.best_on_dev(MOST_METHODS, task, metric)
 
 
 class StoredPredictions:

@@ -12,9 +12,9 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.plan import Plan
+from raxalign.plan.values.numbers import unit_of
 from raxalign.plan.values.results import dev_scores, judge
 from raxalign.printing import counted
-from raxalign.report.cells.numbers import unit_of
 from raxalign.search.study import Study, StudyRecord, Tried, best_of, read_record
 from raxalign.store.storage import Storage
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.plan.names import cell_name, ordered
 from raxalign.plan.plan import Plan
+from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
+from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, table_of, why_untouched
 from raxalign.report.cells.names import marked, unaligned
-from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
-from raxalign.report.cells.results import UNTOUCHED, TableKey, idle_cells, table_of, why_untouched
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.selection import Selection
 
@@ -83,9 +83,8 @@ def blocks(
     """Return one table per task and metric that is selected: one line per cell (with `per_seed` per
     cell and seed), one column per language (`ordered`), mean and standard deviation over runs.
     """
-    every = cells(rows, plan.pivot, plan.measured)
-    columns = selection.names((name for cell in every for name in cell.values), plan)
-    every += idle_cells(plan)
+    board = Scoreboard.of(rows, plan)
+    every, columns = board.cells, selection.names(board.names, plan)
     found = []
     for key in dict.fromkeys(map(table_of, columns)):
         task, metric, split = key
@@ -98,8 +97,7 @@ def blocks(
         names = [(task, lang, metric, split) for lang in langs]
         measured = plan.measured(task, metric)
         values = [cell.values[name] for cell in every for name in names if name in cell.values]
-        unit = unit_of(measured, (value.mean for value in values))
-        lines, reasons = _lines(plan, every, names, unit, per_seed=per_seed)
+        lines, reasons = _lines(board, names, per_seed=per_seed)
         notes = [*([note] if note else []), *reasons, *_uneven_means(plan, every, names)]
         notes += [] if measured.declared else [UNDECLARED]
         notes += [note.strip()] if (note := unaligned(every)) else []
@@ -122,14 +120,14 @@ def _uneven_means(plan: Plan, every: Sequence[Cell], names: Sequence[Name]) -> I
 
 
 def _lines(
-    plan: Plan, every: Sequence[Cell], names: Sequence[Name], unit: NumberFormat, *, per_seed: bool
+    board: Scoreboard, names: Sequence[Name], *, per_seed: bool
 ) -> tuple[list[tuple[str, ...]], list[str]]:
     """The lines of the cells that have some value, or a reason for none; and these reasons."""
-    several = len({cell.encoder for cell in every}) > 1
+    plan, unit = board.plan, board.unit(names[0][0], names[0][2])
     shown, reasons = list[tuple[str, ...]](), dict[str, None]()
-    for cell in every:
+    for cell in board.cells:
         reason = why_untouched(plan, cell, names[0][0])
-        method = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+        method = cell_name(cell, plan) + (f" [{cell.encoder}]" if board.several_encoders else "")
         head = (method, f"{cell.sentences:,}" if cell.sentences is not None else "")
         if reason is not None:
             shown.append((*head, *([""] if per_seed else []), *[UNTOUCHED] * len(names)))

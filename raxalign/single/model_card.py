@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
-from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
-from raxalign.analysis.significance import interval
+from raxalign.analysis.cells import MEANS, Name, cells
 from raxalign.catalog import catalog
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
@@ -23,6 +22,7 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
+from raxalign.plan.values.scoreboard import Scoreboard, table_of
 from raxalign.printing import masked
 from raxalign.provenance import versions
 
@@ -139,22 +139,22 @@ def scores_of(
     the means over languages last; `ways` are those of each task.
     """
     found = rows(plan, ledger)
-    own = [row for row in found if row["trial"] == trial.key]
-    if not own:
+    rows_ = [row for row in found if row["trial"] == trial.key]
+    if not rows_:
         return []
-    (this,) = cells(own, plan.pivot, plan.measured)
-    every = cells(found, plan.pivot, plan.measured)
-    whole = next(cell for cell in every if trial.key in cell.trials)
+    (this,) = cells(rows_, plan.pivot, plan.measured)
+    board = Scoreboard.of(found, plan)
+    whole = next(cell for cell in board.cells if trial.key in cell.trials)
     kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
-    names = list(_main(plan, this, kinds))
-    tables = {(name[0], *name[2:]) for name in names}
+    tables = [table for task in kinds if (table := board.leading(task)) is not None]
+    own = [[name for name in this.values if table_of(name) == table] for table in tables]
+    names = [n for several in own for n in sorted(several, key=lambda name: name[1] in MEANS)]
     compared = {
         entry.name: entry
-        for entry in comparisons(every, plan, ledger, tables=tables)
+        for entry in comparisons(board.cells, plan, ledger, tables=tables)
         if entry.cell is whole and entry.baseline is not None
     }
-    runs = Predictions(plan, ledger).runs(this, names)
-    around = {name: interval(found, examples_alone=True) for name, found in runs.items()}
+    around = Predictions(plan, ledger).alone(this, names)
     parts = ("low", "high", "examples")
     return [
         replace(
@@ -165,19 +165,6 @@ def scores_of(
         )
         for name in names
     ]
-
-
-def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
-    """The names of the values of each task's main metric, the means last; of the first metric where
-    a task names none.
-    """
-    tables = tables_of(cell.values, plan.measured)
-    for task in tasks:
-        there = [(metric, split) for name, metric, split in tables if name == task]
-        main = plan.main_metric(task)
-        shown = next((table for table in there if table[0] == main), next(iter(there), None))
-        names = [name for name in cell.values if (name[0], name[2:]) == (task, shown)]
-        yield from sorted(names, key=lambda name: name[1] in MEANS)
 
 
 def _score(name: Name, kind: str, value: float, against: Compared | None) -> CardScore:

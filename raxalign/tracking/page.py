@@ -8,10 +8,11 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from raxalign.analysis.cells import ALL_TARGETS, Name, tables_of
+from raxalign.analysis.cells import ALL_TARGETS, Name
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import metric_name
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.store.key import digest
 from raxalign.tracking.runs import ALWAYS
 
@@ -37,13 +38,14 @@ class Page:
     def __init__(self, client: Any, experiment: str) -> None:
         self._client, self._experiment = client, experiment
 
-    def show(self, plan: Plan, names: Collection[Name]) -> None:
+    def show(self, board: Scoreboard) -> None:
         """Open the experiment of a grid as one of model training, with a view of its cells and one
-        of its trials where there are values, whose `names` are (task, lang, metric, split).
+        of its trials where there are values.
         """
-        tags, metrics = {_KIND: "custom_model_development"}, main_metrics(plan, names)
+        tags, metrics = {_KIND: "custom_model_development"}, main_metrics(board)
+        plan = board.plan
         if metrics:
-            first = _leading(plan, names)[0]
+            first = _leading(board)[0]
             lower = plan.measured(first[0], first[2]).better == "lower"
             best = [name for metric in metrics for name in (metric, f"{metric}_difference")]
             axes = _axes(plan)
@@ -87,21 +89,18 @@ def address(experiment: str, view: str = CELLS) -> str:
     return f"#/experiments/{experiment}/runs?viewStateShareKey={view}&workflowType=machine_learning"
 
 
-def main_metrics(plan: Plan, names: Collection[Name]) -> list[str]:
-    """Return the metric that stands for each task, as runs have it: that of the task's plug-in over
+def main_metrics(board: Scoreboard) -> list[str]:
+    """Return the metric that stands for each task, as runs have it: that of its leading table over
     all languages, or what there is of it.
     """
-    return [metric_name(*name) for name in _leading(plan, names)]
+    return [metric_name(*name) for name in _leading(board)]
 
 
-def _leading(plan: Plan, names: Collection[Name]) -> list[Name]:
+def _leading(board: Scoreboard) -> list[Name]:
     """The value that stands for each task."""
-    tables, found = tables_of(names, plan.measured), list[Name]()
-    for task in dict.fromkeys(entry[0] for entry in tables):
-        of_task = [entry for entry in tables if entry[0] == task]
-        main = plan.main_metric(task)
-        _, metric, split = next((entry for entry in of_task if entry[1] == main), of_task[0])
-        langs = [name[1] for name in names if (name[0], *name[2:]) == (task, metric, split)]
+    found = []
+    for task, metric, split in filter(None, map(board.leading, board.tasks)):
+        langs = board.by_table[task, metric, split]
         lang = next((mean for mean in _PREFERRED if mean in langs), langs[0])
         found.append((task, lang, metric, split))
     return found

@@ -18,12 +18,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.cells import Cell
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows, with_added
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
 from raxalign.store.lease import Held
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
@@ -95,7 +96,7 @@ class Recorder:
             self._tell_others(known)
             self._end_running(known)
             self._runs.save(self._grid(), Change(status="RUNNING"))
-            self._page.show(self._plan, {})
+            self._page.show(Scoreboard.of([], self._plan))
             self._client.log_text(self._grid().id, masked(self._target.grid_text), "grid.yaml")
             self._client.log_text(self._grid().id, masked(self._plan.to_json()), "plan.json")
         except BaseException:
@@ -156,14 +157,15 @@ class Recorder:
             self._check()
             known = self._runs.load()
             brought, failed = self._catch_up(known, there)
-            found = cells(rows(self._plan, self._ledger), self._plan.pivot, self._plan.measured)
+            board = Scoreboard.of(rows(self._plan, self._ledger), self._plan)
+            found = [cell for cell in board.cells if cell.values]
             compared = self._compared(found)
             for cell in found:
                 wanted = runs.cell_run(self._plan, cell, self._origins)
                 run = self._runs.find(wanted) or self._runs.make(wanted)
                 means = runs.cell_metrics(self._plan, cell, compared)
                 self._runs.save(run, Change(means, params=wanted.params, status="FINISHED"))
-        self._page.show(self._plan, dict.fromkeys(name for cell in found for name in cell.values))
+        self._page.show(board)
         self._end_running(known)
         self._runs.save(self._grid(), Change(status="FAILED" if failed else "FINISHED"))
         self.release()

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from raxalign.analysis.retrieval_bins import (
+from raxalign.report.sections.word_retrieval import (
     GROUPS,
     Bin,
     by_part_of_speech,

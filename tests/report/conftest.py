@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
-from tests.report.material import judge_of, leave_undrawn, results_of, write
+from raxalign.plan.values.scoreboard import Scoreboard
+from tests.report.material import leave_undrawn, results_of, with_tests, write
 
 
 @pytest.fixture(scope="session")
-def results(made: Any) -> Results:
+def results(made: Any) -> Scoreboard:
     return results_of(made)
 
 
 @pytest.fixture(scope="session")
-def judge(made: Any, results: Results) -> Judge:
-    return judge_of(results, made[1])
+def tested(made: Any, results: Scoreboard) -> Scoreboard:
+    return with_tests(results, made[1])
 
 
 @pytest.fixture(scope="session")

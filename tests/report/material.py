@@ -12,8 +12,7 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.sections.base import Material, Measure
@@ -33,39 +32,39 @@ def leave_undrawn(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("raxalign.report.figures.drawing.draw", draw)
 
 
-def section(kind: str, results: Results, **parts: Any) -> Any:
+def section(kind: str, results: Scoreboard, **parts: Any) -> Any:
     """A section of the package; `parts` are those of its material besides the results."""
-    return catalog("sections")[kind](replace(Material(results, Judge(), NOWHERE), **parts))
+    return catalog("sections")[kind](replace(Material(results, NOWHERE), **parts))
 
 
-def share(kind: str, results: Results, **parts: Any) -> Share:
+def share(kind: str, results: Scoreboard, **parts: Any) -> Share:
     """What a section returns; nothing is an empty share."""
     return section(kind, results, **parts).share() or Share()
 
 
-def part(kind: str, results: Results, judge: Judge) -> Part:
+def part(kind: str, results: Scoreboard) -> Part:
     """The only part of a section that draws nothing."""
-    (found,) = share(kind, results, judge=judge).parts
+    (found,) = share(kind, results).parts
     return found
 
 
 def published(
-    results: Results, judge: Judge, names: Sequence[str], measures: Mapping[str, Measure] = {}
+    results: Scoreboard, names: Sequence[str], measures: Mapping[str, Measure] = {}
 ) -> tuple[list[Part], list[tuple[object, ...]]]:
     """The parts of papers, and the records of all of their figures."""
-    made = [paper_part(results, judge, name, measures.get) for name in names]
+    made = [paper_part(results, name, measures.get) for name in names]
     return [found for found, _ in made], [record for _, records in made for record in records]
 
 
-def results_of(made: Any) -> Results:
+def results_of(made: Any) -> Scoreboard:
     """The results of a grid, opened with its ledger."""
     opened, ledger = made
-    return Results.of(rows(opened.plan, ledger), opened.plan, ledger)
+    return Scoreboard.of(rows(opened.plan, ledger), opened.plan, ledger)
 
 
-def judge_of(results: Results, ledger: Any) -> Judge:
-    """The tests of all cells."""
-    return Judge(comparisons(results.cells, results.plan, ledger))
+def with_tests(results: Scoreboard, ledger: Any) -> Scoreboard:
+    """The results with the tests of all cells."""
+    return results.tested(comparisons(results.cells, results.plan, ledger))
 
 
 def write(made: Any, folder: Path, **asked: Any) -> list[Path]:
@@ -78,7 +77,7 @@ def write(made: Any, folder: Path, **asked: Any) -> list[Path]:
     return write_report(found, opened.plan, folder, ledger=ledger, asked=options)
 
 
-def own_table(results: Results, judge: Judge, anchor: str) -> Table:
+def own_table(results: Scoreboard, anchor: str) -> Table:
     """One of the grid's own tables."""
-    tables = part("own_tables", results, judge).tables
+    tables = part("own_tables", results).tables
     return next(table for table in tables if table.anchor == anchor)

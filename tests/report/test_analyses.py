@@ -20,8 +20,7 @@ from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Table
 from raxalign.report.predictions import StoredPredictions
 from raxalign.report.sections.base import Fill, Measure
@@ -31,10 +30,10 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
 from tests.ledgers import made_up
-from tests.report.material import judge_of, part, published, results_of, section, share, write
+from tests.report.material import part, published, results_of, section, share, with_tests, write
 
 IDS = range(120)
-Grid = tuple[Ledger, Results]
+Grid = tuple[Ledger, Scoreboard]
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +197,7 @@ def test_damaged_predictions_are_named_not_passed_over(made, tmp_path):
 
 def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
     found = results_of(made)
-    tables = {t.title: t for t in part("own_tables", found, judge_of(found, made[1])).tables}
+    tables = {t.title: t for t in part("own_tables", with_tests(found, made[1])).tables}
     compared = {
         title: {entry.mark or entry.delta for line in table.lines for entry in line.entries}
         for title, table in tables.items()
@@ -239,7 +238,7 @@ def test_the_papers_table_has_figures_by_part_of_speech_or_names_what_is_missing
         monkeypatch.setattr(untagged, lambda *_: None)
     known = results_of(made)
     measures = section("word_retrieval", known, ledger=made[1]).measures()
-    (shown,), records = published(known, Judge(), ["cao2020"], measures)
+    (shown,), records = published(known, ["cao2020"], measures)
     (table,) = [t for t in shown.tables if t.anchor == "cao2020-retrieval_by_pos"]
     states = [entry.text for line in table.lines for entry in line.entries]
     if tagged:
@@ -359,7 +358,7 @@ def test_where_a_method_s_own_counts_are_not_stored_its_training_text_is_counted
 
 
 def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(short: Grid) -> None:
-    parts, _ = published(short[1], Judge(), ["pan2021"], measures(short))
+    parts, _ = published(short[1], ["pan2021"], measures(short))
     (table,) = [table for table in parts[0].tables if table.anchor == "pan2021-parallel_data"]
     lines = {line.label: line for line in table.lines}
     de, fr, es = (table.columns.index(lang) for lang in ("de", "fr", "es"))

@@ -9,9 +9,8 @@ from raxalign.analysis.significance import ONE_RUN, Comparison
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import answer, stored_answer
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
 from tests.grids import small_plan, write_grid
 from tests.report.material import results_of, share
 
@@ -33,7 +32,7 @@ def row(method, lang, value, task="xnli", **parts):
 def grid(*methods, langs=LANGS, tasks=("xnli",)):
     """Values of 0.5 of every method in every language."""
     rows = [row(method, lang, 0.5, task) for task in tasks for method in methods for lang in langs]
-    return Results.of(rows, EMPTY)
+    return Scoreboard.of(rows, EMPTY)
 
 
 def compared(results, values, method="finetune", task="xnli"):
@@ -89,12 +88,12 @@ MIXED |= {"fr": (0.0, "cannot tell"), "avg": (0.015, "cannot tell")}
 )
 def test_the_sentence_says_what_the_comparisons_show(values, sentence):
     results = grid("none", "finetune")
-    assert answer(compared(results, values), results) == sentence + HOLM
+    assert answer(results.tested(compared(results, values))) == sentence + HOLM
 
 
 def test_one_language_is_named_and_has_no_average():
     results = grid("none", "finetune", langs=("de",))
-    assert answer(compared(results, {"de": (0.1, "better")}), results) == (
+    assert answer(results.tested(compared(results, {"de": (0.1, "better")}))) == (
         "finetune beats the unaligned encoder at XNLI in de by 10.0 points (95 % CI 8.0–12.0),"
         f" which is significant.{HOLM}"
     )
@@ -107,7 +106,7 @@ def test_single_runs_are_reported_as_untested(reason):
         replace(one, comparison=None, verdict="cannot tell", untested=reason)
         for one in compared(results, all_of(0, "cannot tell"))
     ]
-    assert answer(found, results) == (
+    assert answer(results.tested(found)) == (
         "finetune is 0.0 points apart from the unaligned encoder at XNLI on average over four"
         f" languages, which is not tested ({reason})."
     )
@@ -115,14 +114,14 @@ def test_single_runs_are_reported_as_untested(reason):
 
 def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing(tmp_path):
     plan = small_plan(tmp_path, methods=("none: {}", "rotation: {}"))
-    assert answer([], Results.of([], EMPTY)) == "No results yet."
+    assert answer(Scoreboard.of([], EMPTY)) == "No results yet."
     for results, why in (
         (grid("finetune"), "the grid has no baseline (a method of kind none)"),
         (grid("none"), "the grid has no method besides its baseline none"),
         (replace(grid("finetune"), plan=plan), "the baseline none has no results yet"),
         (replace(grid("none"), plan=plan), "so far only the baseline none has results"),
     ):
-        assert answer([], results) == f"Nothing is compared: {why}."
+        assert answer(results.tested([])) == f"Nothing is compared: {why}."
 
 
 def test_the_other_tasks_have_a_sentence_each():
@@ -130,7 +129,7 @@ def test_the_other_tasks_have_a_sentence_each():
     found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
     found += compared(results, {**all_of(0, "cannot tell"), "de": (0.1, "better")})
     found += compared(results, all_of(0.0, "cannot tell"), task="mlqa")
-    assert answer(found, results) == (
+    assert answer(results.tested(found)) == (
         "finetune beats the unaligned encoder at sentence retrieval by 10.0 points on average (95 %"
         " CI 8.0–12.0), significantly in all four languages. At XNLI it is significantly better in"
         f" de, not in bg, es or fr. At mlqa (accuracy) it shows no significant difference.{HOLM}"
@@ -150,10 +149,10 @@ def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(dev, 
     rows = [row(method, lang, 0.5, seed=seed) for method in values for lang in LANGS]
     for method, value in values.items() if dev else ():
         rows += [row(method, lang, value, split="dev", seed=seed) for lang in LANGS]
-    results = Results.of(rows, EMPTY)
+    results = Scoreboard.of(rows, EMPTY)
     found = compared(results, all_of(0.2, "better"), "finetune")
     found += compared(results, all_of(0.1, "better"), "rotation")
-    told, (who, aside) = answer(found, results), leader.split(",", 2)[::2]
+    told, (who, aside) = answer(results.tested(found)), leader.split(",", 2)[::2]
     who = leader[: -len(aside)]
     assert told.startswith(who)
     assert f"correction{aside}" in told
@@ -164,7 +163,7 @@ def test_the_pivot_is_not_counted_among_the_languages():
     values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
     found = compared(results, {"en": (0.2, "better"), **values})
     assert "by 10.0 points on average (95 % CI 8.0–12.0), significantly in de and fr." in answer(
-        found, results
+        results.tested(found)
     )
 
 
@@ -182,18 +181,18 @@ def test_the_end_says_what_holds_for_other_languages(low, high, untested, part):
     *single, mean = compared(results, all_of(0.1, "better"))
     p = None if low is None else 0.01
     sample = LanguageSample(0.1, low, high, p, p and 3.0, 4, untested)
-    assert part in answer([*single, replace(mean, over_languages=sample)], results)
+    assert part in answer(results.tested([*single, replace(mean, over_languages=sample)]))
 
 
 def test_the_sentence_says_that_no_difference_is_large_enough_to_matter():
     results = grid("none", "finetune")
     *single, mean = compared(results, all_of(0.001, "no difference"))
-    told = answer([*single, replace(mean, margin=0.03)], results)
+    told = answer(results.tested([*single, replace(mean, margin=0.03)]))
     assert told.endswith(f"(95 % CI −1.9 to 2.1, no difference above 3).{HOLM}")
 
 
 def headline(results, found):
-    made = share("answer", results, judge=Judge(found)).headline
+    made = share("answer", results.tested(found)).headline
     assert made is not None
     return made
 
@@ -220,7 +219,7 @@ def test_a_matrix_of_many_points_has_one_line_per_method():
         for lang in LANGS:
             rows.append(row("finetune", lang, weight / 20, split="dev", **own))
             rows.append(row("finetune", lang, 0.5, trial=f"{weight}", **own))
-    results = Results.of(rows, replace(EMPTY, axes={"finetune": ("lambda",)}))
+    results = Scoreboard.of(rows, replace(EMPTY, axes={"finetune": ("lambda",)}))
     base = next(cell for cell in results.cells if cell.method == "none")
     found = [
         Compared(cell, name, value, baseline=base)
@@ -246,7 +245,9 @@ def test_many_tasks_are_counted_together(verdict, clause):
     found = compared(results, all_of(0.1, "better"), task=first)
     for task in others:
         found += compared(results, all_of(0.02, verdict), task=task)
-    assert f"At the other four tasks it is significantly {clause}{HOLM}" in answer(found, results)
+    assert f"At the other four tasks it is significantly {clause}{HOLM}" in answer(
+        results.tested(found)
+    )
 
 
 def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself():
@@ -254,7 +255,7 @@ def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself():
     results = grid("none", "finetune", tasks=tasks)
     values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
     found = [finding for task in tasks for finding in compared(results, values, task=task)]
-    assert answer(found, results) == (
+    assert answer(results.tested(found)) == (
         "finetune beats the unaligned encoder at sentence retrieval by 10.0 points on average (95 %"
         " CI 8.0–12.0), but significantly in no single language. At XNLI it is significantly better"
         f" on average, in no single language.{HOLM}"
@@ -279,7 +280,8 @@ def test_the_answer_is_that_of_the_results_in_the_ledger(opened):
     assert stored_answer(opened.plan, opened.storage.ledger) == ""
     write(opened, 0)
     found = results_of((opened, opened.storage.ledger))
-    expected = answer(comparisons(found.cells, opened.plan, opened.storage.ledger), found)
+    compared = comparisons(found.cells, opened.plan, opened.storage.ledger)
+    expected = answer(found.tested(compared))
     assert stored_answer(opened.plan, opened.storage.ledger) == (
         "Unfinished: results of 8 of 9 trials are missing (rotation; finetune): `raxalign grid"
         " FILE` runs them."

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.scoreboard import table_of
 from raxalign.report.cells.ranking import rankings
-from raxalign.report.cells.results import table_of
 from raxalign.report.compared import all_pairs, as_text
 from tests.ledgers import made_up
-from tests.report.material import judge_of, results_of, share
+from tests.report.material import results_of, share, with_tests
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(resu
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(results, made, tmp_path):
-    judge = judge_of(results, made[1])
-    (part,) = share("ranks", results, judge=judge, ledger=made[1], figures=tmp_path).parts
+    tested = with_tests(results, made[1])
+    (part,) = share("ranks", tested, ledger=made[1], figures=tmp_path).parts
     (figure,) = part.figures
     assert figure.name == "ranks-retrieval"
     assert "(corrected over 10 comparisons)" in figure.caption, "those of the table"

@@ -22,10 +22,9 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
+from raxalign.report.compose import cited, entries, references
 from raxalign.report.document import Document, Entry, Line, Part, Table
-from raxalign.report.paper.latex import tex
-from raxalign.report.paper.references import cited, entries, references
-from raxalign.report.render import as_html, as_latex
+from raxalign.report.render import as_html, as_latex, tex
 from raxalign.version import VERSION
 from tests.grids import write_grid
 from tests.report.compiled import ENGINES, faults

@@ -16,10 +16,8 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.report.cells.choice import best_on_dev, chosen_run, of_methods
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.names import named
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.report.cells.names import named, of_methods
 from raxalign.report.document import Table
 from raxalign.report.figures.drawing import colour_of, draw, marker_of, opened_canvas
 from raxalign.report.figures.panels import Heat, Panel, Series
@@ -54,15 +52,15 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
             found.append(of_axis("finetune", value, "test", **own))
             found.append(of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **own))
     plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
-    (panel,) = section("curves", Results.of(found, plan)).axis_panels("finetune", "lambda")
+    (panel,) = section("curves", Scoreboard.of(found, plan)).axis_panels("finetune", "lambda")
     assert panel.title == "xnli (direction=to-other)"
     assert [list(curve.y) for curve in panel.series if curve.label == "test"] == [[30.0, 50.0]]
 
 
 def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_on_dev() -> None:
     found = [of_axis(f"m{i}", 0.1 * i, split) for i in range(5) for split in ("dev", "test")]
-    results = Results.of(found, PLAN)
-    best = best_on_dev(results, 3, "xnli", "accuracy")
+    results = Scoreboard.of(found, PLAN)
+    best = results.best_on_dev(3, "xnli", "accuracy")
     assert [cell.method for cell in best] == ["m0", "m3", "m4"]
     assert "At most 3 of the 5 methods" in of_methods(results, 3)
     assert of_methods(results, 5) == ""
@@ -91,13 +89,13 @@ def test_dev_chooses_the_best_run_of_the_best_point_other_than_baselines(tmp_pat
         "tasks": ("retrieval: {}",),
     }
     opened, ledger = made_up(tmp_path, write, **parts)
-    key, why = chosen_run(results_of((opened, ledger)))
+    key, why = results_of((opened, ledger)).chosen_run()
     trial = opened.plan.by_key[key]
     assert (trial.params["lambda"], trial.seed) == (1.0, 1)
     assert "is the best on dev of 2 points and 2 runs of it, by retrieval" in why
     apart = made_up(tmp_path, **parts | {"languages": "{each: [de, fr]}", "name": "each.yaml"})
     with pytest.raises(RaxalignError, match=r"give a key: .*\(de\), .*\(fr\)"):
-        chosen_run(results_of(apart))
+        results_of(apart).chosen_run()
 
 
 @pytest.mark.slow
@@ -151,7 +149,7 @@ def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
         for n in (10, 20)
         for split in ("dev", "test")
     ]
-    panels = section("curves", Results.of(found, PLAN)).size_panels()
+    panels = section("curves", Scoreboard.of(found, PLAN)).size_panels()
     looks = {(c.label, c.colour) for panel in panels for c in panel.series if c.look == "line"}
     assert len({label for label, _ in looks}) == len(looks) == len({place for _, place in looks})
     assert len({(colour_of(place), marker_of(place)) for place in range(64)}) == 64
@@ -183,7 +181,7 @@ def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_bot
         for method, (pivot, other) in values.items()
         for lang, value in (("en", pivot), ("de", other), ("fr", other))
     ]
-    (panel,) = section("transfer", Results.of(found, PLAN)).pareto_panels()
+    (panel,) = section("transfer", Scoreboard.of(found, PLAN)).pareto_panels()
     shown = {cloud.label: (cloud.x[0] / 100, cloud.y[0] / 100) for cloud in panel.series}
     assert shown == {method: pytest.approx(both) for method, both in values.items()}
     ends = [tuple(round(number) for number in link) for link in panel.links]
@@ -196,7 +194,7 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
         {**of_axis("none", value, "test"), "encoder": f"scratch {name}", "evaluation": name}
         for name, value in values.items()
     ]
-    (panel,) = section("curves", Results.of(found, PLAN)).encoder_panels("xnli")
+    (panel,) = section("curves", Scoreboard.of(found, PLAN)).encoder_panels("xnli")
     long, short = panel.series
     assert (long.label, list(short.y)) == ("scratch window=8", [30.0])
     assert list(long.y) == [pytest.approx(50)]
@@ -210,7 +208,7 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
 )
 def test_an_axis_of_mappings_or_of_one_number_is_not_numeric(axis, values, numeric):
     rows = [of_axis("weam", 0.5, "test", **{axis: value}) for value in values]
-    found = Results.of(rows, replace(PLAN, axes={"weam": (axis,)}))
+    found = Scoreboard.of(rows, replace(PLAN, axes={"weam": (axis,)}))
     assert list(section("curves", found).numeric_axes()) == [("weam", axis) for _ in numeric]
     if axis == "freeze":
         shown = [named(cell, found.plan) for cell in found.cells]
@@ -250,7 +248,7 @@ class _Kept:
 
 
 def sentences(rows: list[dict[str, Any]]) -> Table:
-    (cell,) = Results.of(rows, PLAN).cells
+    (cell,) = Scoreboard.of(rows, PLAN).cells
     (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ["de", "en"])
     return table
 
@@ -286,7 +284,7 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
         for lang in ("de", "fr")
         if (label, lang) != ("mbert", "fr")
     ]
-    found = Results.of(rows, BASELINE)
+    found = Scoreboard.of(rows, BASELINE)
     panels = section("curves", found).encoder_panels("xnli")
     assert [(panel.title, [dots.label for dots in panel.series]) for panel in panels] == [
         ("200 sentences per language", ["mbert", "g", "w"]),
@@ -295,13 +293,13 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all() ->
     assert [round(bars.y[0]) for bars in panels[1].series] == [10, 40, 50]
     assert [dots.colour for dots in panels[0].series] == [d.colour for d in panels[1].series]
     one = [entry for entry in rows if entry["encoder"] == "mbert"]
-    alone = Results.of(one, BASELINE)
+    alone = Scoreboard.of(one, BASELINE)
     assert section("curves", alone).encoder_panels("xnli") == []
 
 
 def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
     rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
-    alone = part("own_tables", Results.of(rows, BASELINE), Judge())
+    alone = part("own_tables", Scoreboard.of(rows, BASELINE))
     assert "Nothing is compared and nothing is marked: the grid has no method" in alone.lead
-    without = part("own_tables", Results.of([row(0.5)], PLAN), Judge())
+    without = part("own_tables", Scoreboard.of([row(0.5)], PLAN))
     assert "marked: the grid has no baseline (a method of kind none)" in without.lead

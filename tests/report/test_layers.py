@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from raxalign.plan.values.predictions import Predictions
-from raxalign.report.cells.judge import remarks
+from raxalign.report.compared import remarks
 from raxalign.report.sections.layers import _Profile
 from tests.ledgers import made_up
-from tests.report.material import judge_of, results_of, share
+from tests.report.material import results_of, share, with_tests
 
 LANGS = ("de", "es", "fr", "bg", "el")
 MEASURES = ("mexa", "cka", "anisotropy")
@@ -99,7 +99,7 @@ def test_tables_say_what_is_no_result(five):
     found = results_of(five)
     said = {
         (entry.cell.method, entry.name[2]): list(remarks(entry, found.unit(*entry.name[::2])))
-        for entry in judge_of(found, five[1]).compared
+        for entry in with_tests(found, five[1]).compared
     }
     not_a_result = "Not a result: the method moves each language as a whole"
     assert said["rotation", "cka"][0].startswith(not_a_result)

@@ -13,28 +13,28 @@ from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
 from raxalign.cli import app
 from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
-from raxalign.report.cells.judge import difference_text, remarks
-from raxalign.report.cells.numbers import PERCENT
+from raxalign.plan.values.numbers import PERCENT
+from raxalign.report.compared import remarks
 from raxalign.report.figures.drawing import opened_canvas
 from raxalign.report.figures.panels import Panel, Series
-from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import short_latex, short_markdown
+from raxalign.report.sections.own_tables import difference_text
+from raxalign.report.short_tables import short_tables
 from tests.ledgers import made_up
-from tests.report.material import judge_of, own_table, results_of, share
+from tests.report.material import own_table, results_of, share, with_tests
 
 
 def of(folder, **parts):
     """The results of a grid in XNLI, and their tests."""
     made = made_up(folder, tasks=("xnli: {data: phrasebook}",), more="", **parts)
-    results = results_of(made)
-    return results, judge_of(results, made[1])
+    return with_tests(results_of(made), made[1])
 
 
 def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(
     tmp_path,
 ):
     found = of(tmp_path, seeds="[0, 1, 2, 3, 4]", sentences="100")
-    table = own_table(*found, "grid-xnli-accuracy-test")
+    table = own_table(found, "grid-xnli-accuracy-test")
     base, *others = table.lines
     assert base.label == "none"
     assert {(entry.delta, entry.mark) for entry in base.entries} == {("", "")}
@@ -56,7 +56,7 @@ def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where
 
 
 def test_without_predictions_nothing_is_marked_and_the_words_say_so(results):
-    table = own_table(results, judge_of(results, None), "grid-xnli-accuracy-test")
+    table = own_table(with_tests(results, None), "grid-xnli-accuracy-test")
     entries = [entry for line in table.lines[1:] for entry in line.entries]
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     assert all(entry.delta.endswith(", cannot tell") for entry in entries)
@@ -65,7 +65,7 @@ def test_without_predictions_nothing_is_marked_and_the_words_say_so(results):
 
 
 def test_one_run_has_neither_interval_nor_mark(tmp_path):
-    table = own_table(*of(tmp_path, seeds="[0]", sentences="100"), "grid-xnli-accuracy-test")
+    table = own_table(of(tmp_path, seeds="[0]", sentences="100"), "grid-xnli-accuracy-test")
     entries = [entry for line in table.lines for entry in line.entries]
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     deltas = {entry.delta for line in table.lines[1:] for entry in line.entries}
@@ -123,17 +123,17 @@ def test_the_report_writes_what_results_prints(made, written):
         assert printed(made, "--format", name, "--task", "xnli") == text
 
 
-def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid(results, judge):
-    (_, retrieval), (entry, xnli) = short_tables(results, judge)
+def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid(tested):
+    (_, retrieval), (entry, xnli) = short_tables(tested)
     assert retrieval.columns == ("de-en", "fr-en", "es-en", "mean")
     assert xnli.columns == ("en", "de", "fr", "es", "mean", "mean, zero-shot")
     labels = [line.label for line in xnli.lines]
     assert labels[:3] == ["none", "rotation, 100 pairs", "rotation, 200 pairs"]
     marks = {found.mark for line in retrieval.lines for found in line.entries}
     assert "better" in marks
-    for cell, line in zip(results.cells, xnli.lines, strict=True):
+    for cell, line in zip(tested.cells, xnli.lines, strict=True):
         name = (entry[0], "fr", *entry[1:])
-        low, high = judge.interval(cell, name) or (0.0, 0.0)
+        low, high = tested.interval(cell, name) or (0.0, 0.0)
         assert line.entries[2].text == f"{100 * cell.values[name].mean:.1f}"
         assert line.entries[2].spread == f"±{50 * (high - low):.1f}"
     assert (
@@ -167,14 +167,14 @@ def test_short_tables_have_one_form(made, option):
 
 
 def test_every_task_has_a_figure_of_its_methods_in_every_language(
-    made, results, judge, tmp_path, monkeypatch
+    made, tested, tmp_path, monkeypatch
 ):
     drawings = dict[str, Any]()
     monkeypatch.setattr(
         "raxalign.report.figures.drawing.draw",
         lambda panels, _, name, mark: drawings.update({name: panels}) or "<svg></svg>",
     )
-    (part,) = share("languages", results, judge=judge, ledger=made[1], figures=tmp_path).parts
+    (part,) = share("languages", tested, ledger=made[1], figures=tmp_path).parts
     assert [figure.name for figure in part.figures] == ["languages-retrieval", "languages-xnli"]
     assert all(
         "95 % confidence intervals over training runs and examples" in f.caption
@@ -182,8 +182,8 @@ def test_every_task_has_a_figure_of_its_methods_in_every_language(
     )
     (panel,) = drawings["languages-xnli"]
     assert list(panel.groups) == ["en", "de", "fr", "es", "mean", "mean,\nzero-shot"]
-    assert len(panel.series) == len(results.cells)
-    low, high = judge.interval(results.cells[0], ("xnli", "de", "accuracy", "test")) or (0, 0)
+    assert len(panel.series) == len(tested.cells)
+    low, high = tested.interval(tested.cells[0], ("xnli", "de", "accuracy", "test")) or (0, 0)
     assert panel.series[0].ends[1] == (100 * low, 100 * high)
 
 

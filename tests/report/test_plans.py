@@ -16,15 +16,13 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, Untouched
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.choice import points_of_methods
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.cells.confirmed import confirmed
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose
 from raxalign.report.doctor import _devices
-from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.render import as_html, as_latex, as_markdown
+from raxalign.report.short_tables import short_tables
 from raxalign.report.status import status
 from raxalign.report.tables import blocks
 from raxalign.stages import GPU_BYTES
@@ -111,7 +109,7 @@ def test_what_dev_chose_and_the_baseline_get_seeds_that_the_grid_does_not_have(m
     opened, name = made[0], ("xnli", "avg_zero_shot", "accuracy", "dev")
     best = {}
     for task in results.tasks:
-        for points in points_of_methods(results, task):
+        for points in results.points_of_methods(task):
             best[points[0].key] = len(points)
             means = [cell.values[name].mean for cell in points if task == "xnli"]
             assert means == sorted(means, reverse=True)
@@ -190,7 +188,7 @@ def found(*trials):
 
 
 def test_the_grid_s_own_tables_say_untouched_and_why():
-    section = part("own_tables", Results.of(*found(*TRIALS)), Judge())
+    section = part("own_tables", Scoreboard.of(*found(*TRIALS)))
     low, xnli = section.tables
     shown = [(line.label, line.sub, line.entries[0].text) for line in low.lines]
     assert shown == [
@@ -206,7 +204,7 @@ def test_the_grid_s_own_tables_say_untouched_and_why():
 
 
 def test_a_short_table_names_in_its_caption_what_it_does_not_show():
-    made = short_tables(Results.of(*found(*TRIALS)), Judge())
+    made = short_tables(Scoreboard.of(*found(*TRIALS)))
     tables = {entry[0]: table for entry, table in made}
     assert [line.label for line in tables["xnli"].lines] == ["none"]
     told = "Not shown, as they change nothing that it reads: rotation, znorm."
@@ -215,7 +213,7 @@ def test_a_short_table_names_in_its_caption_what_it_does_not_show():
 
 
 def test_a_published_table_says_it_too_beside_the_printed_figure():
-    sections, records = published(Results.of(*found(*TRIALS)), Judge(), ["cao2020"])
+    sections, records = published(Scoreboard.of(*found(*TRIALS)), ["cao2020"])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
     own = {line.label: line for line in table.lines if line.group == "zero-shot"}
     place = table.columns.index("de")

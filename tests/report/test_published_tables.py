@@ -11,11 +11,10 @@ from raxalign.config.published import read
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
-from raxalign.report.published.matching import match_row
-from raxalign.report.published.table import RECORD
+from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.report.matching import match_row
 from raxalign.report.sections.base import Fill
+from raxalign.report.sections.published import RECORD
 from tests.report.material import published, share
 
 BASE = {"trial": "t", "method": "finetune", "params": {"lambda": 1.0}, "languages": ["de"]}
@@ -32,12 +31,12 @@ def row(value, **changes):
 def results(rows, kinds=None):
     facts = ({}, "e", ("de",), None, None, "a", {})
     trials = tuple(Trial(name, kind, *facts) for name, kind in (kinds or {}).items())
-    return Results.of(rows, Plan("p", "en", 1, trials, {}, {"finetune": ("lambda",)}))
+    return Scoreboard.of(rows, Plan("p", "en", 1, trials, {}, {"finetune": ("lambda",)}))
 
 
-def table_of(found, label="xnli_methods", name="cao2020", judge=None):
-    made = found if isinstance(found, Results) else results(found)
-    sections, _ = published(made, judge or Judge(), [name])
+def table_of(found, label="xnli_methods", name="cao2020"):
+    made = found if isinstance(found, Scoreboard) else results(found)
+    sections, _ = published(made, [name])
     return next(table for table in sections[0].tables if table.anchor == f"{name}-{label}")
 
 
@@ -72,11 +71,11 @@ def test_a_cell_has_mean_interval_mark_published_figure_and_difference():
     (cell,) = found.cells
     name = ("xnli", "de", "accuracy", "test")
     around = Interval(0.695, 0.7449, 3, 5010)
-    judge = Judge([Compared(cell, name, cell.values[name], around, verdict="better")])
-    entry = finetuned(table_of(found, judge=judge))
+    found = found.tested([Compared(cell, name, cell.values[name], around, verdict="better")])
+    entry = finetuned(table_of(found))
     assert (entry.text, entry.below, entry.delta, entry.state) == ("72.0", "73.1", "−1.1", "value")
     assert (entry.spread, entry.mark) == ("[69.5, 74.5]", "better")
-    _, records = published(found, judge, ["cao2020"])
+    _, records = published(found, ["cao2020"])
     record = records_of(records)[0]
     assert record["seeds"] == 3
     assert (record["low"], record["high"]) == pytest.approx((69.5, 74.49))
@@ -103,7 +102,7 @@ def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mea
         name = ("xnli", lang, "accuracy", "test")
         around = Interval(low, 0.9, 1, 50)
         compared.append(Compared(cell, name, cell.values[name], around, verdict="worse"))
-    entry = finetuned(table_of(found, judge=Judge(compared)), "average")
+    entry = finetuned(table_of(found.tested(compared)), "average")
     assert (entry.spread, entry.mark) == ("[71.0, 90.0]", "worse")
 
 
@@ -261,7 +260,7 @@ def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev():
 def test_a_dataset_is_matched_by_the_task_s_name():
     base = {**BARE, "metric": "f1", "split": "dev", "task_params": {"tagger": "bilstm_crf"}}
     found = replace(results([row(0.5, task="atis", lang="tr", **base)]), tasks={"atis": "slots"})
-    _, records = published(found, Judge(), ["kulshreshtha2020"])
+    _, records = published(found, ["kulshreshtha2020"])
     (record,) = records_of(records)
     assert (record["row"], record["column"], record["measured"]) == ("base", "atis/tr", 50.0)
     assert record["difference"] == pytest.approx(50.0 - 21.15)
@@ -298,7 +297,7 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them():
     rows = [row(0.5, **BARE, **retrieval)]
     rows += [row(0.5, params={"lambda": x}, **retrieval) for x in (0.1, 1.0)]
     measures = {"retrieval_by_pos": measure}
-    sections, records = published(results(rows), Judge(), ["cao2020"], measures)
+    sections, records = published(results(rows), ["cao2020"], measures)
     table = next(t for t in sections[0].tables if t.anchor == "cao2020-retrieval_by_pos")
     noun = entry_of(table, "base", "NOUN")
     assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "", "0.61", "+0.05")
@@ -372,7 +371,7 @@ def test_without_dev_values_no_weight_is_chosen():
 def tables(method="mean_shift"):
     rows = [{**row, "method": method} for row in shifted(CHOICES)]
     trial = Trial(method, method, {}, "e", ("de",), None, None, "a", {})
-    found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {method: ("alpha",)}))
+    found = Scoreboard.of(rows, Plan("p", "en", 1, (trial,), {}, {method: ("alpha",)}))
     shown = [table for part in share("chosen_on_dev", found).parts for table in part.tables]
     return {table.title: table for table in shown}
 

@@ -15,14 +15,12 @@ import pytest
 
 from raxalign.plan.load import Opened
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.numbers import published_unit, signed
 from raxalign.plan.values.results import rows
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.numbers import published_unit, signed
-from raxalign.report.cells.results import Results
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Document, Entry, Line, Part, Table
-from raxalign.report.paper.latex import tex
 from raxalign.report.render import (
     as_html,
     as_latex,
@@ -30,6 +28,7 @@ from raxalign.report.render import (
     breakable,
     markdown,
     short_markdown,
+    tex,
 )
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
@@ -151,7 +150,7 @@ def test_what_failed_is_named_by_its_languages_where_others_have_results(tmp_pat
     opened, ledger = made_up(tmp_path, some, **parts, methods=("none: {}", "rotation: {}"))
     told = "2 of 6 trials failed: rotation with 100 pairs (de, fr); see `raxalign status FILE`. "
     assert told in stored_answer(opened.plan, ledger)
-    (table, *_) = part("own_tables", results_of((opened, ledger)), Judge()).tables
+    (table, *_) = part("own_tables", results_of((opened, ledger))).tables
     assert [entry.text for entry in table.lines[1].entries[:2]] == ["failed", "failed"]
 
 
@@ -265,9 +264,9 @@ def test_numbers_are_shown_by_their_unit() -> None:
     assert shift_point("accuracy") is None
 
 
-def test_every_comparison_is_in_a_file_for_programs(results, judge, written):
+def test_every_comparison_is_in_a_file_for_programs(tested, written):
     found = json.loads((written / "comparisons.json").read_text(encoding="utf-8"))
-    shown = [line for table in part("own_tables", results, judge).tables for line in table.lines]
+    shown = [line for table in part("own_tables", tested).tables for line in table.lines]
     assert len(found) == sum(bool(entry.delta) for line in shown for entry in line.entries)
     read = read_csv(written / "comparisons.csv")
     assert [float(row["p_adjusted"]) for row in read] == [row["p_adjusted"] for row in found]
@@ -280,8 +279,8 @@ def test_every_comparison_is_in_a_file_for_programs(results, judge, written):
     assert [mean[name] for name in counts] == [2, 2, 60, False]
 
 
-def test_dev_chooses_and_its_test_value_is_shown(results: Results, judge: Judge) -> None:
-    section = part("chosen_on_dev", results, judge)
+def test_dev_chooses_and_its_test_value_is_shown(tested: Scoreboard) -> None:
+    section = part("chosen_on_dev", tested)
     table = next(table for table in section.tables if table.anchor == "chosen-xnli")
     assert "also chose the checkpoints (selection: pivot-dev)" in table.caption
     largest = [line for line in table.lines if line.label == "finetune"][-1]
@@ -289,13 +288,13 @@ def test_dev_chooses_and_its_test_value_is_shown(results: Results, judge: Judge)
     assert points == "3"
     assert float(test) <= float(top)
     name = ("xnli", "avg_zero_shot", "accuracy")
-    cells = [cell for cell in results.cells if cell.method == "finetune" and cell.sentences == 200]
+    cells = [cell for cell in tested.cells if cell.method == "finetune" and cell.sentences == 200]
     best = max(cells, key=lambda cell: cell.values[*name, "dev"].mean)
     assert point == f"λ={best.params['lambda']:g}"
     assert float(test) == pytest.approx(100 * best.values[*name, "test"].mean, abs=0.051)
 
 
-def test_retrieval_against_transfer_says_its_n(results: Results) -> None:
+def test_retrieval_against_transfer_says_its_n(results: Scoreboard) -> None:
     transfer = section("transfer", results)
     (panel,) = transfer.transfer_panels(8)
     assert [cloud.label for cloud in panel.series] == ["none", "rotation", "finetune"]
@@ -310,7 +309,7 @@ def test_retrieval_against_transfer_says_its_n(results: Results) -> None:
 
 
 def test_the_metric_that_the_first_task_is_compared_by_stands_open_and_others_are_folded(results):
-    folded = {table.anchor: table.folded for table in part("own_tables", results, Judge()).tables}
+    folded = {table.anchor: table.folded for table in part("own_tables", results).tables}
     assert not folded["grid-retrieval-contextual_accuracy-test"]
     assert folded["grid-retrieval-noncontextual_accuracy-test"]
     assert folded["grid-xnli-accuracy-test"]
@@ -320,7 +319,7 @@ def test_the_metric_that_the_first_task_is_compared_by_stands_open_and_others_ar
 def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     opened, ledger = made
     dev = [row for row in rows(opened.plan, ledger) if row["split"] == "dev"]
-    results = Results.of(dev, opened.plan)
+    results = Scoreboard.of(dev, opened.plan)
     (gain,) = section("transfer", results).gain_panels()
     assert gain.title == "xnli (dev set)"
     langs = {row["lang"] for row in dev if (row["method"], row["task"]) == ("none", "xnli")}

@@ -13,7 +13,7 @@ from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import compose, section_kinds
 from raxalign.report.document import Document, Part, Share, Table
 from raxalign.report.render import as_latex
@@ -110,7 +110,7 @@ def test_a_section_of_an_entry_point_is_last_whatever_its_place(monkeypatch, tmp
 
 @pytest.mark.parametrize("kind", catalog("sections"))
 def test_a_grid_without_results_has_no_section(kind, tmp_path):
-    found = share(kind, Results.of([], EMPTY), figures=tmp_path)
+    found = share(kind, Scoreboard.of([], EMPTY), figures=tmp_path)
     assert (found.parts, found.files) == ((), {})
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.tables import FIELDS, as_text, blocks, csv_parts, json_parts
 from raxalign.report.terminal.selection import Selection
 from tests.grids import write_grid
@@ -53,7 +53,9 @@ def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path
     rows = [row(0.5, lang=lang) for lang in ("bg", "de", "en", "fr")]
     [block] = blocks(rows, plan)
     assert block.langs == ("en", "fr", "bg", "de", "avg", "avg_zero_shot")
-    assert Results.of(rows, plan).by_table["sentence_retrieval", "accuracy", "test"] == block.langs
+    assert (
+        Scoreboard.of(rows, plan).by_table["sentence_retrieval", "accuracy", "test"] == block.langs
+    )
     found = comparisons(cells(rows, plan.pivot, plan.measured), plan, None)
     assert [entry.name[1] for entry in found] == list(block.langs)
 

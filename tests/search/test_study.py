@@ -46,10 +46,13 @@ def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path):
     assert name("six", "trials: 4", size=300) != first
 
 
-def test_a_plan_with_suggestions_is_read_back_from_json(searched):
+def test_a_plan_with_suggestions_is_read_back_from_json_of_older_versions_too(searched):
     suggestions = [Suggestion(0, POINT), Suggestion(0, POINT, confirmed=True)]
     plan = reopened(searched, lambda study: suggestions).plan
     assert Plan.from_json(plan.to_json()) == plan
+    older = plan.to_json().replace('"joint": {}}', '"joint": {}, "grid": ""}')
+    assert '"grid"' in older
+    assert Plan.from_json(older) == plan
     asked = [(entry.number, entry.confirmed, plan.by_key[entry.trial].seed) for entry in plan.asked]
     assert asked == [(0, False, 0), (0, True, 1), (0, True, 2)]
 

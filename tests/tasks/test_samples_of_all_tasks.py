@@ -10,7 +10,7 @@ from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, comparisons
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from tests.grids import ENCODER, write_grid
 from tests.ran import ran
 from tests.tasks.conftest import UNTESTED
@@ -36,7 +36,7 @@ def opened(tmp_path_factory):
 
 def test_every_value_of_a_table_that_is_compared_has_predictions(opened):
     ledger = opened.storage.ledger
-    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    results = Scoreboard.of(rows(opened.plan, ledger), opened.plan)
     found = comparisons(results.cells, opened.plan, ledger)
     assert {entry.name[0] for entry in found} == set(catalog("tasks"))
     untested = {

@@ -12,10 +12,8 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.missing import Lacking
 from raxalign.plan.values.results import dev_mean, read_records, rows
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import answer, leader
-from raxalign.report.cells.choice import representatives
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
 from raxalign.report.compared import as_text
 from raxalign.report.figures.panels import Series
 from raxalign.report.sections.transfer import _front
@@ -45,7 +43,7 @@ def ledger(made):
 
 @pytest.fixture(scope="module")
 def results(plan, ledger):
-    return Results.of(rows(plan, ledger), plan)
+    return Scoreboard.of(rows(plan, ledger), plan)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +72,9 @@ def test_the_comparisons_of_a_terminal_say_so(plan, compared):
 
 
 def test_the_answer_is_about_the_smallest_value_on_dev(results, compared):
-    best, how = leader(results, compared, MAIN)
+    best, how = leader(results.tested(compared), MAIN)
     assert (best.method, how) == ("rotation", "the best of four configurations on dev")
-    said = answer(compared, results)
+    said = answer(results.tested(compared))
     start = "rotation, the best of four configurations on dev, beats the unaligned encoder at ranks"
     number = r"0\.\d{3}"
     assert re.match(
@@ -94,16 +92,16 @@ def test_without_dev_the_answer_is_about_the_largest_gain(compared):
         cells[key] = replace(cell, values=values)
     alone = [replace(found, cell=cells[id(found.cell)]) for found in compared]
     plan = Plan("p", "en", 1, (), {}, {})
-    results = Results(plan, list(cells.values()), {}, {}, {}, Lacking(plan))
-    best, how = leader(results, alone, MAIN)
+    results = Scoreboard(plan, list(cells.values()), {}, {}, {}, Lacking(plan))
+    best, how = leader(results.tested(alone), MAIN)
     assert best.method == "rotation"
     assert "on test itself" in how
 
 
 def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(results):
-    shown = {cell.method: cell for cell in representatives(results, "ranks", "mean_rank")}
+    shown = {cell.method: cell for cell in results.representatives("ranks", "mean_rank")}
     assert shown["finetune"].params["lambda"] == 1.0
-    (table,) = part("chosen_on_dev", results, Judge()).tables
+    (table,) = part("chosen_on_dev", results).tables
     line = next(line for line in table.lines if line.label == "finetune")
     chosen, _, test, best, points = (entry.text for entry in line.entries)
     assert (chosen, points) == ("λ=1", "3")
@@ -157,10 +155,10 @@ def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(made, ledger):
     assert plan.task("ranks") is None
     measured = plan.measured("ranks", "mean_rank")
     assert (measured.sign, measured.unit, measured.declared) == (0, "number", False)
-    results = Results.of(found, plan)
+    results = Scoreboard.of(found, plan)
     compared = comparisons(results.cells, plan, ledger)
     assert all(entry.verdict is None for entry in compared)
     for text in (as_text(compared, plan), tables_text(blocks(found, plan))):
         assert "nothing declares this metric (the task's plug-in is not here" in text
     assert "%" not in tables_text(blocks(found, plan)).partition("±")[0]
-    assert part("own_tables", results, Judge()).tables[0].caption.count("othing declares") == 1
+    assert part("own_tables", results).tables[0].caption.count("othing declares") == 1

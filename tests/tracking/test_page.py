@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from raxalign.analysis.cells import Cell, Value
 from raxalign.measured import share
 from raxalign.plan.load import open_grid
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.tracking.client import connect
 from raxalign.tracking.page import Page, main_metrics
 from raxalign.tracking.recorder import Recorder, sync
@@ -21,6 +24,12 @@ from tests.toys.lower import lower_grid
 
 pytestmark = pytest.mark.slow
 VIEW = "mlflow.sharedViewState."
+
+
+def board_of(plan, names):
+    """A scoreboard with a cell that has these values; numbers of pairs are enough."""
+    cell = Cell("none", {}, "e", None, (), {name: Value(90.0, None, 1) for name in names})
+    return replace(Scoreboard.of([], plan), cells=[cell])
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +84,7 @@ def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(
     experiment = client.get_experiment_by_name("small").experiment_id
     shown = client.search_runs([experiment], state["searchFilter"], order_by=[order])
     assert len(shown) == 3, "the store understands filter and order"
-    Page(client, empty := client.create_experiment("empty")).show(copied[0], [])
+    Page(client, empty := client.create_experiment("empty")).show(board_of(copied[0], []))
     without = client.get_experiment(empty).tags
     assert without["mlflow.experimentKind"] == "custom_model_development"
     assert not [name for name in without if name.startswith(VIEW)]
@@ -89,7 +98,7 @@ def test_the_best_cell_is_first_whichever_values_are_better(tmp_path, no_runs, m
     plan._measured["ranks", "found"] = share("found", "Share of words that are found.")
     client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     experiment = client.create_experiment("lower")
-    Page(client, experiment).show(plan, [("ranks", "avg", metric, "test")])
+    Page(client, experiment).show(board_of(plan, [("ranks", "avg", metric, "test")]))
     found = client.get_experiment(experiment).tags
     state = json.loads(json.loads(found[VIEW + "cells"])["state"])
     assert state["orderByKey"] == f"metrics.`ranks/avg/{metric}`"
@@ -120,5 +129,5 @@ def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(copied):
         for metric in ("sentence_accuracy", "contextual_accuracy", "contextual_accuracy_pairs")
         for lang in ("de-en", "fr-en", "avg", "avg_zero_shot")
     ]
-    assert main_metrics(plan, names) == ["retrieval/avg_zero_shot/contextual_accuracy"]
-    assert main_metrics(plan, names[:1]) == ["retrieval/de-en/sentence_accuracy"]
+    assert main_metrics(board_of(plan, names)) == ["retrieval/avg_zero_shot/contextual_accuracy"]
+    assert main_metrics(board_of(plan, names[:1])) == ["retrieval/de-en/sentence_accuracy"]

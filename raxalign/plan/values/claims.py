@@ -93,12 +93,9 @@ def judged_claims(
 def judged_in(
     opened: Opened, equivalence: float | None = None, *, shown: bool = True
 ) -> list[JudgedClaim]:
-    """Return what the results of an opened grid say about its claims; of several grids that are
-    joined, each about its own. What is not `shown` does not count as a look.
+    """Return what the results of an opened grid say about its claims. What is not
+    `shown` does not count as a look.
     """
-    if opened.parts:
-        parts = (judged_in(part, equivalence, shown=shown) for part in opened.parts)
-        return [found for several in parts for found in several]
     plan, ledger = opened.plan, opened.storage.ledger
     ledger = ledger if shown else ledger.without_looks()
     if not opened.grid.claims:

@@ -189,7 +189,7 @@ def comparisons(
             found += reader.of_all_pairs(cells)
         else:
             found += reader.compared(cells, _chosen(cells, plan, baseline))
-    return _adjusted(_looked(found, plan, ledger), equivalence)
+    return _adjusted(_looked(found, ledger), equivalence)
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
@@ -374,7 +374,7 @@ def _evaluations(cell: Cell, name: Name) -> set[str]:
     return {key for by_seed in several for keys in by_seed.values() for key in keys}
 
 
-def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Compared]:
+def _looked(found: list[Compared], ledger: Ledger | None) -> list[Compared]:
     """Add the earlier looks at each comparison of two cells in a table, and record this one. What
     was looked at is named by the two cells, whichever is the baseline, and by the table.
     """
@@ -387,7 +387,7 @@ def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Co
         test, base = entry.comparison, entry.baseline
         if pair in names or not entry.tested or test is None or base is None:
             continue
-        sides = sorted(_named_alone(cell, plan) for cell in (entry.cell, base))
+        sides = sorted([entry.cell.key, base.key])
         names[pair] = name = digest([*sides, *pair[2:]])
         keys = _evaluations(entry.cell, entry.name) | _evaluations(base, entry.name)
         tested[name] = (digest(sorted(keys)), max(test.runs, test.baseline_runs))
@@ -396,14 +396,6 @@ def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Co
         replace(entry, earlier=earlier[names[pair]]) if entry.tested and pair in names else entry
         for entry, pair in zip(found, pairs, strict=True)
     ]
-
-
-def _named_alone(cell: Cell, plan: Plan) -> str:
-    """The key of a cell as its own grid has it, without what joined grids put before names."""
-    grids = (plan.by_key[key].grid for key in cell.trials if key in plan.by_key)
-    of = f"{next(grids, '')}: "
-    names = (cell.method.removeprefix(of), cell.encoder.removeprefix(of))
-    return replace(cell, method=names[0], encoder=names[1]).key
 
 
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
@@ -439,11 +431,8 @@ def _p(entry: Compared) -> float:
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
-    """Return the baseline of each cell that has one, by the cell's id; among those of several grids
-    that of its own.
-    """
+    """Return the baseline of each cell that has one, by the cell's id."""
     candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
-    grids = {trial.method: trial.grid for trial in plan.trials if trial.grid}
     found = {}
     for cell in cells:
         same = [other for other in candidates if other.encoder == cell.encoder]
@@ -454,9 +443,7 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
         # the own set has the baseline, unless another one is named
         there = of_set if of_set or wanted is None else there
         if there:
-            of = {grids.get(cell.method), None}
-            own = [other for other in there if grids.get(other.method) in of]
-            found[id(cell)] = (own or there)[0]
+            found[id(cell)] = there[0]
     return found
 
 

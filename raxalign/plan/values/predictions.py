@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
 from raxalign.analysis.runs import Runs, mean_of
@@ -15,6 +16,9 @@ from raxalign.plan.metrics import by_language
 from raxalign.plan.plan import Plan
 from raxalign.sample import Sample
 from raxalign.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from raxalign.analysis.significance import Interval
 
 MOST_EVALUATIONS = 1_000
 """So many are read within seconds."""
@@ -59,6 +63,13 @@ class Predictions:
         means = {name: self._mean(cell, name, found) for name in names if name[1] in MEANS}
         every: dict[Name, Runs | None] = {**found, **means}
         return {name: runs for name in names if (runs := every.get(name)) is not None}
+
+    def alone(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Interval | None]:
+        """Return the 95 % intervals of a cell's values over examples, with its runs as they are."""
+        from raxalign.analysis.significance import interval
+
+        found = self.runs(cell, names)
+        return {name: interval(runs, examples_alone=True) for name, runs in found.items()}
 
     def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
         """Check whether two cells share their task's training, seed by seed, so that their runs are

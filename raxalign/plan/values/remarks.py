@@ -43,8 +43,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
     pieces, trainings whose loss did not fall, or still fell at their end, or whose memory ran out,
     values near the floor, pieces other than the tokenizer's own, thin support, held-out lines that
-    were left out, outdated readouts that were kept, joint trainings, unknown languages, and what
-    differs between grids that the plan joins.
+    were left out, outdated readouts that were kept, joint trainings, and unknown
+    languages.
     """
     there = [
         (trial, task, records[key].get("notes", {}))
@@ -70,7 +70,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found += dict.fromkeys(said for _, _, notes in there for said in _said(notes))
     found += kept_readouts((trial, task) for trial, task, _ in there)
     found += joint_trainings(trial for trial, _, _ in there)
-    return [*plan.apart, *found, *filter(None, map(remark, plan.languages))]
+    return [*found, *filter(None, map(remark, plan.languages))]
 
 
 def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]) -> Iterator[str]:

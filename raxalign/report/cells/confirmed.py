@@ -12,8 +12,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.choice import points_of_methods
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.search.study import fresh_seeds
 
 
@@ -31,13 +30,13 @@ def confirmed(opened: Opened, seeds: int) -> Opened:
             f"{grid.path}: --confirm is for grids without a search: a search runs its best points"
             " again by itself (`search.confirm`)"
         )
-    results = Results.of(rows(opened.plan, ledger), opened.plan, ledger)
+    results = Scoreboard.of(rows(opened.plan, ledger), opened.plan, ledger)
     if told := results.lacking.short:
         first = f"nothing can be chosen yet: run `raxalign grid {grid.path.name}` first"
         raise RaxalignError(f"{grid.path}: {first}. {told}")
     chosen = list(baseline_cells(results.cells, results.plan))
     for task in results.tasks:
-        chosen += [points[0] for points in points_of_methods(results, task)]
+        chosen += [points[0] for points in results.points_of_methods(task)]
     kept = len(grid.seeds) - 1
     fresh = fresh_seeds(grid.seeds, kept + seeds)[kept:]
     again = replace(grid, name=f"{grid.name}-confirmed", seeds=fresh)

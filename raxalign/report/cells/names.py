@@ -8,7 +8,8 @@ from dataclasses import replace
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.plan.names import marks_of, plain
 from raxalign.plan.plan import Plan
-from raxalign.report.cells.results import Results, TableKey, table_of
+from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
+from raxalign.report.render import caption
 
 
 def symbol(axis: str) -> str:
@@ -70,7 +71,7 @@ def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
     return f"{named(replace(cell, params=rest), plan)}, {symbol(per_language)} per language{size}"
 
 
-def under(results: Results, cell: Cell, table: TableKey) -> str:
+def under(results: Scoreboard, cell: Cell, table: TableKey) -> str:
     """Return the small print under a line: encoder, size of the training set, number of seeds."""
     facts = [cell.encoder] if results.several_encoders else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
@@ -78,3 +79,21 @@ def under(results: Results, cell: Cell, table: TableKey) -> str:
     if seeds := max(counts, default=0):
         facts.append(f"{seeds} seeds" if seeds > 1 else "1 seed")
     return ", ".join(facts)
+
+
+def of_methods(results: Scoreboard, most: int) -> str:
+    """Return what a caption says where a figure or table has no room for all methods."""
+    count = len(results.kinds)
+    return f" {caption('some_methods', most=most, count=count)}" if count > most else ""
+
+
+def of_encoder(results: Scoreboard) -> str:
+    """Return what a caption says of the encoder of `representatives`, where there are several."""
+    if not results.several_encoders:
+        return ""
+    shown = {
+        cell.encoder
+        for task, metric in results.transfer_tasks()
+        for cell in results.representatives(task, metric)
+    }
+    return f" Of the grid's encoders only {', '.join(sorted(shown))} is shown." if shown else ""

@@ -8,9 +8,8 @@ from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import catalog
 from raxalign.measured import spoken
 from raxalign.plan.names import plain
-from raxalign.report.cells.judge import Judge
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.cells.names import capitalized, measured, symbol
-from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Table
 from raxalign.report.render import caption
 
@@ -18,14 +17,14 @@ WARNING = "so this is not a purely zero-shot result"
 """What must follow wherever a param is chosen on a target language's development set."""
 
 
-def declared(results: Results, method: str) -> list[str]:
+def declared(results: Scoreboard, method: str) -> list[str]:
     """Return the params of a method with several values that can be chosen per language."""
     kind = results.kinds.get(method, method)
     params = catalog("methods")[kind].per_language if kind in catalog("methods") else ()
     return [param for param in params if param in results.plan.axes.get(method, ())]
 
 
-def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
+def best(results: Scoreboard, cells: Sequence[Cell], name: Name) -> Cell | None:
     """Return the cell with the best value of a name on dev, whatever its split is, the first of
     equals; None where none has one.
     """
@@ -34,15 +33,15 @@ def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
     return max(there, key=lambda cell: sign * cell.values[dev].mean, default=None)
 
 
-def tables_per_language(results: Results, judge: Judge) -> Iterator[Table]:
+def tables_per_language(results: Scoreboard) -> Iterator[Table]:
     """Yield a table per task, method and param that can be chosen per language."""
     for method in results.plan.axes:
         for param in declared(results, method):
             for task in results.tasks:
-                yield from _table(results, judge, (method, param), task)
+                yield from _table(results, (method, param), task)
 
 
-def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> Iterator[Table]:
+def _table(results: Scoreboard, axis: tuple[str, str], task: str) -> Iterator[Table]:
     """The table of a (method, param) on a task, where there are dev and test values."""
     method, param = axis
     metric = results.main_metric(task) or ""
@@ -51,7 +50,7 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
         there = results.line(cell, param) if cell.method == method else []
         if len(there) > 1 and there[0] is cell:
             names: list[Name] = [(task, lang, metric, "test") for lang in langs]
-            lines += _lines(results, judge, param, there, names)
+            lines += _lines(results, param, there, names)
     if lines:
         words, unit = capitalized(spoken(metric)), results.unit(task, metric)
         about = {"metric": words, "unit": unit, "param": symbol(param), "warning": WARNING}
@@ -65,7 +64,7 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
 
 
 def _lines(
-    results: Results, judge: Judge, param: str, cells: Sequence[Cell], names: Sequence[Name]
+    results: Scoreboard, param: str, cells: Sequence[Cell], names: Sequence[Name]
 ) -> Iterator[Line]:
     """The value that each language's dev set chooses, and the dev and test values there."""
     chosen: list[tuple[Cell, Name] | None] = []
@@ -83,7 +82,7 @@ def _lines(
         if label == "dev":
             return Entry(unit.show(cell.values[(*name[:3], "dev")].mean))
         if label == "test":
-            return Entry(unit.show(cell.values[name].mean), judge.shown(cell, name, unit))
+            return Entry(unit.show(cell.values[name].mean), results.shown(cell, name, unit))
         return Entry(plain(cell.params[param]))
 
     for label in (symbol(param), "dev", "test"):

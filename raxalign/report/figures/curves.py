@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from raxalign.analysis.cells import Value
 from raxalign.lazy import special
 from raxalign.measured import spoken
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.figures.panels import Ends
 
 MOST_CURVES = 8
@@ -20,7 +20,7 @@ _OVER = {
 }
 
 
-def axis_of(results: Results, task: str, metric: str) -> str:
+def axis_of(results: Scoreboard, task: str, metric: str) -> str:
     """Return the label of an axis of a metric, with a direction that readers may not expect."""
     lower = results.plan.measured(task, metric).better == "lower"
     percent = " (%)" if results.unit(task, metric).sign else ""

@@ -7,14 +7,14 @@ from typing import final
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import LEFT, Compared
+from raxalign.plan.values.numbers import NumberFormat
+from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, marked, named, unaligned, under
-from raxalign.report.cells.numbers import NumberFormat
-from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Entry, Headline, Line, Share, Table
-from raxalign.report.paper.short_tables import one_per_method, shown_lines
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
+from raxalign.report.short_tables import one_per_method, shown_lines
 
 _SHADES = 4
 
@@ -30,20 +30,20 @@ class AnswerSection(Section):
 
     def share(self) -> Share:
         """Return the answer and the matrices, that of the main task first."""
-        results, compared = self.results, self.judge.compared
-        first = compared_tables(compared, results)
+        results, compared = self.results, self.results.compared
+        first = compared_tables(results)
         found = {table_of(f.name) for f in compared if f.baseline is not None}
         others = [table for table in results.tables if table in found and table not in first]
         tables = [*first, *(table for table in others if not results.few(table))]
-        return Share(headline=Headline(answer(compared, results), tuple(map(self._matrix, tables))))
+        return Share(headline=Headline(answer(results), tuple(map(self._matrix, tables))))
 
     def _matrix(self, table: TableKey) -> Table:
-        results, judge, (task, metric, split) = self.results, self.judge, table
+        results, (task, metric, split) = self.results, table
         # means come first, since they are what a reader looks for
         names = sorted(results.names_of(table), key=lambda name: name[1] not in MEANS)
-        cells, left_out = shown_lines(results, judge.compared, table)
+        cells, left_out = shown_lines(results, table)
         unit, measured = results.unit(task, metric), results.plan.measured(task, metric)
-        compared = (judge.of(cell, name) for cell in cells for name in names)
+        compared = (results.at(cell, name) for cell in cells for name in names)
         most = max((abs(f.difference or 0.0) for f in compared if f is not None), default=0.0)
         lines = tuple(
             Line(
@@ -61,13 +61,13 @@ class AnswerSection(Section):
 
     def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:
         """A value with its difference and what the test says; `most` is the largest difference."""
-        judge, value = self.judge, cell.values.get(name)
+        results, value = self.results, cell.values.get(name)
         if value is None:
             return Entry("–", state="empty")
-        shown, found = marked(unit.show(value.mean), cell, name[1]), judge.of(cell, name)
+        shown, found = marked(unit.show(value.mean), cell, name[1]), results.at(cell, name)
         if found is None or found.baseline is None or found.baseline is cell:
-            base = any(cell is base for base in judge.baselines)
-            spread = judge.shown(cell, name, unit)
+            base = any(cell is base for base in results.baselines)
+            spread = results.shown(cell, name, unit)
             left = "left as it is" if found is not None and found.untested == LEFT else ""
             return Entry(shown, spread, below=left, verdict="baseline" if base else "")
         if found.difference is None:

@@ -13,8 +13,7 @@ from raxalign.analysis.cells import Cell, Value
 from raxalign.config.params import BaseParams
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
-from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Figure, Part, Share, Table
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Sketch
@@ -39,15 +38,14 @@ Measure = Callable[[Cell], Fill | None]
 class Material:
     """What the sections of one report are made of.
 
-    `results` are the cells of the grid with the kinds of its methods and tasks, `judge` knows their
-    intervals and tests, `ledger` has the stored predictions (None: none are read). Figures are
-    drawn into the folder `figures`. `published` names the papers that the grid asks for. `measure`
-    looks up by name what the other sections measure for published tables. `sources` are the texts
-    that the grid is made of, by their file names (`plan.load.Opened.sources`).
+    `results` are those of the grid with their intervals and tests, `ledger` has the stored
+    predictions (None: none are read). Figures are drawn into the folder `figures`. `published`
+    names the papers that the grid asks for. `measure` looks up by name what the other sections
+    measure for published tables. `sources` are the texts that the grid is made of, by their file
+    names (`plan.load.Opened.sources`).
     """
 
-    results: Results
-    judge: Judge
+    results: Scoreboard
     figures: Path
     ledger: Ledger | None = None
     published: Sequence[str] = ()
@@ -92,7 +90,7 @@ class Section(ABC):
         """The options of the section: none, as a grid file has no place for them."""
 
     def __init__(self, material: Material) -> None:
-        self.material, self.results, self.judge = material, material.results, material.judge
+        self.material, self.results = material, material.results
 
     @abstractmethod
     def share(self) -> Share | None:

@@ -8,7 +8,7 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, mean_name
 from raxalign.measured import spoken
-from raxalign.report.cells.choice import points_of_methods, value_of
+from raxalign.plan.values.scoreboard import value_of
 from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.per_language import tables_per_language
 from raxalign.report.document import Entry, Line, Part, Share, Table
@@ -31,7 +31,7 @@ class ChosenOnDev(Section):
         """Return the tables; None where no method has several points."""
         made = [self._table(task) for task in self.results.tasks]
         tables = [table for table in made if table is not None]
-        tables += tables_per_language(self.results, self.judge)
+        tables += tables_per_language(self.results)
         folded = (replace(table, folded=place > 0) for place, table in enumerate(tables))
         return self.one_part(Part("chosen", "Chosen on dev", caption("chosen")), tables=folded)
 
@@ -39,7 +39,7 @@ class ChosenOnDev(Section):
         """The table of a task; None where it has no method with several points."""
         results = self.results
         metric = results.main_metric(task)
-        groups = points_of_methods(results, task)
+        groups = results.points_of_methods(task)
         if metric is None or not any(len(cells) > 1 for cells in groups):
             return None
         about = caption(
@@ -59,7 +59,7 @@ class ChosenOnDev(Section):
         dev = value_of(best, task, metric, "dev")
         tested = [v.mean for cell in cells if (v := value_of(cell, task, metric, "test"))]
         assert dev is not None, "points have values on dev and test"
-        around = self.judge.shown(best, mean_name(best, task, metric, "test"), unit)
+        around = self.results.shown(best, mean_name(best, task, metric, "test"), unit)
         shown = (
             Entry(named(best, results.plan).removeprefix(best.method).strip() or "–"),
             Entry(unit.show(dev.mean)),

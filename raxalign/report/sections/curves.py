@@ -11,16 +11,8 @@ from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Name, mean_name, over_runs
 from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.report.cells.choice import (
-    baseline,
-    dev_of,
-    measured_cells,
-    of_methods,
-    titled,
-    value_of,
-)
-from raxalign.report.cells.names import named, symbol
-from raxalign.report.cells.results import TableKey
+from raxalign.plan.values.scoreboard import TableKey, value_of
+from raxalign.report.cells.names import named, of_methods, symbol
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, over_runs_alone
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
@@ -51,7 +43,7 @@ class Curves(Section):
             panels, title = self.axis_panels(method, axis), f"{method}: {symbol(axis)}"
             sketches.append(Sketch(f"curve-{method}-{axis}", title, caption("by_param"), panels))
         for task in results.tasks:
-            panels, title = self.encoder_panels(task), f"{titled(results, task)}: encoders"
+            panels, title = self.encoder_panels(task), f"{results.titled(task)}: encoders"
             sketches.append(Sketch(f"encoders-{task}", title, caption("by_encoder"), panels))
         return self.one_part(Part("figures", "Figures"), sketches)
 
@@ -67,12 +59,12 @@ class Curves(Section):
         for x in xs:
             value = value_of(points[x], *table)
             means.append(math.nan if value is None else scale * value.mean)
-            ends.append(self.judge.ends(points[x], mean_name(points[x], *table), scale))
+            ends.append(self.results.ends(points[x], mean_name(points[x], *table), scale))
         return Series(x=xs, y=means, ends=ends, **look)
 
     def _level(self, task: str, metric: str) -> list[Series]:
         """The baseline as a horizontal line; nothing where the grid has no value of it."""
-        results, base = self.results, baseline(self.results, task, metric)
+        results, base = self.results, self.results.baseline(task, metric)
         value = value_of(base, task, metric, results.split(task)) if base is not None else None
         if base is None or value is None:
             return []
@@ -84,7 +76,7 @@ class Curves(Section):
         panels = []
         for task, metric in self._measures():
             if curves := self._size_curves(task, metric):
-                title, x = titled(self.results, task), "sentence pairs per language"
+                title, x = self.results.titled(task), "sentence pairs per language"
                 series, y = [*curves, *self._level(task, metric)], self._axis(task, metric)
                 ticks = sorted({size for curve in curves for size in curve.x})
                 panels.append(Panel(title, x, y, series, log=True, ticks=ticks))
@@ -102,7 +94,7 @@ class Curves(Section):
             if cell.sentences is not None:
                 name = self._label(cell)
                 lines[name][cell.sentences] = cell
-                ranks[name] = max(ranks[name], dev_of(results, cell, task, metric))
+                ranks[name] = max(ranks[name], results.dev_of(cell, task, metric))
         several = [name for name, points in lines.items() if len(points) > 1]
         best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
         places = list(dict.fromkeys(map(self._label, results.cells)))
@@ -115,12 +107,12 @@ class Curves(Section):
 
     def _some(self, task: str, metric: str) -> Sequence[Cell]:
         """All cells; of too many, of each method those of the point that dev chooses."""
-        cells = measured_cells(self.results, task, metric)
+        cells = self.results.measured_cells(task, metric)
         if len(set(map(self._label, cells))) <= MOST_CURVES:
             return cells
         best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for cell in cells:
-            rank = dev_of(self.results, cell, task, metric)
+            rank = self.results.dev_of(cell, task, metric)
             best[cell.method, cell.encoder][self._label(cell)] += rank
         kept = {max(points, key=lambda name: points[name]) for points in best.values()}
         return [cell for cell in cells if self._label(cell) in kept]
@@ -159,7 +151,7 @@ class Curves(Section):
                     curves.append(self._curve(points, table, label=split, look=look, colour=1))
             if curves:
                 xs = [float(x) for x in curves[0].x]
-                title, y = f"{titled(self.results, task)}{others}", self._axis(task, metric)
+                title, y = f"{self.results.titled(task)}{others}", self._axis(task, metric)
                 series = [*curves, *self._level(task, metric)]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
                 panels.append(Panel(title, symbol(axis), y, series, log=log, ticks=ticks))
@@ -178,7 +170,7 @@ class Curves(Section):
             lines[json.dumps({"encoder": cell.encoder, **rest}, sort_keys=True)].append(cell)
 
         def rank(line: str) -> tuple[bool, float]:
-            dev = max(dev_of(self.results, cell, *measure) for cell in lines[line])
+            dev = max(self.results.dev_of(cell, *measure) for cell in lines[line])
             return len(lines[line]) > 1, dev
 
         best = max(lines, key=rank)
@@ -224,7 +216,7 @@ class Curves(Section):
         if not there:
             return math.nan, None
         over, alone = over_runs([cell.values[name].mean for cell in there]), len(there) == 1
-        ends = self.judge.ends(there[0], name, scale) if alone else over_runs_alone(over, scale)
+        ends = self.results.ends(there[0], name, scale) if alone else over_runs_alone(over, scale)
         return scale * over.mean, ends
 
 

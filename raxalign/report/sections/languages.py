@@ -6,14 +6,14 @@ import math
 from typing import final
 
 from raxalign.measured import spoken
+from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.cells.names import in_columns
-from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.paper.short_tables import line_labels, one_per_method, shown_lines, untouched
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
+from raxalign.report.short_tables import line_labels, one_per_method, shown_lines, untouched
 
 _MOST_DOTS = 80  # of a panel
 
@@ -31,8 +31,8 @@ class Languages(Section):
         return self.one_part(Part("languages", "Methods by language"), sketches)
 
     def _sketch(self, table: TableKey) -> Sketch:
-        results, judge, (task, metric, split) = self.results, self.judge, table
-        cells, left_out = shown_lines(results, judge.compared, table)
+        results, (task, metric, split) = self.results, table
+        cells, left_out = shown_lines(results, table)
         labels, scale = line_labels(results, cells), results.unit(task, metric).scale
         every = results.names_of(table)
         each = math.ceil(len(every) / math.ceil(len(every) * len(cells) / _MOST_DOTS))
@@ -43,7 +43,7 @@ class Languages(Section):
             for place, (label, cell) in enumerate(zip(labels, cells, strict=True)):
                 found = [cell.values.get(name) for name in names]
                 means = [scale * value.mean if value else math.nan for value in found]
-                ends = [judge.ends(cell, name, scale) for name in names]
+                ends = [results.ends(cell, name, scale) for name in names]
                 dots.append(Series(label, (), means, ends, "dots", place))
             heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
             panels.append(Panel("", "", axis_of(results, task, metric), dots, heads))

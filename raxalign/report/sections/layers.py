@@ -13,17 +13,10 @@ from raxalign.analysis.cells import Cell, Name, mean_name
 from raxalign.analysis.correlation import GroupedCorrelation, correlate_groups
 from raxalign.analysis.significance import interval
 from raxalign.measured import spoken
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
-from raxalign.report.cells.choice import (
-    colour_of,
-    of_methods,
-    representatives,
-    single_languages,
-    titled,
-    transfer_tasks,
-)
-from raxalign.report.cells.numbers import NumberFormat
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.report.cells.names import of_methods
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import axis_of, over_runs_alone
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
@@ -88,7 +81,7 @@ class _Correlated:
 class _Profile:
     """The values of one task by measure and layer."""
 
-    results: Results
+    results: Scoreboard
     predictions: Predictions
     task: str
 
@@ -105,7 +98,7 @@ class _Profile:
     def cells(self) -> list[Cell]:
         """One cell per method."""
         main = self.results.main_metric(self.task)
-        cells = representatives(self.results, self.task, main) if main is not None else []
+        cells = self.results.representatives(self.task, main) if main is not None else []
         return cells[:MOST_METHODS]
 
     def stays(self, cell: Cell, metric: str) -> bool:
@@ -144,7 +137,7 @@ class _Profile:
             pair = around.get(name)
             both = None if pair is None else (scale * pair[0], scale * pair[1])
             ends.append(both or over_runs_alone(cell.values[name], scale))
-        return Series(cell.method, list(names), ys, ends, colour=colour_of(self.results, cell))
+        return Series(cell.method, list(names), ys, ends, colour=self.results.colour_of(cell))
 
     def intervals(self, cell: Cell, names: Sequence[Name]) -> dict[Name, Ends]:
         """Return the intervals of those values that have one."""
@@ -165,7 +158,7 @@ class _Profile:
             for cell in self.cells:
                 entries = tuple(self._entry(cell, f"layer{n}_{measure}", unit) for n in every)
                 lines.append(Line(cell.method, entries, group=group))
-        title = f"{titled(self.results, self.task)}: measures by layer, test"
+        title = f"{self.results.titled(self.task)}: measures by layer, test"
         columns = tuple(f"layer {layer}" for layer in every)
         about = caption("layer_table") + some
         return Table(f"{self.task}-layers", title, columns, tuple(lines), about)
@@ -183,7 +176,7 @@ class _Profile:
         largest value over layers, as in Kargaran et al. (2024), and of each layer.
         """
         for measure, layers in self.measures.items():
-            for task, metric in transfer_tasks(self.results):
+            for task, metric in self.results.transfer_tasks():
                 points = list(self._points(measure, layers, task, metric))
                 if not points:
                     continue
@@ -208,7 +201,7 @@ class _Profile:
         for cell in self.results.cells:
             if cell.encoder != encoder or all(self.stays(cell, name) for name in metrics):
                 continue
-            for lang in single_languages(self.results, task, metric, cell):
+            for lang in self.results.single_languages(task, metric, cell):
                 pair = f"{lang}-{self.results.plan.pivot}"
                 names: list[Name] = [(self.task, pair, name, "test") for name in metrics]
                 if all(name in cell.values for name in names):
@@ -229,8 +222,8 @@ class _Profile:
             entries = tuple(_correlation(own.get(task)) for task in tasks)
             lines.append(Line(where, entries, group=spoken(measure)))
         if lines:
-            title = f"{titled(self.results, self.task)}: correlation with transfer"
-            columns = tuple(titled(self.results, task) for task in tasks)
+            title = f"{self.results.titled(self.task)}: correlation with transfer"
+            columns = tuple(self.results.titled(task) for task in tasks)
             about, anchor = caption("layer_correlations", fewest=FEWEST), f"{self.task}-transfer"
             yield Table(anchor, title, columns, tuple(lines), about, corner="layers")
 
@@ -251,7 +244,7 @@ class _Profile:
                         Series(spoken(measure), list(own), list(own.values()), colour=colour)
                     )
             if lines:
-                title = titled(self.results, task)
+                title = self.results.titled(task)
                 panels.append(Panel(title, "layer", "Pearson's r", lines, zero=True, whole=True))
         return panels
 

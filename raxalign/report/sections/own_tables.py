@@ -7,11 +7,12 @@ from typing import final
 from raxalign.analysis.cells import MEANS, Cell, Name, cell_key
 from raxalign.measured import spoken
 from raxalign.plan.names import base_names
+from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.missing import why_uncompared
-from raxalign.report.cells.judge import difference_text, remarks
+from raxalign.plan.values.numbers import FEW, NumberFormat
+from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_untouched
 from raxalign.report.cells.names import capitalized, in_columns, named, under
-from raxalign.report.cells.numbers import FEW
-from raxalign.report.cells.results import UNTOUCHED, TableKey, why_untouched
+from raxalign.report.compared import remarks
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, with_notes
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
@@ -34,7 +35,7 @@ class OwnTables(Section):
             return None
         first = next(iter(results.leading_tables()), None)
         made = tuple(self._table(table, folded=table != first) for table in results.tables)
-        pairs = [(entry.cell, entry.baseline) for entry in self.judge.compared if entry.baseline]
+        pairs = [(entry.cell, entry.baseline) for entry in self.results.compared if entry.baseline]
         why = why_uncompared(results.plan, results.cells)
         lead = caption("own_tables", names=base_names(pairs, results.plan), why=why)
         return Share((Part("grid", "The grid's own tables", lead, made),))
@@ -66,22 +67,22 @@ class OwnTables(Section):
 
     def _entry(self, cell: Cell, name: Name, notes: TableNotes, *, few: bool) -> Entry:
         """A value with what is known of it; over too few pairs nothing is marked."""
-        judge, unit = self.judge, self.results.unit(name[0], name[2])
-        value, found = cell.values.get(name), judge.of(cell, name)
+        results, unit = self.results, self.results.unit(name[0], name[2])
+        value, found = cell.values.get(name), results.at(cell, name)
         if value is None and cell.set and name[1] in MEANS:
             return Entry("–", state="empty")
         if value is None:
             lang = name[1].removesuffix(f"-{self.results.plan.pivot}")
-            failed = (t for t in self.results.lacking.failed if lang in t.languages)
+            failed = (t for t in results.lacking.failed if lang in t.languages)
             facts = ((t.method, t.params, t.encoder, t.sentences) for t in failed)
             there = any(cell_key(*of) == cell.key for of in facts)
             return Entry("failed" if there else "not run", state="absent")
         if found is None:
             return Entry(unit.show(value.mean))
-        mark = "" if few else judge.mark(cell, name)
+        mark = "" if few else results.mark(cell, name)
         return Entry(
             unit.show(value.mean),
-            judge.shown(cell, name, unit),
+            results.shown(cell, name, unit),
             delta=difference_text(found, unit),
             mark=mark,
             notes=notes.numbers(remarks(found, unit)),
@@ -98,3 +99,15 @@ class OwnTables(Section):
             selection=results.task_params.get(task, {}).get("selection"),
             few=FEW if few else 0,
         )
+
+
+def difference_text(found: Compared, unit: NumberFormat) -> str:
+    """Return the difference to the baseline with its interval, if any, or "cannot tell"."""
+    test = found.comparison
+    if found.verdict == "=":
+        return "="
+    if found.difference is None:
+        return "cannot tell" if found.verdict else ""
+    if test is None or test.low is None or test.high is None:
+        return f"{unit.show_difference(found.difference)}, cannot tell"
+    return f"{unit.show_difference(test.difference)} {unit.show_interval(test.low, test.high)}"

@@ -9,9 +9,9 @@ from typing import final
 from raxalign.analysis.cells import mean_name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
+from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.cells.names import named
 from raxalign.report.cells.ranking import FEWEST, Ranking, rankings
-from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch
@@ -45,7 +45,7 @@ class MethodRanks(Section):
 
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
-        shown = [e for e in self.judge.compared if table_of(e.name) == table]
+        shown = [e for e in self.results.compared if table_of(e.name) == table]
         found = [r for r in rankings(entries, shown) if any(e.tested for e in entries)]
         panels = [self._panel(ranking, table) for ranking in found]
         numbers = [sum(entry.tested for entry in family) for family in (shown, entries)]

@@ -8,9 +8,9 @@ from typing import final
 from raxalign.analysis.cells import Cell, cells
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
+from raxalign.plan.values.numbers import NumberFormat, unit_of
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.names import symbol
-from raxalign.report.cells.numbers import NumberFormat, unit_of
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
@@ -80,7 +80,7 @@ class Searches(Section):
         name = (objective.task, objective.lang, objective.metric, split)
         if name not in cell.values:
             return Entry(f"no {split} values")
-        return Entry(unit.show(cell.values[name].mean), self.judge.shown(cell, name, unit))
+        return Entry(unit.show(cell.values[name].mean), self.results.shown(cell, name, unit))
 
     def _confirming(self, study: Study, entry: Tried) -> Cell | None:
         """Return the cell of the runs that confirm a point. Two studies of one method may choose

@@ -9,7 +9,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
-from raxalign.report.cells.choice import of_methods
+from raxalign.report.cells.names import of_methods
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import over_runs_alone
 from raxalign.report.figures.panels import Panel, Series, Sketch

@@ -12,7 +12,7 @@ from raxalign.languages import pair_of
 from raxalign.lazy import pa, pc
 from raxalign.measured import spoken
 from raxalign.plan.names import ordered
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.panels import Heat, Panel, Series, Sketch
@@ -67,7 +67,7 @@ class TokenTranslations(Section):
                 yield from next((tables for tables in made if tables), ())
 
 
-def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
+def _sketches(results: Scoreboard, task: str, stem: str) -> Iterator[Sketch]:
     """The figures of one score: over layers and weights, over weights, and over layers, by the
     values of the first cell that has some.
     """

@@ -8,17 +8,8 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import Correlation, correlate
-from raxalign.report.cells.choice import (
-    baseline,
-    best_on_dev,
-    colour_of,
-    of_encoder,
-    of_methods,
-    single_languages,
-    titled,
-    transfer_tasks,
-)
-from raxalign.report.cells.numbers import FEW, NumberFormat
+from raxalign.plan.values.numbers import FEW, NumberFormat
+from raxalign.report.cells.names import of_encoder, of_methods
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
 from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
@@ -62,15 +53,15 @@ class Transfer(Section):
     ) -> Series:
         """The languages of a cell as points; `ends` are those of y and, if any, of x."""
         names = langs if len(langs) <= _NAMED else ()
-        colour, x_ends = colour_of(self.results, cell), ends[1] if len(ends) > 1 else ()
+        colour, x_ends = self.results.colour_of(cell), ends[1] if len(ends) > 1 else ()
         return Series(cell.method, *values, ends[0], "dots", colour, names, x_ends)
 
     def gain_panels(self) -> list[Panel]:
         """Return a panel per transfer task: the gain of each language, a cloud per method."""
         results, panels = self.results, []
-        for task, metric in transfer_tasks(results):
-            base = baseline(results, task, metric)
-            cells = best_on_dev(results, MOST_CURVES, task, metric) if base is not None else []
+        for task, metric in results.transfer_tasks():
+            base = results.baseline(task, metric)
+            cells = results.best_on_dev(MOST_CURVES, task, metric) if base is not None else []
             clouds = []
             for cell in cells:
                 assert base is not None
@@ -82,20 +73,20 @@ class Transfer(Section):
                 n = counted((len(cloud.x) for cloud in clouds), "languages")
                 x = f"baseline {axis_of(results, task, metric)}, {n}"
                 y = f"difference{', lower is better' if lower else ''}{points}"
-                panels.append(Panel(titled(results, task), x, y, clouds, zero=True))
+                panels.append(Panel(results.titled(task), x, y, clouds, zero=True))
         return panels
 
     def _gains(self, measure: tuple[str, str], cell: Cell, base: Cell) -> Series | None:
         """The cloud of a cell by a (task, metric), over the languages that its baseline has too."""
-        results, (task, metric), judge = self.results, measure, self.judge
-        langs, scale = single_languages(results, *measure, cell), results.unit(*measure).scale
+        results, (task, metric) = self.results, measure
+        langs, scale = results.single_languages(*measure, cell), results.unit(*measure).scale
         names = [(task, lang, metric, results.split(task)) for lang in langs]
         names = [name for name in names if name in base.values]
         x = [scale * base.values[name].mean for name in names]
         y = [scale * cell.values[name].mean - a for name, a in zip(names, x, strict=True)]
         ends: list[Ends] = []
         for name in names:
-            test = found.comparison if (found := judge.of(cell, name)) is not None else None
+            test = found.comparison if (found := results.at(cell, name)) is not None else None
             low, high = (test.low, test.high) if test is not None else (None, None)
             ends.append(None if low is None or high is None else (scale * low, scale * high))
         return self._cloud(cell, (x, y), [name[1] for name in names], [ends]) if names else None
@@ -103,14 +94,14 @@ class Transfer(Section):
     def pareto_panels(self) -> Iterator[Panel]:
         """Yield a panel per transfer task with values of the pivot for at least two methods."""
         results, pivot = self.results, self.results.plan.pivot
-        for task, metric in transfer_tasks(results):
+        for task, metric in results.transfer_tasks():
             split, scale = results.split(task), results.unit(task, metric).scale
             axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
             points = []
-            for cell in best_on_dev(results, MOST_CURVES, task, metric):
+            for cell in results.best_on_dev(MOST_CURVES, task, metric):
                 if all(name in cell.values for name in axes):
                     x, y = ([scale * cell.values[name].mean] for name in axes)
-                    ends = [[self.judge.ends(cell, name, scale)] for name in reversed(axes)]
+                    ends = [[self.results.ends(cell, name, scale)] for name in reversed(axes)]
                     points.append(self._cloud(cell, (x, y), [cell.method], ends))
             if len(points) > 1:
                 label, sign = (
@@ -119,17 +110,17 @@ class Transfer(Section):
                 )
                 x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
                 links = list(_front(points, sign))
-                yield Panel(titled(results, task), x_label, y_label, points, links=links)
+                yield Panel(results.titled(task), x_label, y_label, points, links=links)
 
     def transfer_panels(self, most: int) -> list[Panel]:
         """Return a panel per transfer task: the scores of methods against word retrieval."""
         results, panels = self.results, []
-        for task, metric in transfer_tasks(results):
+        for task, metric in results.transfer_tasks():
             retrieval, clouds = self._clouds((task, metric), most)
             if clouds:
                 n = counted((len(cloud.x) for cloud in clouds), "languages")
                 x, y = f"{axis_of(results, *retrieval)}, {n}", axis_of(results, task, metric)
-                panels.append(Panel(titled(results, task), x, y, clouds))
+                panels.append(Panel(results.titled(task), x, y, clouds))
         return panels
 
     def transfer_tables(self) -> Iterator[Table]:
@@ -138,9 +129,9 @@ class Transfer(Section):
         """
         found: dict[str, dict[str, Correlation]] = {}
         columns = []
-        for measure in transfer_tasks(self.results):
+        for measure in self.results.transfer_tasks():
             _, clouds = self._clouds(measure, len(self.results.kinds))
-            columns += [titled(self.results, measure[0])] if clouds else []
+            columns += [self.results.titled(measure[0])] if clouds else []
             for cloud in clouds:
                 found.setdefault(cloud.label, {})[columns[-1]] = correlate(cloud.x, cloud.y)
         lines = tuple(
@@ -159,7 +150,7 @@ class Transfer(Section):
         """
         results, (task, metric) = self.results, measure
         retrieval, clouds = results.of_kind("retrieval") or "", list[Series]()
-        cells = best_on_dev(results, most, task, metric) if retrieval else []
+        cells = results.best_on_dev(most, task, metric) if retrieval else []
         values = {n: v for c in cells for n, v in c.values.items() if n[::3] == (retrieval, "test")}
         for found in ("contextual_accuracy", "contextual_accuracy_all"):
             count = results.plan.count_of(retrieval, found)
@@ -172,7 +163,7 @@ class Transfer(Section):
         for cell in cells:
             places: dict[str, Name] = {
                 lang: (retrieval, f"{lang}-{results.plan.pivot}", found, "test")
-                for lang in single_languages(results, task, metric, cell)
+                for lang in results.single_languages(task, metric, cell)
             }
             langs = [lang for lang, place in places.items() if place in cell.values]
             xs = [places[lang] for lang in langs]
@@ -180,7 +171,7 @@ class Transfer(Section):
             if len(langs) > 1:
                 axes = ((ys, y_scale), (xs, x_scale))
                 y, x = ([scale * cell.values[n].mean for n in names] for names, scale in axes)
-                ends = [[self.judge.ends(cell, n, scale) for n in names] for names, scale in axes]
+                ends = [[self.results.ends(cell, n, scale) for n in names] for names, scale in axes]
                 clouds.append(self._cloud(cell, (x, y), langs, ends))
         return (retrieval, found), clouds
 

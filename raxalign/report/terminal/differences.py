@@ -16,9 +16,9 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.numbers import signed
 from raxalign.plan.values.results import metric_name, rows
 from raxalign.printing import counted
-from raxalign.report.cells.numbers import signed
 from raxalign.report.terminal.fit import paragraph
 from raxalign.store.storage import Storage
 

@@ -17,10 +17,10 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.numbers import heading_of, number, unit_of
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import counted
-from raxalign.report.cells.numbers import heading_of, number, unit_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.store.manifest import Manifest
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
@@ -370,16 +370,14 @@ class _Details:
         self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """The scores of a trial, with intervals over its examples where predictions give them."""
-        from raxalign.analysis.significance import interval
-
         plan, found = self.plan, list[dict[str, Any]]()
         # a suggested trial has dev values alone, and a mark that would keep it out of cells
         rows = [{**row, "searched": None} for row in trial_rows(trial, records, plan.pivot)]
         for cell in cells(rows, plan.pivot, plan.measured):
-            runs = Predictions(plan, self.storage.ledger).runs(cell, cell.values)
+            intervals = Predictions(plan, self.storage.ledger).alone(cell, cell.values)
             for name, value in cell.values.items():
                 measured = plan.measured(name[0], name[2])
-                around = interval(runs[name], examples_alone=True) if name in runs else None
+                around = intervals.get(name)
                 ends = ("low", "high", "examples")
                 found.append(
                     {

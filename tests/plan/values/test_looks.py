@@ -12,9 +12,9 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.scoreboard import Scoreboard, table_of
 from raxalign.report.answer import stored_answer
 from raxalign.report.cells.ranking import rankings
-from raxalign.report.cells.results import Results, table_of
 from raxalign.report.compared import as_text, comparison_rows
 from raxalign.report.garbage import collect
 from raxalign.report.plans import power_text
@@ -129,7 +129,7 @@ def test_the_first_sentence_of_a_later_look_says_so(few, tmp_path):
 
 
 def test_ranks_differ_from_the_baseline_where_the_table_says_so(few):
-    results: Results = results_of((few, few.storage.ledger))
+    results: Scoreboard = results_of((few, few.storage.ledger))
     table = ("retrieval", "contextual_accuracy", "test")
     pairs = [e for e in compared_cells(results, few, "all") if table_of(e.name) == table]
     shown = [e for e in compared_cells(results, few, None) if table_of(e.name) == table]

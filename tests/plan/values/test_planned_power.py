@@ -4,12 +4,14 @@ import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design
 from raxalign.plan.load import open_grid
-from raxalign.plan.values.planned import SEEN, PlannedSides, planned_sides
 from raxalign.plan.values.power import (
     ASSUMED,
     ASSUMED_RUNS,
     MEASURED,
+    SEEN,
+    PlannedSides,
     planned_comparisons,
+    planned_sides,
     power_lines,
 )
 from raxalign.report.plans import power_text

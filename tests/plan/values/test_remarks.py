@@ -6,7 +6,7 @@ import pytest
 
 from raxalign.plan.names import trial_name
 from raxalign.plan.values.remarks import remarked, remarks
-from raxalign.report.cells.results import Results
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.store.ledger import Ledger
 from tests.grids import small_plan
 from tests.report.material import share
@@ -88,9 +88,9 @@ def test_a_report_has_the_remarks_among_its_facts(plan, tmp_path):
     ledger = Ledger(str(tmp_path / "storage"))
     (key,) = plan.trials[0].evaluations.values()
     ledger.write(key, {"scores": [], "notes": {"unknown": {"zh": 0.25}}}, None)
-    (name, text), *rest = share("how_made", Results.of([], plan), ledger=ledger).facts
+    (name, text), *rest = share("how_made", Scoreboard.of([], plan), ledger=ledger).facts
     assert (name, text[:37]) == ("note", "25.0% of the subword tokens of zh in ")
-    assert "note" not in dict([*rest, *share("how_made", Results.of([], plan)).facts])
+    assert "note" not in dict([*rest, *share("how_made", Scoreboard.of([], plan)).facts])
 
 
 def test_what_is_kept_of_a_record_gives_the_same_remarks(plan):

@@ -13,8 +13,8 @@ from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import name_of
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.languages import respelled
+from raxalign.plan.values.scoreboard import Scoreboard, why_untouched
 from raxalign.report.cells import per_language
-from raxalign.report.cells.results import Results, why_untouched
 from raxalign.tasks.translation.counts import shift_point
 
 _FILES = "local files"
@@ -31,7 +31,7 @@ class RowMatch:
 
 
 def match_row(
-    results: Results, table: PublishedTable, row: str, encoders: Sequence[str] = ()
+    results: Scoreboard, table: PublishedTable, row: str, encoders: Sequence[str] = ()
 ) -> RowMatch | None:
     """Return the cell for a row: of those for which all that must hold holds, one with the fewest
     differences, then the best on dev. `encoders` are those of the publication.
@@ -70,7 +70,7 @@ def match_row(
     return RowMatch(best, tuple(differences[id(best)]), how)
 
 
-def stand_in(results: Results, rule: Rule, encoders: Sequence[str]) -> Rule:
+def stand_in(results: Scoreboard, rule: Rule, encoders: Sequence[str]) -> Rule:
     """Return a rule without its encoder, where that is one of the publication's and the grid has
     none of these: any encoder then stands in for it.
     """
@@ -80,7 +80,7 @@ def stand_in(results: Results, rule: Rule, encoders: Sequence[str]) -> Rule:
     return rule
 
 
-def untouched(results: Results, rule: Rule) -> str | None:
+def untouched(results: Scoreboard, rule: Rule) -> str | None:
     """Return why what a rule means is not run: its task is untouched; else None."""
     tasks = [task for task in results.tasks if _is_task(results, task, rule)]
     cells = [cell for cell in results.cells if _fits(results, cell, rule)]
@@ -88,7 +88,7 @@ def untouched(results: Results, rule: Rule) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
+def find(results: Scoreboard, cell: Cell, rule: Rule, split: str) -> list[Name]:
     """Return the names of a cell's values that a rule means, one for each of its metrics; on the
     other split where this one has none.
     """
@@ -100,7 +100,7 @@ def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
     return []
 
 
-def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
+def sweep(results: Scoreboard, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
     """Return of a rule over a sweep (layer, weight) -> the name of its score."""
     own, points = respelled(rule.lang or "", results.plan.languages), {}
     for name in cell.values:
@@ -142,7 +142,7 @@ def other_encoder(publication: Publication, rule: Rule | None, cell: Cell) -> st
     return labels[0] if _differs(cell, labels) else None
 
 
-def choices(results: Results, cell: Cell, rule: Rule) -> list[Cell]:
+def choices(results: Scoreboard, cell: Cell, rule: Rule) -> list[Cell]:
     """The cells that fit a rule and differ in nothing but the param that is chosen."""
     there = results.line(cell, rule.per_language or "")
     return [other for other in there if _fits(results, other, rule)]
@@ -158,7 +158,7 @@ def _point(metric: str) -> tuple[int, float, str] | None:
     return shift_point(metric) or ((int(found[1]), 0.0, found[2]) if found else None)
 
 
-def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
+def _name(results: Scoreboard, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
     """The value of the task that is most as expected; of equals the grid's first."""
     lang = respelled(rule.lang or "", results.plan.languages)
     names = [(task, lang, metric, split) for task in results.tasks]
@@ -170,7 +170,7 @@ def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> 
     return min(names, key=differences, default=None)
 
 
-def _is_task(results: Results, task: str, rule: Rule) -> bool:
+def _is_task(results: Scoreboard, task: str, rule: Rule) -> bool:
     if rule.task is not None and name_of(results.tasks.get(task, task)) not in rule.task:
         return False
     if rule.name is not None and task not in rule.name:
@@ -178,7 +178,7 @@ def _is_task(results: Results, task: str, rule: Rule) -> bool:
     return _hold(results.task_params.get(task, {}), rule.task_params)
 
 
-def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
+def _fits(results: Scoreboard, cell: Cell, rule: Rule) -> bool:
     kind = name_of(results.kinds.get(cell.method, cell.method))
     if rule.method is not None and kind not in rule.method:
         return False
@@ -248,7 +248,7 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
 
 
 def _best_on_dev(
-    results: Results, cells: Sequence[Cell], rules: Sequence[Rule]
+    results: Scoreboard, cells: Sequence[Cell], rules: Sequence[Rule]
 ) -> tuple[Cell, str]:
     """Of cells that fit alike the best on dev, else the first; and how it was chosen."""
     if len(cells) == 1:

@@ -1,0 +1,388 @@
+"""The scoreboard: what a grid's results are, and which of them stand for what."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from raxalign.analysis.cells import (
+    MEANS,
+    Cell,
+    Name,
+    Value,
+    cells,
+    compared_mean,
+    mean_name,
+    tables_of,
+)
+from raxalign.errors import RaxalignError
+from raxalign.measured import spoken
+from raxalign.plan.names import ordered, searched_mark, trial_name
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.plan.values.comparisons import Compared, baseline_cells
+from raxalign.plan.values.missing import Lacking
+from raxalign.plan.values.numbers import FEW, NumberFormat, unit_of
+from raxalign.printing import counted
+from raxalign.store.ledger import Ledger
+
+TableKey = tuple[str, str, str]
+"""(task, metric, split), which name a table."""
+UNTOUCHED = "untouched"
+"""What tables have in place of a number where the method changes nothing that the task reads."""
+
+
+def table_of(name: Name) -> TableKey:
+    """Return the (task, metric, split) of a value."""
+    return (name[0], name[2], name[3])
+
+
+@dataclass(frozen=True)
+class Scoreboard:
+    """The one account of a grid's results: its cells, the trials that are `lacking`, and what is
+    `compared` with a baseline. Terminal, report, LaTeX, model card and MLflow ask here which table
+    stands for a task, by what cells are chosen, and what a test says. `kinds` and `tasks` map names
+    to their kinds.
+    """
+
+    plan: Plan
+    cells: Sequence[Cell]
+    kinds: Mapping[str, str]
+    tasks: Mapping[str, str]
+    task_params: Mapping[str, Mapping[str, Any]]
+    lacking: Lacking
+    planned: int = 0
+    done: int = 0
+    seeds: tuple[int, ...] = ()
+    compared: Sequence[Compared] = field(default=(), repr=False)
+    _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
+    _units: dict[tuple[str, str], NumberFormat] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Mapping[str, Any]], plan: Plan, ledger: Ledger | None = None
+    ) -> Scoreboard:
+        """Group result rows; a name that the plan does not have is a kind itself. A `ledger` knows
+        which trials failed.
+        """
+        kinds = {row["method"]: row["method"] for row in rows}
+        kinds |= {trial.method: trial.kind for trial in plan.trials}
+        params = {row["task"]: row["task_params"] or {} for row in rows}
+        tasks = {name: name for name in params}
+        wanted = [found for trial in plan.trials for found in trial.evaluations.items()]
+        tasks |= {name: plan.stages[key].maker for name, key in wanted if key in plan.stages}
+        there = {row["evaluation"] for row in rows}
+        return cls(
+            plan,
+            [*cells(rows, plan.pivot, plan.measured), *(_idle_cells(plan) if rows else ())],
+            kinds,
+            tasks,
+            params,
+            Lacking.of(plan, there, ledger),
+            planned=len({key for _, key in wanted}),
+            done=len(there),
+            seeds=tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None})),
+        )
+
+    def tested(self, compared: Iterable[Compared]) -> Scoreboard:
+        """Return the same results with what is compared of them."""
+        return replace(self, compared=list(compared))
+
+    @cached_property
+    def several_encoders(self) -> bool:
+        """Whether the cells are of more than one encoder."""
+        return len({cell.encoder for cell in self.cells}) > 1
+
+    @cached_property
+    def unseen(self) -> frozenset[str]:
+        """The languages that no method has aligned, as names have them; of sets those in none."""
+        cells_ = [cell for cell in self.cells if cell.values]
+        every = frozenset[str]().union(*(cell.unseen for cell in cells_))
+        return every.difference(
+            *({name[1] for name in cell.values} - cell.unseen for cell in cells_ if cell.set)
+        )
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """Every name that some cell has a value of, in the order of first appearance."""
+        return tuple(dict.fromkeys(name for cell in self.cells for name in cell.values))
+
+    @cached_property
+    def tables(self) -> tuple[TableKey, ...]:
+        """What is worth a table: no counts, errors, directions or points of a sweep."""
+        return tuple(tables_of(self.names, self.plan.measured))
+
+    @cached_property
+    def by_table(self) -> Mapping[TableKey, tuple[str, ...]]:
+        """(task, metric, split) -> its languages as tables show them (`ordered`)."""
+        found: dict[TableKey, dict[str, None]] = {}
+        for name in self.names:
+            found.setdefault(table_of(name), {})[name[1]] = None
+        return {table: tuple(ordered(langs, self.plan)) for table, langs in found.items()}
+
+    def names_of(self, table: TableKey) -> list[Name]:
+        """Return the names of the values of a table, one per language."""
+        task, metric, split = table
+        return [(task, lang, metric, split) for lang in self.by_table[table]]
+
+    def transferred(self, table: TableKey) -> list[str]:
+        """Return the languages of a table without the pivot and the means."""
+        langs = self.by_table.get(table, ())
+        return [lang for lang in langs if lang not in MEANS and lang != self.plan.pivot]
+
+    def line(self, cell: Cell, param: str) -> list[Cell]:
+        """Return the cells that differ from a cell in nothing but a param, itself included, in
+        ascending order of the param; none where the cell does not have it.
+        """
+        if param not in self._lines:
+            lines = self._lines[param] = {}
+            for other in self.cells:
+                if param in other.params:
+                    lines.setdefault(_rest(other, param), []).append(other)
+            for cells_ in lines.values():
+                cells_.sort(key=lambda other: other.params[param])
+        return self._lines[param].get(_rest(cell, param), []) if param in cell.params else []
+
+    def of_kind(self, kind: str) -> str | None:
+        """Return the grid's name of its first task of a kind; None where it has none."""
+        return next((name for name, found in self.tasks.items() if found == kind), None)
+
+    def split(self, task: str) -> str:
+        """Return the split on which a task is shown: test, or dev where there is no test."""
+        return next((split for name, _, split in self.tables if name == task), "test")
+
+    def main_metric(self, task: str) -> str | None:
+        """Return the metric by which a task is compared: what its plug-in calls its main one, where
+        it is there, else the first of its tables.
+        """
+        there = list(dict.fromkeys(metric for t, metric, _ in self.tables if t == task))
+        main = self.plan.main_metric(task)
+        return main if main in there else next(iter(there), None)
+
+    def unit(self, task: str, metric: str) -> NumberFormat:
+        """Return the unit in which the values of a metric are shown, everywhere the same."""
+        if (task, metric) not in self._units:
+            values = (
+                value.mean
+                for cell in self.cells
+                for name, value in cell.values.items()
+                if (name[0], name[2]) == (task, metric)
+            )
+            self._units[task, metric] = unit_of(self.plan.measured(task, metric), values)
+        return self._units[task, metric]
+
+    def few(self, table: TableKey) -> bool:
+        """Return whether a table is over fewer than `FEW` pairs in every language."""
+        task, metric, split = table
+        counted = self.plan.count_of(task, metric)
+        names = [(task, lang, counted, split) for lang in self.by_table[table]]
+        counts = [
+            cell.values[name].mean for cell in self.cells for name in names if name in cell.values
+        ]
+        return bool(counts) and max(counts) < FEW
+
+    def leading(self, task: str) -> TableKey | None:
+        """Return the table that stands for a task wherever one does: that of its main metric, or
+        the first one over enough pairs; that of the main metric where every one is over too few.
+        """
+        own = [table for table in self.tables if table[0] == task]
+        own = [table for table in own if not self.few(table)] or own
+        main = [table for table in own if table[1] == self.main_metric(task)]
+        return next(iter([*main, *own]), None)
+
+    def leading_tables(self) -> list[TableKey]:
+        """Return the leading table of each task, in the order of the grid; none where it is over
+        too few pairs.
+        """
+        leading = filter(None, map(self.leading, self.tasks))
+        return [table for table in leading if not self.few(table)]
+
+    @cached_property
+    def _found(self) -> Mapping[tuple[int, Name], Compared]:
+        return {(id(entry.cell), entry.name): entry for entry in self.compared}
+
+    @cached_property
+    def baselines(self) -> list[Cell]:
+        """The cells that others are compared with, each once."""
+        bases = (entry.baseline for entry in self.compared)
+        return list({id(base): base for base in bases if base is not None}.values())
+
+    def at(self, cell: Cell, name: Name | None) -> Compared | None:
+        """Return the comparison of a value; None for a value that is in no table of the grid."""
+        return self._found.get((id(cell), name)) if name is not None else None
+
+    def mark(self, cell: Cell, name: Name | None) -> Literal["", "better", "worse"]:
+        """Return what a test says; nothing where there was none, or where it cannot tell."""
+        found = self.at(cell, name)
+        if found is None or found.verdict not in ("better", "worse"):
+            return ""
+        return found.verdict
+
+    def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
+        """Return the 95 % interval of a value over runs and examples."""
+        found = self.at(cell, name)
+        if found is None or found.interval is None:
+            return None
+        return found.interval.low, found.interval.high
+
+    def shown(self, cell: Cell, name: Name | None, unit: NumberFormat) -> str:
+        """Return the interval of a value as tables show it, or nothing."""
+        return unit.show_interval(*(self.interval(cell, name) or (None, None)))
+
+    def ends(self, cell: Cell, name: Name | None, scale: float) -> tuple[float, float] | None:
+        """Return the ends of a value's interval for a figure, multiplied by a scale."""
+        around = self.interval(cell, name)
+        return None if around is None else (scale * around[0], scale * around[1])
+
+    def transfer_tasks(self) -> Iterator[tuple[str, str]]:
+        """Yield the tasks whose languages are single ones (not pairs) with their main metrics."""
+        for task in self.tasks:
+            metric = self.main_metric(task)
+            langs = self.by_table.get((task, metric or "", self.split(task)), ())
+            pairs = ["-" in lang and lang not in self.plan.languages for lang in langs]
+            if metric is not None and langs and not any(pairs):
+                yield task, metric
+
+    def single_languages(self, task: str, metric: str, cell: Cell) -> list[str]:
+        """Return the languages of a cell's scores, without the pivot and the means."""
+        shown, left_out = (task, metric, self.split(task)), (*MEANS, self.plan.pivot)
+        return [n[1] for n in cell.values if table_of(n) == shown and n[1] not in left_out]
+
+    def baseline(self, task: str, metric: str) -> Cell | None:
+        """Return the cell of the original encoder."""
+        split = self.split(task)
+        cells = baseline_cells(self.cells, self.plan)
+        return next((cell for cell in cells if value_of(cell, task, metric, split)), None)
+
+    def measured_cells(self, task: str, metric: str) -> list[Cell]:
+        """Return the cells that have a mean over languages, on the split that is shown."""
+        split = self.split(task)
+        return [c for c in self.cells if value_of(c, task, metric, split) is not None]
+
+    def representatives(self, task: str, metric: str) -> list[Cell]:
+        """Return one cell per method: of its largest training set the one that dev chooses; the
+        baseline first. All are of one encoder, that of the baseline.
+        """
+        base = self.baseline(task, metric)
+        there = self.measured_cells(task, metric)
+        there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
+        chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
+        ranks = {id(cell): self.dev_of(cell, task, metric) for cell in there}
+        for cell in sorted(there, key=lambda cell: (cell.sentences or 0, ranks[id(cell)])):
+            if base is None or cell.method != base.method:
+                chosen[cell.method] = cell
+        return sorted(chosen.values(), key=lambda cell: (cell is not base, self.colour_of(cell)))
+
+    def best_on_dev(self, most: int, task: str, metric: str) -> list[Cell]:
+        """Return at most `most` of `representatives`: the first one, and the best on dev."""
+        cells = self.representatives(task, metric)
+        ranks = [self.dev_of(cell, task, metric) for cell in cells]
+        rest = sorted(range(1, len(cells)), key=lambda i: -ranks[i])[: most - 1]
+        return [cells[i] for i in sorted([0, *rest])] if cells else []
+
+    def titled(self, task: str) -> str:
+        """Return a task's name, marked where its values are those of the dev set."""
+        return task if self.split(task) == "test" else f"{task} (dev set)"
+
+    def colour_of(self, cell: Cell) -> int:
+        """Return one colour per method, the same in every cloud."""
+        return list(self.kinds).index(cell.method)
+
+    def points_of_methods(self, task: str) -> list[list[Cell]]:
+        """Return the cells of each method, encoder and number of sentences that have values of a
+        task on dev and test, the best on dev first; none where no direction of its main metric is
+        better.
+        """
+        metric = self.main_metric(task) or ""
+        groups: dict[tuple[str, str, int | None], list[Cell]] = defaultdict(list)
+        for cell in self.cells:
+            if searched_mark(cell, self.plan):  # a search chose it, among others
+                continue
+            if self.dev_of(cell, task, metric) > -math.inf and all(
+                mean_name(cell, task, metric, split) for split in ("dev", "test")
+            ):
+                groups[cell.method, cell.encoder, cell.sentences].append(cell)
+        return [
+            sorted(cells, key=lambda cell: self.dev_of(cell, task, metric), reverse=True)
+            for cells in groups.values()
+        ]
+
+    def dev_of(self, cell: Cell, task: str, metric: str, split: str = "dev") -> float:
+        """Return what cells are chosen by, larger is better: the mean over languages on a split,
+        turned round where lower ones are better. It is less than any other where there is no such
+        mean, or where no direction is better.
+        """
+        value, sign = value_of(cell, task, metric, split), self.plan.measured(task, metric).sign
+        return sign * value.mean if value is not None and sign else -math.inf
+
+    def chosen_run(self) -> tuple[str, str]:
+        """Return the key of the trial that dev chooses, and why: of the cells but the baselines the
+        best on the grid's first task that has such values, and of its runs the best. Raises
+        `RaxalignError` where there are none, or each language has an encoder of its own.
+        """
+        plan, bases = self.plan, baseline_cells(self.cells, self.plan)
+        cells = [cell for cell in self.cells if cell not in bases]
+        for task, metric, _ in self.leading_tables():
+            ranks = [self.dev_of(cell, task, metric) for cell in cells]
+            best = max(ranks, default=-math.inf)
+            if best == -math.inf:
+                continue
+            cell, sign = cells[ranks.index(best)], plan.measured(task, metric).sign or 1
+            name = compared_mean(cell, task, metric, "dev")
+            runs = cell.by_seed[name] if name is not None else {}
+            seed = max(runs, key=lambda seed: sign * runs[seed])
+            own = [plan.by_key[key] for key in cell.trials if plan.by_key[key].seed in (seed, None)]
+            if len(own) > 1:
+                told = ", ".join(f"{trial.key[:12]} ({trial.languages[0]})" for trial in own)
+                why = "languages have encoders of their own"
+                raise RaxalignError(f"--best: {why}; give a key: {told}")
+            points = counted(sum(rank > -math.inf for rank in ranks), "point")
+            by = f"by {task} ({spoken(metric)})"
+            how = f"of {points} and {counted(len(runs), 'run')} of it, {by}"
+            told = f"{own[0].key[:12]} ({trial_name(own[0], plan)}) is the best on dev {how}"
+            return own[0].key, told
+        told = f"{plan.name} has no results on dev of any method. Run it first"
+        raise RaxalignError(f"--best: {told}")
+
+
+def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
+    """Return the mean over languages by which cells are chosen."""
+    name = compared_mean(cell, task, metric, split)
+    return cell.values[name] if name is not None else None
+
+
+def _rest(cell: Cell, param: str) -> str:
+    """Return everything of a cell but a param, as text."""
+    rest = {name: value for name, value in cell.params.items() if name != param}
+    return json.dumps([cell.method, rest, cell.encoder, cell.sentences], sort_keys=True)
+
+
+def why_untouched(plan: Plan, cell: Cell, task: str) -> str | None:
+    """Return why a task was not run for a cell, as a sentence: the method changes nothing that the
+    task reads. None where it is the plan's to run.
+    """
+    trial = next((plan.by_key[key] for key in cell.trials if key in plan.by_key), None)
+    found = trial.untouched.get(task) if trial is not None else None
+    if found is None:
+        return None
+    told = found.told([cell.method], [task])
+    return f"Untouched: {told}; the result would be that of the encoder itself."
+
+
+def _idle_cells(plan: Plan) -> list[Cell]:
+    """Return the cells of which nothing is run at all, so that no row of results has them."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in plan.trials:
+        if trial.untouched and not trial.evaluations:
+            facts = [trial.method, trial.params, trial.encoder, trial.sentences]
+            groups.setdefault(json.dumps(facts, sort_keys=True), []).append(trial)
+    return [
+        Cell(one.method, one.params, one.encoder, one.sentences, tuple(t.key for t in trials), {})
+        for trials in groups.values()
+        for one in trials[:1]
+    ]

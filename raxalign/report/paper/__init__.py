@@ -1,1 +1,0 @@
-"""What leaves the report for a paper: text for LaTeX, short tables, and references."""
