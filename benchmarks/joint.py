@@ -33,7 +33,7 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
-from raxalign.stages.joint import JointTraining
+from raxalign.stages.makers import JointTraining
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.runtime import Runtime
 

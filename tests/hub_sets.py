@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.config.grid import Grid
 from raxalign.corpora.phrases import rows
-from raxalign.corpora.readers.http_file import HttpFile
+from raxalign.corpora.readers.download import HttpFile
 from raxalign.corpora.readers.hub import HubRows
 from raxalign.encoders.models.hub import HubEncoder
-from raxalign.plan.remotes import remotes
+from raxalign.plan.load import remotes
 from tests.families.catalogue import FAMILIES, build
 from tests.families.family import DECODER
 from tests.hub_material import LABELS, bert_files, europarl_zip

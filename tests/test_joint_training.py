@@ -20,7 +20,7 @@ from raxalign.plan.names import cell_name
 from raxalign.plan.values.remarks import remarks
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
-from raxalign.stages.joint import JointTraining
+from raxalign.stages.makers import JointTraining
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.joint import Joint

@@ -16,7 +16,7 @@ from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.touch import Meeting
+from raxalign.plan.plan import Meeting
 from raxalign.plan.values.remarks import remarks
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage

@@ -200,8 +200,7 @@ def fetch(file: opt.GridFile, storage: opt.Storage = None, update_lock: bool = F
     Options:
         update_lock: As in `raxalign grid`.
     """
-    from raxalign.plan.load import open_grid, resolve
-    from raxalign.plan.remotes import fetched
+    from raxalign.plan.load import fetched, open_grid, resolve
 
     opened = open_grid(file, storage=storage)
     if update_lock:

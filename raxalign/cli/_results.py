@@ -259,7 +259,7 @@ def show(
     from raxalign.report.terminal.key_lookup import as_text, details, look_up
     from raxalign.single.place import storage_of
     from raxalign.tracking.client import TrackingError
-    from raxalign.tracking.registry import run_of
+    from raxalign.tracking.recorder import run_of
     from raxalign.tracking.runs import trial_run
 
     for path in plugins or ():

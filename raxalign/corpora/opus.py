@@ -18,8 +18,7 @@ from raxalign.config.params import Removed
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
-from raxalign.corpora.readers.download import checked, download, place_of
-from raxalign.corpora.readers.http_file import HttpFile
+from raxalign.corpora.readers.download import HttpFile, checked, download, place_of
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError

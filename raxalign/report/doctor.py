@@ -96,7 +96,7 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
     yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
     if online:
-        from raxalign.plan.remotes import answers
+        from raxalign.plan.load import answers
 
         yield from answers(opened.grid, opened.storage.local / "downloads")
     else:

@@ -17,8 +17,7 @@ from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, PairsSpec, S
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, DependencyError, RaxalignError
 from raxalign.languages import language, same_language, spelled
-from raxalign.pairing.build import export_pharaoh, left_out
-from raxalign.pairing.filters import OneToOne
+from raxalign.pairing.build import OneToOne, export_pharaoh, left_out
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity

@@ -9,7 +9,7 @@ from raxalign.encoders.models.loading import quiet
 from raxalign.errors import RaxalignError
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect, default_uri, reported
-from raxalign.tracking.registry import search
+from raxalign.tracking.recorder import search
 
 _TRIAL = "raxalign.trial_key"
 

@@ -28,7 +28,7 @@ from raxalign.tracking.client import (
     writer_lock,
 )
 from raxalign.tracking.page import LIST, VIEW, address
-from raxalign.tracking.registry import KIND, STORAGE, search
+from raxalign.tracking.recorder import KIND, STORAGE, search
 
 _MOST = 10  # experiments whose addresses are printed
 _LOOPBACK = ("127.0.0.1", "localhost")

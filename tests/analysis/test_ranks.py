@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.report.cells.ranking import Rank, groups, ranks
+from raxalign.report.compared import Rank, groups, ranks
 
 VALUES = st.lists(st.integers(0, 20), min_size=1, max_size=6, unique=True)
 

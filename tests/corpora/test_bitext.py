@@ -14,12 +14,12 @@ from raxalign.corpora.text.bitext import (
     PieceFilter,
     SplitCorpus,
     basic_tokens,
+    normalize,
     write_heldout,
     write_text,
     write_training,
 )
 from raxalign.corpora.text.dataset import read_metadata, read_table
-from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
 from tests.corpora.places import placed
 

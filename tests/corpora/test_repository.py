@@ -15,8 +15,7 @@ from raxalign.corpora.readers.repository import Repository, patiently
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
-from raxalign.plan.load import open_grid, resolve, updated
-from raxalign.plan.remotes import answers, fetched, remotes
+from raxalign.plan.load import answers, fetched, open_grid, remotes, resolve, updated
 from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
 from tests.hub_server import Fault, serving
 

@@ -11,9 +11,8 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.readers.hub import HubRows
 from raxalign.encoders.models.hub import HubEncoder
-from raxalign.plan.load import open_grid
+from raxalign.plan.load import answers, open_grid, remotes
 from raxalign.plan.plan import Plan
-from raxalign.plan.remotes import answers, remotes
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage

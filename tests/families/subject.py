@@ -15,8 +15,8 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.model_inputs import half_class
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.translators import half_class
 from tests.families.catalogue import FAMILIES, Family, build
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.filters import first_of_neighbours, one_to_one, thin
+from raxalign.pairing.build import first_of_neighbours, one_to_one, thin
 from raxalign.pairing.symmetrize import HEURISTICS, symmetrize_links
 
 ORDER = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]

@@ -11,8 +11,7 @@ from raxalign.errors import GridError
 from raxalign.methods.base import Acts
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.plan import Plan
-from raxalign.plan.touch import meet
+from raxalign.plan.plan import Plan, meet
 from raxalign.report.plans import as_text
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import Reads

@@ -7,8 +7,7 @@ import pytest
 
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.scoreboard import table_of
-from raxalign.report.cells.ranking import rankings
-from raxalign.report.compared import all_pairs, as_text
+from raxalign.report.compared import all_pairs, as_text, rankings
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
 

@@ -12,9 +12,8 @@ from optuna.trial import TrialState, create_trial
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.report.studies import plan_lines, status_lines
-from raxalign.search.journal import Journal
+from raxalign.search.journal import Journal, prunes
 from raxalign.search.study import Suggestion
-from raxalign.search.suggest import prunes
 from raxalign.stages.workshop import Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool

@@ -12,8 +12,7 @@ from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep.tracker import keep_report
 from raxalign.tracking.client import TrackingError, connect, default_uri
-from raxalign.tracking.recorder import Event, Recorder, sync
-from raxalign.tracking.registry import RunState
+from raxalign.tracking.recorder import Event, Recorder, RunState, sync
 from raxalign.tracking.runs import Run, cell_origins, cell_run, grid_run, trial_run
 from tests.e2e.runs import tracked
 from tests.grids import write_grid

@@ -11,8 +11,7 @@ import pytest
 
 from raxalign.plan.trial import Searched
 from raxalign.tracking.client import connect, find_experiment
-from raxalign.tracking.recorder import Event, Recorder
-from raxalign.tracking.registry import Change, Registry
+from raxalign.tracking.recorder import Change, Event, Recorder, Registry
 from raxalign.tracking.runs import Run
 from tests.test_tracking import fill, target
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping
+from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -12,10 +13,34 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
+from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError, StorageError, TransientError
 from raxalign.store.alive import turn
 from raxalign.store.key import file_digest
 from raxalign.waits import retry_after, wait, within
+
+
+@dataclass(frozen=True)
+class HttpFile(Remote):
+    """The file at a URL; `place` is where it lies among downloads."""
+
+    url: str
+    place: str
+
+    def size(self, pin: str | None, downloads: Path) -> int:  # noqa: ARG002
+        """Return what the server says; 0 where it does not say it."""
+        return described(self.url)[0]
+
+    def bring(self, pin: str | None, downloads: Path) -> int:
+        """Download it, unless it is there; `pin` is its SHA-256."""
+        target = place_of(downloads / self.place, pin)
+        download(self.url, target, sha256=pin)
+        return target.stat().st_size
+
+    def renew(self, downloads: Path) -> None:
+        """Download it again where the server may have another one now; the old one is kept."""
+        renew(self.url, downloads / self.place)
+
 
 _BLOCK = 1 << 16
 _TIMEOUT = 60.0  # seconds for a request and its answer's head, and for each block of it

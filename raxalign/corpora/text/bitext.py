@@ -1,4 +1,5 @@
-"""The bitext of a language: its split, cleaned and tokenised, written as Arrow datasets.
+"""The bitext of a language: its split, cleaned and tokenised, written as Arrow datasets; and when
+two sentences count as the same.
 
 The last `test` lines of a corpus are the test side, the `dev` lines before them the dev side.
 Training runs backwards from there, nearest to dev first, or forwards from the first line. So a
@@ -8,21 +9,25 @@ that are blank are dropped and counted, so a held-out side may be smaller than i
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
-from raxalign.corpora.text.overlap import ELSEWHERE, fingerprint, normalize, without_overlap
 from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_columns
 from raxalign.corpora.text.words import (
     Segmentation,
     Tokenize,
+    character_class,
+    clean,
     describe,
     divide_at_blanks,
     given_words,
@@ -34,6 +39,73 @@ from raxalign.errors import DataError
 from raxalign.languages import language
 from raxalign.lazy import pa
 from raxalign.running import Sentence
+
+ELSEWHERE = "overlapping_elsewhere"
+"""The count of training pairs whose pivot side is held out for another language."""
+
+_ASCII = {code: None for code in range(128) if not chr(code).isalnum()}
+
+
+def normalize(text: str) -> str:
+    """Return a sentence without the differences that do not count: NFKC, case folded, with only its
+    letters, marks and numbers left.
+
+    A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...``
+    stay different.
+
+    >>> normalize("Ｗhat's  up?"), normalize("?!")
+    ('whatsup', '?!')
+    """
+    text = clean(text)
+    if text.isascii():
+        return text.lower().translate(_ASCII) or "".join(text.split())
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return _other_characters().sub("", folded) or "".join(folded.split())
+
+
+def fingerprint(*sides: str) -> bytes:
+    """Twelve bytes that represent normalised text in sets of millions."""
+    return blake2b("\n".join(sides).encode(), digest_size=12).digest()
+
+
+@cache
+def _other_characters() -> re.Pattern[str]:
+    r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for
+    punctuation).
+    """
+    marks = character_class(lambda char: unicodedata.category(char)[0] == "M", 0x300, 0x1FFFF)
+    return re.compile(rf"(?:[\W_](?<![{marks}]))+")
+
+
+def without_overlap(
+    pairs: Iterable[SentencePair],
+    heldout: Sequence[SentencePair],
+    elsewhere: frozenset[str],
+    counts: Counter[str],
+) -> Iterator[SentencePair]:
+    """Yield, in order and each once, the pairs of which neither side is in the held-out text, nor
+    the pivot side in that of other languages (`elsewhere`, normalised). Sides are compared as
+    `normalize` leaves them; `counts` is added to, by the reason why a pair is left out.
+    """
+    sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
+    sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))
+    seen: set[bytes] = set()
+    for pair in pairs:
+        source, target = normalize(pair.source), normalize(pair.target)
+        if not source or not target:
+            yield pair  # which `clean` counts as blank
+            continue
+        key = fingerprint(source, target)
+        if source in sources or target in targets:
+            counts["overlapping"] += 1
+        elif target in elsewhere:
+            counts[ELSEWHERE] += 1
+        elif key in seen:
+            counts["repeated"] += 1
+        else:
+            seen.add(key)
+            yield pair
+
 
 WORDS, OWN_WORDS = "words", "own"
 """Metadata of a dataset whose words are those of the corpus: no tokeniser made any."""

@@ -12,6 +12,7 @@ from typing import Any
 from raxalign.config.run import BasePrecision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
+from raxalign.encoders.models.model_inputs import is_half
 from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
@@ -20,7 +21,6 @@ from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
-from raxalign.encoders.models.translators import is_half
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,

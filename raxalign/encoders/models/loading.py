@@ -24,9 +24,8 @@ from raxalign.encoders.models.folder import (
     weight_headers,
 )
 from raxalign.encoders.models.hub import encoder_place
-from raxalign.encoders.models.model_inputs import is_decoder
+from raxalign.encoders.models.model_inputs import KEYS, half_class, is_decoder, is_half
 from raxalign.encoders.models.pieces import keep_text_form
-from raxalign.encoders.models.translators import KEYS, half_class, is_half
 from raxalign.errors import DataError, RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch

@@ -16,9 +16,12 @@ from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import load_model, save_model
 from raxalign.encoders.models.model_inputs import (
+    ALONE,
     ModelInputs,
     is_bidirectional,
     is_decoder,
+    is_half,
+    language_pieces,
     max_positions,
 )
 from raxalign.encoders.models.pieces import (
@@ -38,7 +41,6 @@ from raxalign.encoders.models.sentence_config import (
     read_sentence_config,
     write_sentence_config,
 )
-from raxalign.encoders.models.translators import ALONE, is_half, language_pieces
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,

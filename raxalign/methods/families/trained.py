@@ -199,7 +199,7 @@ class TrainedMethod(Method, Generic[RowsT]):
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Train the encoder in place, except what `freeze` holds; with `lora` by adapters, which
         are then merged. Raises what `train` raises, and `RaxalignError` for a training that is one
-        with a task's (`raxalign.stages.joint`).
+        with a task's (`raxalign.stages.makers`).
         """
         from raxalign.encoders.models.transformer import TransformerEncoder
 

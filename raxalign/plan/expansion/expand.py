@@ -12,29 +12,60 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from difflib import get_close_matches
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
 from raxalign.config.params import BaseParams
 from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
+from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Method, Needs
-from raxalign.plan.checks.joint import joint_faults
 from raxalign.plan.expansion.data import SharedStages, code_not_run, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
-from raxalign.plan.plan import Plan
+from raxalign.plan.plan import Meeting, Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
 from raxalign.search.study import Asked, SearchMetric, Study, Suggestion, fresh_seeds
 from raxalign.store.key import digest
+
+if TYPE_CHECKING:
+    from raxalign.config.specs import Grid
+    from raxalign.tasks.base import Task
+
+
+def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
+    """Yield a fault per method whose `with_task` names several tasks, one that the grid does not
+    have, or one whose training cannot be part of another.
+    """
+    for spec in grid.methods:
+        asked = (getattr(point, "with_task", "none") for point in spec.points)
+        named = list(dict.fromkeys(one.task for one in asked if not isinstance(one, str)))
+        if not named:
+            continue
+        path = ("methods", spec.name, "with_task", "task")
+        lines = (line_of(grid.text_of_file, *path[:n]) for n in (4, 3, 2))
+        line, key = next((n for n in lines if n is not None), None), ".".join(path)
+        task, why = tasks.get(named[0]), None
+        if len(named) > 1:
+            told = f"several tasks: {', '.join(named)}; a training is one with one task"
+            remedy = (
+                f"write a method for each, such as `{spec.name}-{named[1]}: {{kind: {spec.kind}"
+            )
+            yield Fault(line, key, told, remedy + ", ...}`")
+        elif task is None:
+            near = get_close_matches(named[0], tasks, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"it has {', '.join(tasks)}"
+            yield Fault(line, key, f"the grid has no task {named[0]!r}", remedy)
+        elif (why := task.not_joint()) is not None:
+            yield Fault(line, key, f"{named[0]} cannot be trained with a method: {why[0]}", why[1])
 
 
 @dataclass

@@ -11,7 +11,7 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.cells.names import named
-from raxalign.report.cells.ranking import FEWEST, Ranking, rankings
+from raxalign.report.compared import FEWEST, Ranking, rankings
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.panels import Panel, Series, Sketch

@@ -14,8 +14,7 @@ from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.scoreboard import Scoreboard, table_of
 from raxalign.report.answer import stored_answer
-from raxalign.report.cells.ranking import rankings
-from raxalign.report.compared import as_text, comparison_rows
+from raxalign.report.compared import as_text, comparison_rows, rankings
 from raxalign.report.garbage import collect
 from raxalign.report.plans import power_text
 from tests.grids import write_grid
