@@ -73,7 +73,7 @@ class OneGrid(TyperCommand):
         """Parse the arguments; those that are left over are refused."""
         ctx.allow_extra_args = True
         left = super().parse_args(ctx, args)
-        if left:
+        if left and not ctx.resilient_parsing:  # a shell that completes has not named an option yet
             told = f"Got unexpected extra argument(s) ({' '.join(map(printable, left))})"
             grids = any(Path(name).suffix in (".yaml", ".yml") for name in left)
             ctx.fail(f"{told}. {_ONE}" if grids else told)

@@ -523,17 +523,17 @@ methods:
 tasks:
   retrieval: {{augmentation: sentence}}
   sentence_retrieval: {{}}
-  dictionary_retrieval: {{dictionary: "{{lang}}-{{pivot}}.txt", contexts: {contexts}}}
+  dictionary_retrieval: {{dictionary: "{{lang}}-{{pivot}}.txt"}}
   xnli: {{data: phrasebook, epochs: 1}}
   slots: {{data: phrasebook}}
 """
 
 
-def plan_of(folder: Path, encoder: str = "seed: 0", contexts: str = "corpus") -> Plan:
+def plan_of(folder: Path, encoder: str = "seed: 0") -> Plan:
     folder.mkdir(exist_ok=True)
     entries = "das the\nist is\nund and\nich i\nhaus house\nnicht not\n"
     (folder / "de-en.txt").write_text(entries, encoding="utf-8")
-    grid = GRID.format(encoder=encoder, contexts=contexts)
+    grid = GRID.format(encoder=encoder)
     (folder / "grid.yaml").write_text(grid, encoding="utf-8")
     return expand(load(folder / "grid.yaml"))
 
@@ -551,8 +551,6 @@ def test_methods_and_tasks_that_take_only_transformers_are_dropped_and_text_is_r
     readers = [s for _, s in stages if s.kind == "encoder" or s.maker == "dictionary_retrieval"]
     assert len(readers) == 3
     assert all(text.items() <= stage.inputs.items() for stage in readers)
-    alone = plan_of(tmp_path, contexts="isolated").stages.values()
-    assert not any(set(text) & set(s.inputs) for s in alone if s.maker == "dictionary_retrieval")
 
 
 @pytest.mark.slow

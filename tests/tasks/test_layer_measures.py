@@ -189,7 +189,6 @@ def test_static_vectors_have_no_pieces(tmp_path):
     [
         ("rotation", {}, "rotation"),
         ("rotation", {"center": True}, "rigid"),
-        ("rotation", {"normalize": "unit-center-unit"}, "any"),
         ("sentence_rotation", {"center": True}, "rigid"),
         ("sentence_shift", {}, "rigid"),
         ("centering", {}, "rigid"),
@@ -199,7 +198,7 @@ def test_static_vectors_have_no_pieces(tmp_path):
 )
 def test_methods_say_how_they_move_a_language(kind, params, motion):
     plugin = catalog("methods")[kind]
-    assert plugin(plugin.Params.model_validate(params)).motion() == motion
+    assert plugin(plugin.Params.model_validate(params)).effect().motion == motion
     stay = {"any": (), "rigid": ("cka",), "rotation": ("cka", "anisotropy")}[motion]
     for name in ("cka", "anisotropy", "mexa"):
         assert Representation.measured(f"layer3_{name}").stays(motion) == (name in stay), name

@@ -105,8 +105,8 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
     assert all(isinstance(side, PreparedTexts) for side in sides)
     with collecting() as counted:
         found, alone = prepared_rows(encoder, sides), prepared_rows(encoder, sides[:1])
-    same(found, expected)
-    same(alone, single)
+        same(found, expected)  # rows are formed, and cut, when they are read
+        same(alone, single)
     assert [row.n_words for row in found[1:3]] == [row.n_words for row in expected[1:3]]
     assert counted.notes() == read.notes()
     assert (counted.pieces, counted.unknown) == (read.pieces, read.unknown)
