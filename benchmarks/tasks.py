@@ -47,10 +47,9 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import fitting_width
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.answers.rows import answered
-from raxalign.tasks.answers.windows import make_windows
+from raxalign.tasks.answers.rows import answered, make_windows
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.taggers.models import Placed
+from raxalign.tasks.taggers.head import Placed
 from raxalign.tasks.taggers.scheme import OUTSIDE
 from raxalign.tasks.transfer.params import settings_of
 from raxalign.train.loop import TrainSettings, fit

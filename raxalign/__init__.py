@@ -16,14 +16,17 @@ __all__ = [
     "Encoder",
     "EncoderKind",
     "Finished",
+    "Measured",
     "Method",
     "Metric",
     "Needs",
     "Opened",
+    "Outcome",
     "Params",
     "RaxalignError",
     "Section",
     "Task",
+    "TaskNeeds",
     "WordAligner",
     "align",
     "compare",
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder, EncoderKind
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.errors import RaxalignError
+    from raxalign.measured import Measured
     from raxalign.methods.base import Method, Needs
     from raxalign.metrics.base import Metric
     from raxalign.pairing.aligners.base import WordAligner
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
     from raxalign.report.cells.confirmed import confirmed
     from raxalign.report.sections.base import Section
     from raxalign.similarity import nearest_neighbors
-    from raxalign.tasks.base import Task
+    from raxalign.tasks.base import Outcome, Task, TaskNeeds
 
 _PLACES = {
     **dict.fromkeys(
@@ -61,13 +65,14 @@ _PLACES = {
     "Corpus": "raxalign.corpora.base",
     "Encoder": "raxalign.encoders.base",
     "EncoderKind": "raxalign.encoders.base",
+    "Measured": "raxalign.measured",
     "Method": "raxalign.methods.base",
     "Metric": "raxalign.metrics.base",
     "Needs": "raxalign.methods.base",
     "Opened": "raxalign.plan.load",
     "RaxalignError": "raxalign.errors",
     "Section": "raxalign.report.sections.base",
-    "Task": "raxalign.tasks.base",
+    **dict.fromkeys(("Outcome", "Task", "TaskNeeds"), "raxalign.tasks.base"),
     "confirmed": "raxalign.report.cells.confirmed",
     "WordAligner": "raxalign.pairing.aligners.base",
     "nearest_neighbors": "raxalign.similarity",

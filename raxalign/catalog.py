@@ -251,7 +251,7 @@ _DECLARE = "Add a Measured of that name: it says which values are better, and in
 def _undeclared_main(plugin: Any) -> str:
     """Return that a task does not declare its main metric; nothing where it does, or for others."""
     main = getattr(plugin, "main_metric", None)
-    if main is None or plugin.measured(main) is not None:
+    if main is None or any(entry.names(main) for entry in plugin.metrics):
         return ""
     return f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.sample import Sample
 
 Better = Literal["higher", "lower", "neither"]
 Role = Literal["score", "part", "count", "error"]
@@ -21,6 +26,8 @@ FEW = 30
 _SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1", "mexa": "MEXA", "cka": "CKA"}
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = r"-?[0-9.]+(?:e[-+]?[0-9]+)?"
+_AT_LAYERS = re.compile(r"layer(\d+(?:-\d+)?)_(\w+)")
+_VARIED = {"...": ".+"}
 _ROUNDING = 1e-9  # a mean of ones may be that much above 1
 _LIMITS = {"share": (0.0, 1.0), "count": (0.0, math.inf), "number": (-math.inf, math.inf)}
 
@@ -31,7 +38,8 @@ class Measured:
 
     Attributes:
         name: the metric as scores name it. Braces stand for a part that varies: for any of several
-            words (``accuracy_{to_pivot|from_pivot}``), or for a number (``layer{l}_anisotropy``).
+            words (``accuracy_{to_pivot|from_pivot}``), for any text (``main_score_of_{...}``), or
+            for a number (``layer{l}_anisotropy``).
         about: what it is, in one sentence; empty where nothing declares the metric.
         better: which values are better; `neither` where no direction is.
         role: `score` is worth a table, `part` is one direction of a score or its value at one
@@ -43,6 +51,12 @@ class Measured:
             one of representations alone: `rigid` includes rotations (`any`: there is none).
         over_all_pairs: of a metric over word pairs that are never linked in training, the name of
             the same one over all pairs.
+        sample: forms the sample of a value from the predictions of its language and split, which
+            gives it intervals and p-values; the second argument is the name of the metric. None,
+            or where it returns None: they do not divide into independent units.
+        by_layer: whether a list of layers has a value of each, as ``layer8-12_accuracy``.
+        on_dev: whether `sample` takes the predictions of the development set too, by which the
+            task chooses what it reports.
     """
 
     name: str
@@ -53,13 +67,16 @@ class Measured:
     range: tuple[float, float] | None = None
     unmoved: Motion = "any"
     over_all_pairs: str = ""
+    sample: Sampler | None = field(default=None, compare=False, repr=False)
+    by_layer: bool = False
+    on_dev: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no reader of a declaration knows. Raises ValueError."""
-        for field, known in (("better", Better), ("role", Role), ("unit", Unit)):
-            if getattr(self, field) not in get_args(known):
+        for what, known in (("better", Better), ("role", Role), ("unit", Unit)):
+            if getattr(self, what) not in get_args(known):
                 raise ValueError(
-                    f"{self.name}: {field} is {getattr(self, field)!r}; write"
+                    f"{self.name}: {what} is {getattr(self, what)!r}; write"
                     f" {', '.join(get_args(known)[:-1])} or {get_args(known)[-1]}"
                 )
         low, high = self.limits
@@ -124,7 +141,9 @@ class Measured:
         """
         # split leaves what braces hold at the odd places
         parts = [
-            re.escape(part) if place % 2 == 0 else f"(?:{part})" if "|" in part else _NUMBER
+            re.escape(part)
+            if place % 2 == 0
+            else _VARIED.get(part, f"(?:{part})" if "|" in part else _NUMBER)
             for place, part in enumerate(_BRACES.split(self.name))
         ]
         return re.fullmatch("".join(parts), metric) is not None
@@ -134,9 +153,41 @@ Declared = Callable[[str, str], Measured]
 """What is declared of a metric, by the names of its task and of itself."""
 
 
-def share(name: str, about: str, better: Better = "higher", role: Role = "score") -> Measured:
+Sampler = Callable[["pa.Table", str], "Sample | None"]
+
+
+def declaration(metrics: Sequence[Measured], name: str) -> Measured | None:
+    """Return what is declared of a metric, or None where that is nothing."""
+    if found := next((entry for entry in metrics if entry.names(name)), None):
+        return found
+    _, own = at_layers(name)
+    entry = next((entry for entry in metrics if entry.by_layer and entry.names(own)), None)
+    if entry is None or own == name:
+        return None
+    role: Role = "part" if entry.role == "score" else entry.role
+    about = f"{entry.about[:-1]}, at one of several layers."
+    return replace(entry, name=name, about=about, role=role)
+
+
+def at_layers(metric: str) -> tuple[str, str]:
+    """Return the layers that the name of a metric begins with, and its rest.
+
+    >>> at_layers("layer8-12_accuracy"), at_layers("accuracy")
+    (('8-12', 'accuracy'), ('', 'accuracy'))
+    """
+    found = _AT_LAYERS.fullmatch(metric)
+    return (found[1], found[2]) if found else ("", metric)
+
+
+def share(
+    name: str,
+    about: str,
+    better: Better = "higher",
+    role: Role = "score",
+    sample: Sampler | None = None,
+) -> Measured:
     """Return the declaration of a value from 0 to 1, which is shown in percent."""
-    return Measured(name, about, better, role, "share")
+    return Measured(name, about, better, role, "share", sample=sample)
 
 
 def count(name: str, about: str) -> Measured:

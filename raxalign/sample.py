@@ -131,7 +131,7 @@ def of_influence(units: Ints, value: float, influence: Floats) -> Sample:
     return Sample(units, gains[None], np.ones((1, len(units))))
 
 
-def of_labels(rows: pa.Table) -> Sample:
+def of_labels(rows: pa.Table, _: str) -> Sample:
     """Return the sample of the share of rows whose `predicted` is their `label`."""
     right = (
         pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
@@ -139,7 +139,7 @@ def of_labels(rows: pa.Table) -> Sample:
     return _grouped(rows, right, np.ones(len(rows)))
 
 
-def of_label_f1(rows: pa.Table) -> Sample:
+def of_label_f1(rows: pa.Table, _: str) -> Sample:
     """Return the sample of the mean over models of the mean over labels of 2 right / (given +
     predicted), with a part per model and label.
     """

@@ -156,6 +156,10 @@ FAULTS = {
         TASK.format(declared="Measured('gap', 'A gap.', better='smaller'),"),
         r":8: ValueError: gap: better is 'smaller'; write higher, lower or neither",
     ),
+    "gone": (
+        TASK.format(declared="Measured('gap', 'A gap.'),") + "    def sample(cls, *given): ...\n",
+        r":5: TypeError: Gap\.sample is not called any more; write `Measured\(\.\.\., sample=",
+    ),
 }
 
 

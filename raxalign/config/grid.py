@@ -38,6 +38,7 @@ from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import parse, read, written
 from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
+from raxalign.measured import declaration
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)
@@ -190,7 +191,7 @@ def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
         faults.add(item, f"{lang!r} is not a language here", suggestion(lang, [*_MEANS, *known]))
     declared = catalog("tasks")[tasks[name].kind].metrics
     added = [entry.name for entry in tasks[name].metrics]
-    found = next((entry for entry in declared if entry.names(metric)), None)
+    found = declaration(declared, metric)
     if metric in added:
         return
     if found is None:
@@ -506,7 +507,7 @@ def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
 def corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
     """Return the languages that no method aligns of tasks that read the grid's corpus."""
     unseen = [spec for spec in tasks if spec.unseen]
-    reading = [s for s in unseen if catalog("tasks")[s.kind](s.params).reads_corpus()]
+    reading = [s for s in unseen if catalog("tasks")[s.kind](s.params).needs().corpus]
     return tuple(dict.fromkeys(lang for spec in reading for lang in spec.unseen))
 
 

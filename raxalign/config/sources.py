@@ -8,7 +8,8 @@ absolute against the grid file's folder when the grid is read; they may hold ``{
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,13 +85,30 @@ class RemoteData:
 
     Without a pin the identity is looked up in ``<grid>.lock`` by name, and is unresolved until
     something has written it there.
+
+    Attributes:
+        look_up: finds the revision or SHA-256 that it has now, given the folder of downloads, and
+            fetches what has no other identity (None: its pin is all that there is).
+        parts: the files that it stands for, to be fetched before there is no network, each a
+            `raxalign.corpora.readers.remote.Remote`.
     """
 
     name: str
     pin: str | None = None
+    look_up: Callable[[Path], str] | None = field(default=None, compare=False, repr=False)
+    parts: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
 
 Source = LocalFile | RemoteData
+
+
+def looked_up(sources: Mapping[str, Source], downloads: Path) -> dict[str, str]:
+    """Look up the revision or SHA-256 that remote sources have now, by their names. Raises
+    `TransientError` where the network fails and `DataError` where there is no such data, or it is
+    not what its pin says.
+    """
+    remote = [source for source in sources.values() if isinstance(source, RemoteData)]
+    return {source.name: source.look_up(downloads) for source in remote if source.look_up}
 
 
 def expand_path(template: str, *, lang: str, pivot: str) -> Path:

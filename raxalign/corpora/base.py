@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +17,6 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams, Parts, PlugIn
 from raxalign.config.sources import DataPath, Source, expand_path
 from raxalign.corpora.readers.codes import ListName, own_code
-from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 
@@ -117,20 +116,6 @@ class Corpus(PlugIn):
         counted, not checked.
         """
         return None
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download what is remote, and return its identity: the SHA-256 or revision of each
-        `RemoteData`, by its `name`.
-
-        `downloads` is the folder that `read` gets as well, so that nothing is fetched twice. Raises
-        `TransientError` where the network fails and `DataError` where the data does not exist or is
-        not what its pin says.
-        """
-        return {}
-
-    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return what `read` reads from outside, so that it can be fetched ahead."""
-        return ()
 
 
 class FileCorpus(Corpus):

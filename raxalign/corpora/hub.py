@@ -14,7 +14,6 @@ from raxalign.corpora.base import CODES, PRETOKENIZED, Corpus, CorpusInputs, Sen
 from raxalign.corpora.readers.codes import ListName, hub_code, own_code
 from raxalign.corpora.readers.columns import read_records
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
-from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import COMMIT, first_line
 from raxalign.errors import DataError
 from raxalign.printing import with_article
@@ -79,28 +78,14 @@ class Hub(Corpus):
                 f"files/{file.relative_to(path) if file != path else file.name}": LocalFile(file)
                 for file in _data_files(path)
             }
-        name = self._filled(str(self.params.dataset), lang, pivot)
-        pin = self.params.revision if COMMIT.fullmatch(self.params.revision) else None
-        return {"dataset": RemoteData(f"hub:{name}@{self.params.revision}", pin)}
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Resolve the dataset's revision to a commit; the files are fetched into the hub's cache
-        when they are read.
-        """
-        source = self.sources(lang, pivot).get("dataset")
-        if not isinstance(source, RemoteData):
-            return {}
-        name = self._filled(str(self.params.dataset), lang, pivot)
-        return {source.name: source.pin or dataset_revision(name, self.params.revision)}
-
-    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return the configuration of the dataset, unless the files are local."""
-        source, params = self.sources(lang, pivot).get("dataset"), self.params
-        name = self._filled(str(params.dataset), lang, pivot)
-        if not isinstance(source, RemoteData) or Path(name).is_dir():
-            return ()
+        params, name = self.params, self._filled(str(self.params.dataset), lang, pivot)
         config = self._filled(params.config, lang, pivot) if params.config else None
-        return (HubRows(source.name, name, config, params.revision),)
+        pin = params.revision if COMMIT.fullmatch(params.revision) else None
+        named = f"hub:{name}@{params.revision}"
+        parts = () if Path(name).is_dir() else (HubRows(named, name, config, params.revision),)
+        # the files are fetched into the hub's cache when they are read
+        look_up = lambda _: pin or dataset_revision(name, params.revision)  # noqa: E731
+        return {"dataset": RemoteData(named, pin, look_up, parts)}
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs in the order of the rows; a field that is missing or no text is

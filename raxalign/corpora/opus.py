@@ -6,7 +6,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,6 @@ from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
 from raxalign.corpora.readers.download import HttpFile, checked, download, place_of
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
-from raxalign.corpora.readers.remote import Remote
 from raxalign.errors import DataError
 
 _BASE_URL = "https://object.pouta.csc.fi"
@@ -116,27 +115,17 @@ class Opus(Corpus):
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, RemoteData]:
         """Return one zip file per corpus, by the name of the corpus."""
-        pair, versions, pins = self._pair(lang, pivot), self.params.versions, self.params.pins
-        return {
-            name: RemoteData(f"opus:{name}/{versions[name]}/{pair}", pins.get(name))
-            for name in self.params.names
-        }
+        pair = self._pair(lang, pivot)
+        return {name: self._zip_file(name, pair) for name in self.params.names}
 
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-
-        en``).
+    def _zip_file(self, name: str, pair: str) -> RemoteData:
+        """Return a zip file; to look up its SHA-256 is to download it, unless it is that of a local
+        mirror.
         """
-        pair, pins = self._pair(lang, pivot), self.params.pins
-        return {
-            source.name: self._place(name, pair, downloads, pins.get(name))[1]
-            for name, source in self.sources(lang, pivot).items()
-        }
-
-    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return the zip files, unless they are those of a local mirror."""
-        pair, sources = self._pair(lang, pivot), self.sources(lang, pivot)
-        found = (HttpFile(sources[n].name, *self._source(n, pair)) for n in self.params.names)
-        return [file for file in found if file.url.startswith(_HTTP)]
+        named, pin = f"opus:{name}/{self.params.versions[name]}/{pair}", self.params.pins.get(name)
+        file = HttpFile(named, *self._source(name, pair))
+        parts = (file,) if file.url.startswith(_HTTP) else ()
+        return RemoteData(named, pin, lambda to: self._place(name, pair, to, pin)[1], parts)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded

@@ -19,7 +19,7 @@ from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import RunConfig, effective
-from raxalign.config.sources import RemoteData
+from raxalign.config.sources import RemoteData, looked_up
 from raxalign.config.specs import Grid
 from raxalign.config.trust import require_trust_in
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
@@ -46,9 +46,9 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
         plugin = catalog("tasks")[task.kind](task.params)
         chosen = grid.languages if task.languages is None else task.languages
         trained: Sequence[str] = ()
-        if task.unseen and plugin.training() is not None:
+        if task.unseen and (training := plugin.training()) is not None:
             # where it is evaluated in these alone, it may be trained on those that are aligned
-            trained = plugin.training_languages(grid.languages, grid.pivot)
+            trained = training.languages(grid.languages, grid.pivot)
         for lang in dict.fromkeys((*chosen, *task.unseen, grid.pivot, *trained)):
             yield plugin, lang
 
@@ -81,7 +81,8 @@ def remotes(grid: Grid) -> tuple[Remote, ...]:
     """Return what a grid reads from outside, each part once; several may have one pin."""
     found = [remote for spec in all_encoders(grid) for remote in plugin_of(spec).remotes()]
     for plugin, lang in readers(grid):
-        found += plugin.remotes(lang, grid.pivot)
+        sources = plugin.sources(lang, grid.pivot).values()
+        found += [part for s in sources if isinstance(s, RemoteData) for part in s.parts]
     return tuple(dict.fromkeys(found))
 
 
@@ -323,7 +324,9 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
     found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
-    return [*found, *(plugin.fetch(lang, grid.pivot, downloads) for plugin, lang in readers(grid))]
+    for plugin, lang in readers(grid):
+        found.append(looked_up(plugin.sources(lang, grid.pivot), downloads))
+    return found
 
 
 def choose(

@@ -17,10 +17,10 @@ from raxalign.catalog import catalog, in_words, name_of
 from raxalign.config.specs import MetricSpec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
+from raxalign.measured import declaration
 from raxalign.metrics.base import Metric
 from raxalign.sample import Sample, of_layers
-from raxalign.tasks.base import Score, Task
-from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.base import Score, Task, means
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str
         lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
         if spec.name == task.main_metric:
             yield spec.name, "is the name of the task's main metric; choose another name"
-        elif task.measured(spec.name) is not None:
+        elif declaration(task.metrics, spec.name) is not None:
             yield spec.name, "is the name of a metric of the task's own; choose another name"
         elif task.predicts is not None and not task.predicts:
             yield spec.name, "cannot be computed: this task's predictions are not one per example"

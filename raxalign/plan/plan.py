@@ -16,7 +16,7 @@ from raxalign.config.specs import Grid
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, RaxalignError
 from raxalign.languages import remark
-from raxalign.measured import Measured, undeclared
+from raxalign.measured import Measured, declaration, undeclared
 from raxalign.methods.base import Acts, Method
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
@@ -239,7 +239,7 @@ class Plan:
         """
         if (task, metric) not in self._measured:
             added, plugin = self.added(task, metric), self.task(task)
-            found = plugin.measured(metric) if plugin is not None else None
+            found = declaration(plugin.metrics, metric) if plugin is not None else None
             self._measured[task, metric] = (
                 added[0].metric.measured(metric) if added else found or undeclared(metric)
             )

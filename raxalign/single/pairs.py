@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
+from raxalign.config.sources import looked_up
 from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, DependencyError, RaxalignError
@@ -133,7 +134,7 @@ def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]
             f" {Path.cwd()}"
         )
     downloads = storage.local / "downloads"
-    found = corpus.fetch(*sides, downloads) if identity.unresolved else {}
+    found = looked_up(corpus.sources(*sides), downloads) if identity.unresolved else {}
     shared = SharedStages(grid, Identity(digests.of, {**revisions, **found}.get))
     draw = shared.draw(grid.seeds[0])
     return shared, shared.training_pairs(request.lang, grid.sentences[0], draw)

@@ -15,6 +15,7 @@ from raxalign.catalog import PluginFault, name_of, outside, returned
 from raxalign.caveats import collecting, thin_support
 from raxalign.corpora.text.words import ESCAPES
 from raxalign.languages import labels_with
+from raxalign.measured import declaration
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import TASK, Stage
 from raxalign.provenance import machine, versions
@@ -136,7 +137,7 @@ def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
     """Raise `PluginFault` for a score that its metric cannot have, by what the task declares."""
     task = type(stage.plugin())
     for score in outcome.scores:
-        declared = task.measured(score.metric)
+        declared = declaration(task.metrics, score.metric)
         fault = declared.fault(score.value, mean=score.lang in MEANS) if declared else ""
         if inspect.getsourcefile(task) in outside() and not math.isfinite(score.value):
             fault = f"is {score.value}, which is not a result"  # the ledger refuses others'

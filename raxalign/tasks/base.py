@@ -1,40 +1,26 @@
 """The contract of a task: it takes an aligned encoder and returns metrics per language and
 per-example predictions.
 
-What training rows depend on that trials share: they are read and divided into pieces once.
+What a task is to a feature of the plan it says by one value: `TaskNeeds`, `Reads`, `Training`,
+`Unseen`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from raxalign.config.params import BaseParams, PlugIn
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
-from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling
-from raxalign.lazy import pa, pc
+from raxalign.lazy import np, pa
 from raxalign.measured import Measured
-from raxalign.sample import Sample
 from raxalign.train.runtime import Runtime
-
-
-@dataclass(frozen=True)
-class SharedRows:
-    """The training rows of one language.
-
-    Attributes:
-        options: The part of a task's `canonical` that decides which rows there are.
-        sources: The outside data that they are read from, name -> source.
-    """
-
-    options: Mapping[str, Any]
-    sources: Mapping[str, Source] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,6 +47,11 @@ class TaskNeeds:
     text: bool = False
     head: bool = False
     dev: str = ""
+
+    @property
+    def corpus(self) -> bool:
+        """Whether the grid's corpus is read."""
+        return self.heldout or self.bitext or self.seen or self.text
 
 
 @dataclass(frozen=True)
@@ -132,6 +123,58 @@ class Outcome:
     predictions: pa.Table
     notes: Mapping[str, object] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls, rows: Mapping[tuple[str, str], Mapping[str, Sequence[Any]]], *metrics: str
+    ) -> Outcome:
+        """Return the outcome whose scores are the means of the columns `metrics` of predictions:
+        `rows` are their columns by language and split.
+        """
+        scores, tables = list[Score](), list[pa.Table]()
+        for (lang, split), columns in rows.items():
+            n = len(columns[metrics[0]])
+            values = {name: sum(columns[name]) / n for name in metrics}
+            scores += [Score(lang, name, split, value) for name, value in values.items()]
+            tables.append(pa.table({"lang": [lang] * n, "split": [split] * n, **columns}))
+        return cls(scores, pa.concat_tables(tables))
+
+
+def means(
+    scores: Sequence[Score],
+    languages: Collection[str] | None = None,
+    pivot: str | None = None,
+    metrics: Collection[str] | None = None,
+    unseen: Collection[str] = (),
+) -> list[Score]:
+    """Form the means of scores over languages, by metric and split: `avg` over all, and where a
+    pivot is given, `avg_zero_shot` over the others; `avg_unseen` over those that neither counts,
+    which no method has aligned. `languages` are names of languages, or of pairs or directions of
+    languages, as scores have them (None: all that have a score), `metrics` those that have means
+    (None: all).
+
+    A split that one of them lacks has no such mean: over fewer languages it would be another
+    quantity under the same name. No scores have no mean.
+    """
+    named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
+    aligned = [lang for lang in named if lang not in unseen]
+    alone = bool(unseen) and aligned == [pivot]  # the pivot by itself is not a mean over languages
+    several = {
+        "avg": [] if alone else aligned,
+        "avg_unseen": [lang for lang in named if lang in unseen],
+    }
+    if pivot is not None:
+        several["avg_zero_shot"] = [lang for lang in aligned if lang != pivot]
+    values: dict[tuple[str, str], dict[str, float]] = {}
+    for score in scores:
+        if metrics is None or score.metric in metrics:
+            values.setdefault((score.metric, score.split), {})[score.lang] = score.value
+    return [
+        Score(name, metric, split, float(np.mean([value[lang] for lang in over])))
+        for (metric, split), value in values.items()
+        for name, over in several.items()
+        if over and all(lang in value for lang in over)
+    ]
+
 
 @dataclass(frozen=True)
 class Refit:
@@ -150,13 +193,76 @@ class Refit:
     insists: bool
 
 
+@dataclass(frozen=True)
+class Training:
+    """A task's own training.
+
+    Attributes:
+        options: the part of `Task.canonical` that it depends on.
+        translations: whether the training rows of all languages are read, not the pivot's alone.
+        dev_sets: whether the development sets of all languages choose in it.
+        rows: the part of `Task.canonical` that decides which training rows a language has, in its
+            source `train`, or else `hub`: `write_rows` then divides them into pieces, once
+            for all trials (None: it does not).
+        alone: why it cannot be part of a method's (`with_task`), and what to do; empty where it
+            can. `Task.train` then takes a `companion` too.
+        watched: the metrics that it measures of any language's development set at its dev
+            selections, where `Runtime.watch` asks for one. A search may then end it early.
+        refit: what is asked for fitting a method's readouts again on the encoder that it left; None
+            where they stay as they are.
+        outdated: why readouts stay as they were fitted before it, though it changes the encoder
+            and reads none of them; empty where that is not so.
+    """
+
+    options: Mapping[str, Any]
+    translations: bool = False
+    dev_sets: bool = False
+    rows: Mapping[str, Any] | None = None
+    alone: tuple[str, ...] = (
+        "its training is its own",
+        "name another task, or leave `with_task` out",
+    )
+    watched: frozenset[str] = frozenset()
+    refit: Refit | None = None
+    outdated: str = ""
+
+    def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
+        """Return the languages whose data is read, development sets that choose included."""
+        every = self.translations or self.dev_sets
+        return (pivot, *(lang for lang in languages if every and lang != pivot))
+
+
+class Unseen(NamedTuple):
+    """What a task does with languages that no method aligns: they are `refused`, for a reason and
+    with what to do; or it makes no difference to an encoder that no method has changed which of the
+    languages these are, since they choose nothing and train nothing (`ignored`); or it does.
+    """
+
+    use: Literal["refused", "ignored", "used"] = "ignored"
+    why: str = ""
+    remedy: str = ""
+
+
+_GONE = {
+    "sample": "`Measured(..., sample=...)` for each metric",
+    **dict.fromkeys(("fetch", "remotes"), "`RemoteData(..., look_up=..., parts=...)` in `sources`"),
+    **dict.fromkeys(("refuses_unseen", "ignores_unseen"), "`unseen`, which returns `Unseen`"),
+    **dict.fromkeys(
+        ("training_languages", "prepares", "watches", "refit", "not_joint", "keeps_outdated"),
+        "`training`, which returns `Training`",
+    ),
+}
+"""Functions of tasks that went, and what to write instead."""
+
+
 class Task(PlugIn):
     """An evaluation. Subclasses are final, one per file, and import torch lazily."""
 
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     metrics: ClassVar[tuple[Measured, ...]] = ()
     """Every metric that an evaluation reports, the main one included: tables, tests and choices go
-    by what is declared. An evaluation that reports a value outside a metric's limits fails.
+    by what is declared, intervals by the `sample` of each. An evaluation that reports a value
+    outside a metric's limits fails.
     """
     main_metric: str
     called: ClassVar[str] = ""
@@ -165,6 +271,14 @@ class Task(PlugIn):
     """The main metric of a guesser: 1 over the number of labels of a classifier. None where there
     is no such level.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a function that an older raxalign called: without it results would lack something.
+        Raises TypeError.
+        """
+        super().__init_subclass__(**kwargs)
+        if gone := next(iter(_GONE.keys() & vars(cls).keys()), None):
+            raise TypeError(f"{cls.__name__}.{gone} is not called any more; write {_GONE[gone]}")
 
     class Params(BaseParams):
         """The options of the task."""
@@ -191,44 +305,13 @@ class Task(PlugIn):
         """
         return Reads(frozenset(range(n_layers + 1)), n_layers, tunes=True)
 
-    def training(self) -> Mapping[str, object] | None:
-        """Return the part of `canonical` that the task's own training depends on; else None."""
+    def training(self) -> Training | None:
+        """Return what the plan knows of the task's own training; None where it has none."""
         return None
 
-    def not_joint(self) -> tuple[str, str] | None:
-        """Return why the training cannot be part of a method's (`with_task`), and what to do; None
-        where it can. `train` then takes a `companion` too.
-        """
-        if self.training() is None:
-            return "it is not trained", "name a task that is: a classifier, a tagger, answers"
-        return "its training is its own", "name another task, or leave `with_task` out"
-
-    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """Return the languages whose data the training reads, dev sets that select included."""
-        return (pivot,)
-
-    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
-        """Return what decides on a language's training rows, if `write_rows` can write them."""
-        return None
-
-    def watches(self, metric: str) -> bool:
-        """Return whether the task's own training measures a metric of any language's development
-        set at its dev selections, where `Runtime.watch` asks for it. A search may then end it
-        early.
-        """
-        return False
-
-    def refit(self) -> Refit | None:
-        """What is asked for fitting a method's readouts again on the encoder that the task's own
-        training left; None where they stay as they are.
-        """
-        return None
-
-    def keeps_outdated(self) -> str:
-        """Return why readouts stay as they were fitted before the task's own training, though it
-        changes the encoder and reads none of them; empty where that is not so.
-        """
-        return ""
+    def unseen(self) -> Unseen:
+        """Return what is done with languages that no method aligns."""
+        return Unseen("ignored" if self.training() is None else "used")
 
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""
@@ -239,33 +322,10 @@ class Task(PlugIn):
         return languages
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the outside data of one language (the pivot included), name -> source."""
-        return {}
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Resolve remote data of one language: source name -> revision or digest."""
-        return {}
-
-    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return what is read from outside for one language, to be fetched before there is no
-        network.
+        """Return the outside data of one language (the pivot included), name -> source. Remote data
+        says how it is looked up and fetched.
         """
-        return ()
-
-    def refuses_unseen(self) -> tuple[str, str] | None:
-        """Return why languages that no method aligns are refused, and what to do; else None."""
-        return None
-
-    def reads_corpus(self) -> bool:
-        """Return whether `evaluate` reads the grid's corpus."""
-        needs = self.needs()
-        return needs.heldout or needs.bitext or needs.seen or needs.text
-
-    def ignores_unseen(self) -> bool:
-        """Return whether the values of an encoder that no method has changed are the same whichever
-        of the languages are called unseen: where these choose nothing and train nothing.
-        """
-        return self.training() is None
+        return {}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Return messages on faults that depend on the languages, such as a training path with
@@ -294,34 +354,6 @@ class Task(PlugIn):
         `folder`, and return notes.
         """
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
-
-    @classmethod
-    def measured(cls, metric: str) -> Measured | None:
-        """Return the declaration of a metric, or None for one that the task does not declare."""
-        return next((entry for entry in cls.metrics if entry.names(metric)), None)
-
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:  # noqa: ARG003
-        """Return the predictions of one language and split as a sample of a metric, or None where
-        they do not divide into independent units.
-        """
-        return None
-
-    @classmethod
-    def samples(
-        cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], Sample | None]:
-        """Return the samples of several (lang, metric, split) of an evaluation's predictions; each
-        language's rows are looked up once.
-        """
-        found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
-        for lang, split in dict.fromkeys((lang, split) for lang, _, split in found):
-            of_lang = pc.equal(predictions["lang"], lang)
-            rows = predictions.filter(pc.and_(of_lang, pc.equal(predictions["split"], split)))
-            for name in found:
-                if len(rows) and (name[0], name[2]) == (lang, split):
-                    found[name] = cls.sample(rows, name[1])
-        return found
 
     @abstractmethod
     def evaluate(

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from raxalign.config.params import Removed
 from raxalign.corpora.readers.codes import names_in, own_code
-from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
-from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
 from raxalign.tasks.transfer.params import HubSet
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ class Belebele(ClassificationTask):
     labels = ("1", "2", "3", "4")
     columns = Columns(first="flores_passage", label="correct_answer_num")
     unit = "passage"
+    row_options = ()  # questions are divided into pieces where they are trained on
     listed = BELEBELE
     language_names = names_in(BELEBELE)
 
@@ -71,9 +71,6 @@ class Belebele(ClassificationTask):
         from raxalign.tasks.classifiers.choices import ChoiceHead
 
         return ChoiceHead(self, inputs)
-
-    def prepares(self, lang: str, pivot: str) -> None:
-        """Prepare nothing: questions are divided into pieces where they are trained on."""
 
     def hub_sets(self, lang: str, pivot: str) -> dict[str, HubSet]:
         """Return the data set, and for the pivot what is trained and chosen on."""

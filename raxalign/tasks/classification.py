@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Literal, final
 from pydantic import field_validator, model_validator
 
 from raxalign.config.params import BaseParams, Removed
-from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
-from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
 
 LabelPresetName = Literal["sib200", "massive_intents", "mldoc"]
 

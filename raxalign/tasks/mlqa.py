@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.answers.params import SpanParams
-from raxalign.tasks.answers.task import SpanTask
+from raxalign.tasks.answers.task import SpanParams, SpanTask
 
 
 @final

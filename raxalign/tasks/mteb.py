@@ -18,13 +18,12 @@ from raxalign.config.trust import require_trust
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.extras import missing, require
 from raxalign.lazy import np, pa
-from raxalign.measured import Measured, share
+from raxalign.measured import share
 from raxalign.sample import Sample, column, numbered, summed
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.tasks.embedding_benchmark import registry
-from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors import frame
-from raxalign.tasks.vectors.directions import (
+from raxalign.tasks.vectors.frame import (
     DIRECTIONS,
     SearchDirection,
     direction_of,
@@ -43,6 +42,27 @@ _COLUMNS = {
     **dict.fromkeys(("id", "unit"), "int64"),
     "score": "double",
 }
+
+
+def _of_means(rows: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of a mean over tasks of means over subsets with scores per example."""
+    name, direction = direction_of(metric)
+    asked = np.ones(len(rows), dtype=bool)
+    if name != "main_score":
+        asked = column(rows, "task") == name.removeprefix(_OF)
+    if direction is not None:
+        asked = asked & (column(rows, "direction") == direction)
+    gains = column(rows, "score").astype(float)[asked]
+    if not len(gains) or np.isnan(gains).any():
+        return None
+    tasks, subsets, units = (column(rows, key)[asked] for key in ("task", "subset", "unit"))
+    many = {task: len({*subsets[tasks == task]}) for task in {*tasks}}
+    # each task weighs the same: its parts are repeated where another has more of them
+    times = np.array([math.lcm(*many.values()) // many[task] for task in tasks])
+    row = np.repeat(np.arange(len(tasks)), times)
+    copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+    parts = [f"{tasks[r]}/{subsets[r]}/{k}" for r, k in zip(row, copy, strict=True)]
+    return summed(units[row], np.array(parts), gains[row], np.ones(len(row)))
 
 
 @final
@@ -67,8 +87,13 @@ class Mteb(Task):
     accepts = frozenset({"transformer", "static"})
     metrics = (
         *with_directions(
-            share("main_score", "Mean over the tasks of the score that mteb names the main one.")
+            share(
+                "main_score",
+                "Mean over the tasks of the score that mteb names the main one.",
+                sample=_of_means,
+            )
         ),
+        share(_OF + "{...}", "Main score of one of several tasks.", role="part", sample=_of_means),
     )
     main_metric = "main_score"
     predicts = frozenset({"id", "unit", "task", "subset", "direction", "score"})
@@ -128,34 +153,6 @@ class Mteb(Task):
         """Return the data of the tasks: files of local folders, or mteb's revisions."""
         return registry.sources(self._known(), self.params.tasks, self.params)
 
-    @classmethod
-    def measured(cls, metric: str) -> Measured | None:
-        """Return the declaration of a metric, that of one task among several included."""
-        if metric.startswith(_OF):
-            return share(metric, f"Main score of {metric.removeprefix(_OF)}.", role="part")
-        return super().measured(metric)
-
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a mean over tasks of means over subsets with scores per example."""
-        name, direction = direction_of(metric)
-        asked = np.ones(len(rows), dtype=bool)
-        if name != "main_score":
-            asked = column(rows, "task") == name.removeprefix(_OF)
-        if direction is not None:
-            asked = asked & (column(rows, "direction") == direction)
-        gains = column(rows, "score").astype(float)[asked]
-        if not len(gains) or np.isnan(gains).any():
-            return None
-        tasks, subsets, units = (column(rows, key)[asked] for key in ("task", "subset", "unit"))
-        many = {task: len({*subsets[tasks == task]}) for task in {*tasks}}
-        # each task weighs the same: its parts are repeated where another has more of them
-        times = np.array([math.lcm(*many.values()) // many[task] for task in tasks])
-        row = np.repeat(np.arange(len(tasks)), times)
-        copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
-        parts = [f"{tasks[r]}/{subsets[r]}/{k}" for r, k in zip(row, copy, strict=True)]
-        return summed(units[row], np.array(parts), gains[row], np.ones(len(row)))
-
     def evaluate(
         self,
         aligned: AlignedEncoder,
@@ -187,8 +184,7 @@ class Mteb(Task):
         self, aligned: AlignedEncoder, name: str, lang: str, pivot: str
     ) -> tuple[list[_Found], dict[str, Any]]:
         """Return what is found for the subsets of one task in one language, and notes."""
-        from raxalign.tasks.embedding_benchmark.encoder import EncoderForMteb
-        from raxalign.tasks.embedding_benchmark.scores import loaded, scores_of
+        from raxalign.tasks.embedding_benchmark.scores import EncoderForMteb, loaded, scores_of
 
         params, kind = self.params, self._known()[name]
         sides = registry.subsets_of(kind, lang, pivot)

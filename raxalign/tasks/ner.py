@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.taggers.params import TaggingParams
+from raxalign.tasks.taggers.scheme import TaggingParams
 from raxalign.tasks.taggers.task import TaggingTask
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import Columns
-from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
 
 
 @final

@@ -23,15 +23,18 @@ from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.geometry import (
+    OF_PAIRS,
     PLANE,
     LinkedVectors,
+    PairMeasures,
     anisotropy,
     frequent_types,
+    linear_cka,
     occurrences,
     points,
     probe_accuracy,
+    unbiased_cka,
 )
-from raxalign.tasks.vectors.pair_measures import OF_PAIRS, PairMeasures, linear_cka, unbiased_cka
 from raxalign.tasks.vectors.pairs import LinkedWords, SentencePairs, SideWords, read_linked_words
 from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
 
@@ -39,10 +42,26 @@ _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
 )
 
+_LAYER = re.compile(r"(?:layer(\d+)_)?(\w+)")
+
+
+def _of_pairs(rows: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of a measure of pairs at a layer, without its name at the highest."""
+    found = _LAYER.fullmatch(metric)
+    if found is None or found[2] not in OF_PAIRS or found[2] not in rows.column_names:
+        return None
+    pairs = rows.filter(pc.equal(rows["kind"], "pair"))
+    layer = int(found[1]) if found[1] else pc.max(pairs["layer"]).as_py()
+    here = pairs.filter(pc.equal(pairs["layer"], layer))
+    gains = column(here, found[2])
+    ones = np.ones(len(gains))
+    return summed(units_of(here), np.zeros(len(gains)), gains, ones) if len(gains) else None
+
+
 _COSINE = (-1.0, 1.0)
 _turned = partial(Measured, better="neither", range=_COSINE, unmoved="rotation")
 _moved = partial(Measured, better="neither", unmoved="rigid")
-_MEASURED = (
+_DECLARED = (
     share("language_probe", _PROBE, "neither"),
     _turned("anisotropy", "Mean cosine of different vectors of the language."),
     _turned("anisotropy_pivot", "Mean cosine of different vectors of the pivot."),
@@ -79,6 +98,7 @@ _MEASURED = (
         range=_COSINE,
     ),
 )
+_MEASURED = tuple(replace(entry, sample=_of_pairs) for entry in _DECLARED)
 _ORDER = tuple(entry.name for entry in _MEASURED if entry.name != "anisotropy_pivot")
 _DEFAULT = ("language_probe", "anisotropy")
 _TYPES = 20
@@ -87,7 +107,6 @@ _SEED = 0
 """Of the probe's halves and of t-SNE."""
 _MOST_PAIRS = 2_000
 """Linked pairs, evenly spread over the text, that measures of pairs are over."""
-_LAYER = re.compile(r"(?:layer(\d+)_)?(\w+)")
 
 
 @final
@@ -235,19 +254,6 @@ class Representation(VectorTask):
         """Return the values of pairs."""
         of_pairs = [name for name in OF_PAIRS if name in self.params.measures]
         return {"unit": "int64", **dict.fromkeys(of_pairs, "double")} if of_pairs else {}
-
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a measure of pairs at a layer, without its name at the highest."""
-        found = _LAYER.fullmatch(metric)
-        if found is None or found[2] not in OF_PAIRS or found[2] not in rows.column_names:
-            return None
-        pairs = rows.filter(pc.equal(rows["kind"], "pair"))
-        layer = int(found[1]) if found[1] else pc.max(pairs["layer"]).as_py()
-        here = pairs.filter(pc.equal(pairs["layer"], layer))
-        gains = column(here, found[2])
-        ones = np.ones(len(gains))
-        return summed(units_of(here), np.zeros(len(gains)), gains, ones) if len(gains) else None
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -13,7 +12,6 @@ from raxalign.arrays import Bools, Ints
 from raxalign.config.params import LATER, Removed
 from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
-from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
@@ -24,26 +22,25 @@ from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame
-from raxalign.tasks.vectors.directions import (
+from raxalign.tasks.vectors.frame import (
     DIRECTIONS,
     SearchDirection,
+    VectorTask,
     directed,
     mean_accuracy,
     with_directions,
 )
-from raxalign.tasks.vectors.frame import VectorTask
-from raxalign.tasks.vectors.mixed_pool import mixed_pools
 from raxalign.tasks.vectors.pairs import SentencePairs
-from raxalign.tasks.vectors.querybank import (
+from raxalign.tasks.vectors.pools import (
     ABOUT,
     ALPHA,
     Nearness,
     QuerybankMeasure,
+    mixed_pools,
     no_bank,
     querybank_nearest,
 )
-from raxalign.tasks.vectors.sentence_files import SentenceFiles
-from raxalign.tasks.vectors.sentence_sets import SentencesOfHub, SetName
+from raxalign.tasks.vectors.sentence_sets import SentenceFiles, SentencesOfHub, SetName
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 Sides = tuple["torch.Tensor", "torch.Tensor"]
@@ -65,6 +62,16 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
 
 _OF_POOL = ("max_rank", "own_language", "pivot_language")
 _NEIGHBORS = f"{frame.NEIGHBORS[:-1]}, but for `nnn`."
+
+
+def _of_pool(rows: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of what a mixed pool has: one part per direction."""
+    if metric not in rows.column_names:
+        return None
+    gains, directions = column(rows, metric).astype(float), column(rows, "direction")
+    asked = ~np.isnan(gains)
+    ones = np.ones(int(asked.sum()))
+    return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
 
 
 @final
@@ -106,6 +113,7 @@ class SentenceRetrieval(VectorTask):
                 "accuracy",
                 "Share of sentences whose nearest neighbour is their translation, the mean of both"
                 " directions (`profile: xtreme`: from the pivot alone).",
+                sample=directed,
             )
         ),
         count("accuracy_pairs", "Number of sentence pairs."),
@@ -115,17 +123,20 @@ class SentenceRetrieval(VectorTask):
             " (Max@R).",
             better="lower",
             range=(1, math.inf),
+            sample=_of_pool,
         ),
         share(
             "own_language",
             "Share of the query's own language among the ten nearest sentences of a mixed pool.",
             better="lower",
+            sample=_of_pool,
         ),
         share(
             "pivot_language",
             "Share of the pivot among the ten nearest sentences of a mixed pool, for queries of"
             " other languages.",
             better="neither",
+            sample=_of_pool,
         ),
         standard_error("accuracy_stderr", "Standard error of the accuracy, by sentence pair."),
     )
@@ -203,18 +214,6 @@ class SentenceRetrieval(VectorTask):
         idle |= set() if self._set else {"codes"}
         return idle | self._near().idle
 
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of an accuracy, or of what a mixed pool has: one part per direction."""
-        if metric not in _OF_POOL:
-            return directed(rows, metric)
-        if metric not in rows.column_names:
-            return None
-        gains, directions = column(rows, metric).astype(float), column(rows, "direction")
-        asked = ~np.isnan(gains)
-        ones = np.ones(int(asked.sum()))
-        return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
-
     @property
     def _set(self) -> SentencesOfHub | None:
         """The set of the hub, where the pairs are from one."""
@@ -238,14 +237,6 @@ class SentenceRetrieval(VectorTask):
         """Return the task's own files of a language and the pivot, or its set of the hub."""
         data = self._set or self.params.data
         return {} if isinstance(data, str) else data.sources(lang, pivot)
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the commits of the set of the hub."""
-        return self._set.fetch(lang, pivot) if self._set else {}
-
-    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return the configurations of the set of the hub."""
-        return self._set.remotes(lang, pivot) if self._set else ()
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report a mixed pool of one language, languages that a set lacks, files of neither split,

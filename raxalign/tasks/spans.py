@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, final
 
 from raxalign.tasks.answers.metrics import Rules
-from raxalign.tasks.answers.params import SpanParams
-from raxalign.tasks.answers.task import HubSets, SpanTask
+from raxalign.tasks.answers.task import HubSets, SpanParams, SpanTask
 
 SpanPresetName = Literal["xquad", "mlqa"]
 _XQUAD = HubSets(

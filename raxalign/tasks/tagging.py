@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 from raxalign.config.params import Removed
-from raxalign.tasks.taggers.params import TaggingParams
-from raxalign.tasks.taggers.scheme import TagColumns
+from raxalign.tasks.taggers.scheme import TagColumns, TaggingParams
 from raxalign.tasks.taggers.task import TaggingTask
 
 TagPresetName = Literal["masakhaner", "panx"]

@@ -6,9 +6,8 @@ from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
 from raxalign.tasks.answers.metrics import Rules
-from raxalign.tasks.answers.params import SpanParams
-from raxalign.tasks.answers.task import HubSets, SpanTask
-from raxalign.tasks.transfer.outcome import Selection
+from raxalign.tasks.answers.task import HubSets, SpanParams, SpanTask
+from raxalign.tasks.transfer.params import Selection
 
 TYDIQA = "google-research-datasets/tydiqa"
 

@@ -38,6 +38,28 @@ _RATIOS: Ratios = {
 """Metrics as ratios of sums of columns of the predictions."""
 
 
+def _of_links(rows: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of a metric.
+
+    `f1` is not a ratio of sums where gold has possible links: with precision P and recall R, whose
+    influences are known, its derivative is 2 (R² dP + P² dR) / (P + R)².
+    """
+    if metric != "f1":
+        # of no links, precision and recall are 1, and the error rate is 0
+        nothing = float(metric in ("precision", "recall"))
+        return of_ratio(rows, metric, _RATIOS, of_nothing=nothing)
+    precision, recall = (_of_links(rows, name) for name in ("precision", "recall"))
+    if precision is None or recall is None:
+        return None
+    p, r = precision.value, recall.value
+    total = p + r or 1.0
+    slopes = 2 * (r**2 * precision.influence() + p**2 * recall.influence()) / total**2
+    return of_influence(precision.units, 2 * p * r / total, slopes)
+
+
+_scored = partial(share, sample=_of_links)
+
+
 class GoldFiles(BaseParams):
     """A text whose lines are ``words ||| words``, divided by blanks, and its links."""
 
@@ -130,10 +152,10 @@ class WordAlignment(VectorTask):
     )
     predicts = frozenset({"id", "links", "n_gold", "n_predicted", "n_right", "n_wrong"})
     metrics = (
-        share("f1", "Harmonic mean of precision and recall."),
-        share("precision", "Share of the links found that are possible links, |A & P| / |A|."),
-        share("recall", "Share of the sure links that are found, |A & S| / |S|."),
-        share(
+        _scored("f1", "Harmonic mean of precision and recall."),
+        _scored("precision", "Share of the links found that are possible links, |A & P| / |A|."),
+        _scored("recall", "Share of the sure links that are found, |A & S| / |S|."),
+        _scored(
             "alignment_error_rate",
             "Error rate of the links found, 1 - (|A & S| + |A & P|) / (|A| + |S|).",
             "lower",
@@ -228,11 +250,6 @@ class WordAlignment(VectorTask):
         params = self.params
         return GoldPairs.read(text, links, params.format, params.first, swap=params.swap)
 
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a metric, with a unit per sentence pair."""
-        return link_sample(rows, metric)
-
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
@@ -306,22 +323,3 @@ def _vectors(side: WordVectors, row: int) -> tuple[torch.Tensor, list[int]]:
     begin, end = side.offsets[row], side.offsets[row + 1]
     present = side.present_N[begin:end]
     return side.vectors_NLH[begin:end][present].float().sum(1), present.nonzero()[:, 0].tolist()
-
-
-def link_sample(rows: pa.Table, metric: str) -> Sample | None:
-    """Return the sample of a metric.
-
-    `f1` is not a ratio of sums where gold has possible links: with precision P and recall R, whose
-    influences are known, its derivative is 2 (R² dP + P² dR) / (P + R)².
-    """
-    if metric != "f1":
-        # of no links, precision and recall are 1, and the error rate is 0
-        nothing = float(metric in ("precision", "recall"))
-        return of_ratio(rows, metric, _RATIOS, of_nothing=nothing)
-    precision, recall = (link_sample(rows, name) for name in ("precision", "recall"))
-    if precision is None or recall is None:
-        return None
-    p, r = precision.value, recall.value
-    total = p + r or 1.0
-    slopes = 2 * (r**2 * precision.influence() + p**2 * recall.influence()) / total**2
-    return of_influence(precision.units, 2 * p * r / total, slopes)

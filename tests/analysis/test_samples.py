@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import compare, interval
 from raxalign.pairing.gold import LinkCounts
+from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.classifiers.scheme import macro_f1
 from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
@@ -33,7 +34,7 @@ class Macro(ClassificationTask):
 
 def sample(task, predictions, metric, lang="de"):
     name = (lang, metric, "test")
-    return task.samples(predictions, [name])[name]
+    return samples_of(task.metrics, predictions, [name])[name]
 
 
 def value(task, predictions, metric):

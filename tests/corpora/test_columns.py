@@ -81,14 +81,14 @@ def test_tasks_read_the_texts_that_a_program_for_csv_has_quoted(tmp_path):
     files = {"train": str(write(tmp_path, text)), "test": str(tmp_path / "rows.tsv")}
     columns = {"first": "text", "label": "category"}
     task = Classification(Classification.Params(data=files, columns=columns))
-    assert [row.first for row in task.head(TaskInputs("en")).rows("test", "en").rows] == [
+    assert [row.first for row in task.head(TaskInputs("en")).data.rows("test", "en").rows] == [
         "A.",
         'He said "no".',
     ]
     head = "passage\tquestion\tanswer1\tanswer2\tanswer3\tanswer4\tcorrect_answer_num\n"
     write(tmp_path, head + '"A ""b""\nc."\tWhat?\t1\t2\t3\t4\t2\n')
     choices = Belebele(Belebele.Params(data=files)).head(TaskInputs("en"))
-    assert [row.first for row in choices.rows("test", "en").rows] == ['A "b"\nc.']
+    assert [row.first for row in choices.data.rows("test", "en").rows] == ['A "b"\nc.']
 
 
 def test_columns_of_a_data_set_of_the_hub_have_the_types_of_its_card(tmp_path):

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.config.sources import LocalFile, RemoteData, looked_up
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.readers.hub import MissingSplit, load_rows
@@ -68,7 +68,7 @@ def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
     assert corpus.sources("de", "en") == {
         f"files/part-{n}.jsonl": LocalFile(folder / f"part-{n}.jsonl") for n in (0, 1)
     }
-    assert corpus.fetch("de", "en", tmp_path) == {}
+    assert looked_up(corpus.sources("de", "en"), tmp_path) == {}
     found = read(folder, tmp_path, **fields)
     assert [pair.source for pair in found] == ["s0", "s1"]
 
@@ -110,7 +110,7 @@ def test_sources_are_pinned_by_a_commit_only(tmp_path):
     assert pinned.sources("de", "en") == {"dataset": RemoteData(f"{remote}{COMMIT}", COMMIT)}
     assert plain.params.identity() == pinned.params.identity()
     # and a pinned one needs no network
-    assert pinned.fetch("de", "en", tmp_path) == {f"{remote}{COMMIT}": COMMIT}
+    assert looked_up(pinned.sources("de", "en"), tmp_path) == {f"{remote}{COMMIT}": COMMIT}
     for params in ({}, {"dataset": "a/b", "path": "c"}):
         with pytest.raises(ValidationError, match="one of them"):
             Hub.Params(**params)
@@ -126,13 +126,15 @@ def test_a_revision_is_resolved_to_a_commit_and_what_the_hub_does_not_say_is_tol
     tmp_path, monkeypatch, server
 ):
     with pytest.raises(DataError, match=r"hub:a/b: cannot be loaded .*`revision`"):
-        hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path)
+        looked_up(hub_at(server.url, monkeypatch).sources("de", "en"), tmp_path)
     answer = json.dumps({"id": "a/b", "sha": COMMIT}).encode()
     server.files["/api/datasets/a/b/revision/main"] = answer
-    assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": COMMIT}
+    assert looked_up(hub_at(server.url, monkeypatch).sources("de", "en"), tmp_path) == {
+        "hub:a/b@main": COMMIT
+    }
     told = r"hub:a/b: the Hugging Face Hub cannot be reached .*Go online, or read files"
     with pytest.raises(TransientError, match=told):
-        hub_at("http://127.0.0.1:9", monkeypatch).fetch("de", "en", tmp_path)
+        looked_up(hub_at("http://127.0.0.1:9", monkeypatch).sources("de", "en"), tmp_path)
 
 
 def converted(folder, **configs):

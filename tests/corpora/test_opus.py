@@ -5,7 +5,7 @@ import zipfile
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.sources import RemoteData
+from raxalign.config.sources import RemoteData, looked_up
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers import lines
@@ -75,7 +75,7 @@ def test_several_corpora_are_joined_in_order(mirror, tmp_path):
 
 def test_fetch_tells_digests_and_read_uses_what_was_fetched(mirror, tmp_path):
     corpus = opus("Europarl+EUbookshop")
-    fetched = corpus.fetch("de", "en", tmp_path)
+    fetched = looked_up(corpus.sources("de", "en"), tmp_path)
     assert fetched == {
         "opus:Europarl/v8/de-en": digest(mirror),
         "opus:EUbookshop/v2/de-en": digest(mirror, "/OPUS-EUbookshop/v2/moses/de-en.txt.zip"),
@@ -116,7 +116,7 @@ def test_a_mirror_may_be_a_folder(mirror, tmp_path, monkeypatch):
         local.write_bytes(content)
     monkeypatch.setenv("RAXALIGN_OPUS_URL", str(tmp_path / "mirror"))
     corpus = opus()
-    fetched = corpus.fetch("de", "en", tmp_path / "downloads")
+    fetched = looked_up(corpus.sources("de", "en"), tmp_path / "downloads")
     assert fetched == {"opus:Europarl/v8/de-en": digest(mirror)}
     assert len(read(corpus, tmp_path / "downloads")) == 2
     assert not (tmp_path / "downloads").exists()
@@ -136,7 +136,7 @@ def test_bad_lines_missing_members_and_pairs_that_opus_does_not_have_are_told(se
         read(opus("OpenSubtitles"), tmp_path, "zh")
     told = rf"{server.url}/OPUS-Europarl/v8/moses/en-ur\.txt\.zip.*404"
     with pytest.raises(DataError, match=told):
-        opus().fetch("ur", "en", tmp_path)
+        looked_up(opus().sources("ur", "en"), tmp_path)
 
 
 def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path):

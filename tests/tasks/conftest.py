@@ -14,6 +14,8 @@ import torch
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.measured import declaration
+from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import Outcome, Task
 from tests.tiny import tiny_bert
 
@@ -30,10 +32,14 @@ def held_to_declaration(kind: type[Task]) -> Callable[..., Outcome]:
     @wraps(evaluate)
     def checked(task: Task, *args: Any, **kwargs: Any) -> Outcome:
         outcome = evaluate(task, *args, **kwargs)
-        unknown = {score.metric for score in outcome.scores if kind.measured(score.metric) is None}
+        unknown = {
+            score.metric
+            for score in outcome.scores
+            if declaration(kind.metrics, score.metric) is None
+        }
         assert not unknown, f"{kind.__name__}.metrics lacks {sorted(unknown)}"
         for score in outcome.scores:
-            declared = kind.measured(score.metric)
+            declared = declaration(kind.metrics, score.metric)
             assert declared is not None
             fault = declared.fault(score.value, mean=score.lang in MEANS)
             assert not fault, f"{kind.__name__}: {score.metric} {fault}"
@@ -50,8 +56,8 @@ def refuse_other_samples(kind: type[Task], outcome: Outcome) -> None:
         for score in outcome.scores
         if score.lang not in MEANS
     }
-    for name, sample in kind.samples(outcome.predictions, found).items():
-        declared = kind.measured(name[1])
+    for name, sample in samples_of(kind.metrics, outcome.predictions, found).items():
+        declared = declaration(kind.metrics, name[1])
         assert declared is not None
         if sample is not None:
             assert sample.value == pytest.approx(found[name], abs=1e-9), f"{kind.__name__}: {name}"

@@ -91,7 +91,7 @@ def trained(
     is the encoder that it begins with, where that is another one.
     """
     folder.mkdir()
-    given, spoken = TaskInputs("en", **inputs), task.training_languages(languages, "en")
+    given, spoken = TaskInputs("en", **inputs), task.training().languages(languages, "en")
     notes = task.train(start or aligned, spoken, given, runtime or Runtime(), folder)
     spoken = task.languages(languages, "en")
     return task.evaluate(aligned, spoken, given, Runtime(), folder), notes

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
+from raxalign.measured import declaration
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.vectors.frame import VectorTask
@@ -78,7 +79,7 @@ def test_taggers_of_the_paper_are_conditioned_crfs_on_frozen_features():
             kept = {"evaluate_every": 150, "crf": "conditioned", "lstm_layers": 2}
             kept |= {"input_dropout": 0.5}
             assert kept.items() <= tagger.canonical().items()
-    assert made("ner", **OF_PAPER).training_languages(("de",), "en") == ("en", "de")
+    assert made("ner", **OF_PAPER).training().languages(("de",), "en") == ("en", "de")
     own = made("ner", **OF_PAPER, selection="pivot-dev")
     assert own.settings().selection == "pivot-dev"
 
@@ -105,7 +106,7 @@ def examples(name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_metric_has_one_declaration_and_one_sentence(kind):
     task = KINDS[kind]
-    declared, main = task.metrics, task.measured(task.main_metric)
+    declared, main = task.metrics, declaration(task.metrics, task.main_metric)
     assert (main.name, main.role) == (task.main_metric, "score")
     for entry in declared:
         assert re.fullmatch(r"[A-Z](?:(?!\. [A-Z]).)*\.", entry.about), entry

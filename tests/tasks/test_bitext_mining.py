@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from raxalign.errors import DataError
-from raxalign.tasks.bitext_mining import BitextMining
-from raxalign.tasks.vectors.mined_pairs import ComparableText, Mined
+from raxalign.plan.values.predictions import samples_of
+from raxalign.tasks.bitext_mining import BitextMining, ComparableText, Mined
 from tests.tasks.outcomes import evaluated, made, static, values
 
 
@@ -103,7 +103,7 @@ def test_the_threshold_of_dev_finds_the_pairs_of_test(tmp_path):
     assert all(row["margin"] > dev["threshold"] for row in table if row["n_found"])
     for metric in ("f1", "precision", "recall"):
         name = ("de-en", metric, "test")
-        sample = BitextMining.samples(outcome.predictions, [name])[name]
+        sample = samples_of(BitextMining.metrics, outcome.predictions, [name])[name]
         assert sample.value == pytest.approx(found[metric])
 
 

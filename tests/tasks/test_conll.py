@@ -183,7 +183,8 @@ def test_words_and_their_labels_in_iob2(tmp_path):
 
 
 def test_the_header_tells_it_from_columns_of_words(tmp_path):
-    data = Slots(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")})).head(TaskInputs("en"))
+    task = Slots(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")}))
+    data = task.head(TaskInputs("en")).data
     write(tmp_path, HEAD + ROWS, "en.tsv")
     assert len(data.rows("train", "en")) == 2
     write(tmp_path, "play O\nvivaldi B-artist\n", "en.tsv")
@@ -197,7 +198,7 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
     files = {"train": f"{tmp_path}/{{pivot}}.tsv", "dev": f"{tmp_path}/dev_{{lang}}.tsv"}
     write(tmp_path, HEAD + ROWS, "dev_en.tsv")
     task = Slots(Slots.Params(data=files, mismatched="drop"))
-    data = task.head(TaskInputs("en"))
+    data = task.head(TaskInputs("en")).data
     found = data.rows("dev", "de")
     assert (len(found), found.left_out, found.first(1).left_out) == (2, 2, 2)
     said = "2 rows are left out: the numbers of words and of tags differ"

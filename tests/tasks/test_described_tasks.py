@@ -96,7 +96,7 @@ def test_sib200_is_read_as_it_is_published_by_codes_of_flores(tmp_path):
 
 def labelled(task, split, lang, folder):
     """The texts of a split with their labels."""
-    rows = task.head(TaskInputs("en", downloads=folder / "cache")).rows(split, lang).rows
+    rows = task.head(TaskInputs("en", downloads=folder / "cache")).data.rows(split, lang).rows
     return [(row.first, row.label) for row in rows]
 
 
@@ -124,7 +124,7 @@ def test_names_of_masakhaner_are_on_the_branch_of_converted_files(tmp_path):
     columns = {"tokens": [["Ana", "anaona"]], "ner_tags": [[1, 0]]}
     write_hub(tmp_path, "swa", "test", columns, types)
     task = made("tagging", preset="masakhaner", dataset=str(tmp_path))
-    (row,) = task.head(TaskInputs("yo", downloads=tmp_path / "cache")).rows("test", "sw").rows
+    (row,) = task.head(TaskInputs("yo", downloads=tmp_path / "cache")).data.rows("test", "sw").rows
     assert (row.words, row.tags) == (("Ana", "anaona"), ("B-PER", "O"))
     panx = made("tagging", preset="panx")
     assert panx.sources("gsw", "en")["hub"].name == "hub:unimelb-nlp/wikiann/als@main"

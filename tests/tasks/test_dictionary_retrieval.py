@@ -13,9 +13,9 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
+from raxalign.tasks import dictionary_retrieval
 from raxalign.tasks.base import TaskNeeds
-from raxalign.tasks.vectors import dictionary_words
-from raxalign.tasks.vectors.dictionary_words import best_gold_ranks, mean_vectors
+from raxalign.tasks.dictionary_retrieval import best_gold_ranks, mean_vectors
 from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
 GERMAN = {"hund": [1.0, 0.0], "köter": [1.0, 0.2], "katze": [0.0, 1.0], "haus": [-1.0, 0.1]}
@@ -200,7 +200,7 @@ def test_blocks_change_nothing_and_ranks_are_those_of_sorting(measure, monkeypat
         (q, c) for q in range(23) for c in torch.randperm(31, generator=generator)[: q % 3].tolist()
     ]
     whole = ranks(queries, candidates, gold, measure, k=3)
-    monkeypatch.setattr(dictionary_words, "ROWS", 4)
+    monkeypatch.setattr(dictionary_retrieval, "ROWS", 4)
     blocks = ranks(queries, candidates, gold, measure, k=3)
     assert np.array_equal(whole.rank, blocks.rank, equal_nan=True)
     assert np.array_equal(whole.found, blocks.found)

@@ -6,9 +6,10 @@ import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
+from raxalign.measured import declaration
 from raxalign.pairing.schema import types_schema, write_types
 from raxalign.sample import of_layers
-from raxalign.tasks.vectors.one_pass import OnePass
+from raxalign.tasks.vectors.frame import OnePass
 from tests.every import in_turn
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, made, values, write_dataset
@@ -98,7 +99,7 @@ def test_what_does_not_fit_is_read_again(aligned, monkeypatch):
     view, sentences = OnePass.of(aligned, LIST), [["Haus"], ["Hund", "Haus"]]
     wide = aligned.words(sentences, "de", layers="1-2").vectors_NLH
     for limit in (1 << 30, 0):
-        monkeypatch.setattr("raxalign.tasks.vectors.one_pass.LIMIT", limit)
+        monkeypatch.setattr("raxalign.tasks.vectors.frame.LIMIT", limit)
         assert view.words(sentences, "de", layers="1-2").vectors_NLH.equal(wide)
         view.kept.clear()
     view.words(sentences, "de", layers="1-2")
@@ -108,9 +109,9 @@ def test_what_does_not_fit_is_read_again(aligned, monkeypatch):
 def test_a_list_reads_the_layers_of_all_its_entries():
     task = made("sentence_retrieval", layers=[1, "3-4"])
     assert task.reads(4).layers == {1, 3, 4}
-    assert task.measured("layer3-4_accuracy").role == "part"
-    assert task.measured("layer3_accuracy_pairs").role == "count"
-    assert task.measured("layer3_nothing") is None
+    assert declaration(task.metrics, "layer3-4_accuracy").role == "part"
+    assert declaration(task.metrics, "layer3_accuracy_pairs").role == "count"
+    assert declaration(task.metrics, "layer3_nothing") is None
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
+from raxalign.measured import declaration
+from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks import representation
 from raxalign.tasks.representation import Representation
-from raxalign.tasks.vectors.pair_measures import PairMeasures, linear_cka, skewness, unbiased_cka
+from raxalign.tasks.vectors.geometry import PairMeasures, linear_cka, skewness, unbiased_cka
 from tests.methods.toy import toy_encoder
 from tests.tasks.outcomes import made, static, values
 from tests.tasks.test_representation import SPACES
@@ -108,6 +110,11 @@ def test_cka_is_the_same_after_a_rotation_and_a_shift():
 run = partial(measured, projection="none")
 
 
+def sample_of(table, metric):
+    name = (table["lang"][0].as_py(), metric, "test")
+    return samples_of(Representation.metrics, table, [name])[name]
+
+
 @pytest.fixture(scope="module")
 def aligned(tmp_path_factory):
     return AlignedEncoder(toy_encoder(tmp_path_factory.mktemp("encoder"), layers=2))
@@ -124,14 +131,14 @@ def test_every_value_of_a_pair_measure_is_the_mean_of_its_predictions(tmp_path, 
     for layer in range(3):
         for name in EVERY:
             assert f"layer{layer}_{name}" in found
-            sample = Representation.sample(table, f"layer{layer}_{name}")
+            sample = sample_of(table, f"layer{layer}_{name}")
             assert (sample is not None) == (name in ("mexa", "retrieval", "margin"))
             if sample is not None:
                 assert sample.value == pytest.approx(found[f"layer{layer}_{name}"], abs=1e-12)
     assert found["mexa"] == found["layer2_mexa"]
-    assert Representation.sample(table, "mexa").value == pytest.approx(found["mexa"], abs=1e-12)
+    assert sample_of(table, "mexa").value == pytest.approx(found["mexa"], abs=1e-12)
     for name, value in found.items():
-        assert not Representation.measured(name).fault(value)
+        assert not declaration(Representation.metrics, name).fault(value)
 
 
 def test_sentences_are_read_as_sentence_retrieval_reads_them(tmp_path, aligned):
@@ -201,7 +208,9 @@ def test_methods_say_how_they_move_a_language(kind, params, motion):
     assert plugin(plugin.Params.model_validate(params)).effect().motion == motion
     stay = {"any": (), "rigid": ("cka",), "rotation": ("cka", "anisotropy")}[motion]
     for name in ("cka", "anisotropy", "mexa"):
-        assert Representation.measured(f"layer3_{name}").stays(motion) == (name in stay), name
+        assert declaration(Representation.metrics, f"layer3_{name}").stays(motion) == (
+            name in stay
+        ), name
 
 
 def test_rounding_apart_a_rotation_leaves_what_is_declared(tmp_path, aligned):
@@ -213,5 +222,5 @@ def test_rounding_apart_a_rotation_leaves_what_is_declared(tmp_path, aligned):
     by_rank = ("probe", "mexa", "retrieval", "hubness")  # which may stay by chance
     for name in before:
         below = name.startswith(("layer0", "layer1"))
-        stays = Representation.measured(name).stays("rotation") or below
+        stays = declaration(Representation.metrics, name).stays("rotation") or below
         assert (abs(before[name] - after[name]) < 1e-5) == stays or name.endswith(by_rank)

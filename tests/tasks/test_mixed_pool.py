@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, Transform
+from raxalign.plan.values.predictions import samples_of
 from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from tests.tasks.outcomes import evaluated, made, static, values, write_heldout
@@ -134,9 +135,8 @@ def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path):
 
 @given(st.sampled_from([*MEASURES]), st.integers(1, 40))
 def test_every_measure_finds_ten_others(measure, k):
-    from raxalign.tasks.vectors.mixed_pool import LanguageSentences, Pool
     from raxalign.tasks.vectors.pairs import SentencePairs
-    from raxalign.tasks.vectors.querybank import Nearness
+    from raxalign.tasks.vectors.pools import LanguageSentences, Nearness, Pool
 
     side = [[f"w{i}"] for i in range(6)]
     pairs = SentencePairs(np.arange(6), side, side)
@@ -154,7 +154,7 @@ def test_its_shares_are_samples_and_the_old_pool_has_the_old_key(tmp_path):
     outcome = run(tmp_path, planted(5, 1.0))
     for metric in ("accuracy", "max_rank", "own_language", "pivot_language"):
         name = ("de-en", metric, "test")
-        sample = SentenceRetrieval.samples(outcome.predictions, [name])[name]
+        sample = samples_of(SentenceRetrieval.metrics, outcome.predictions, [name])[name]
         assert sample.value == pytest.approx(values(outcome, "de-en")[metric])
     assert "pool" not in made("sentence_retrieval", pool="bilingual").canonical()
     assert made("sentence_retrieval", **MIXED).canonical()["pool"] == "mixed"

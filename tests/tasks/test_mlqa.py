@@ -11,8 +11,8 @@ import torch
 from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
+from raxalign.tasks.answers.head import span_loss
 from raxalign.tasks.answers.metrics import exact_match, f1
-from raxalign.tasks.answers.model import span_loss
 from raxalign.tasks.answers.task import HubSets
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
@@ -54,7 +54,7 @@ def test_rules_change_what_answers_are_worth_and_no_training(tmp_path, encoder, 
     )
     by_squad, plain, answers = task(files), task(files), []
     by_squad.rules = "squad"
-    assert by_squad.training() == plain.training()
+    assert by_squad.training().options == plain.training().options
     assert by_squad.canonical() != plain.canonical()
     for rules in ("mlqa", "squad"):
         mlqa = task(files, **FEW)
@@ -83,7 +83,7 @@ def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, file
         assert found[name, "dev"] == pytest.approx(np.mean([found[pair, "dev"] for pair in over]))
     asked = {"lang": "de-es", "split": "test", "id": "test3"}
     (row,) = [r for r in outcome.predictions.to_pylist() if r.items() >= asked.items()]
-    spanish = task(files).head(TaskInputs("en")).rows("test", "es").rows
+    spanish = task(files).head(TaskInputs("en")).data.rows("test", "es").rows
     (gold,) = [r for r in spanish if r.id == "test3"]
     assert (row["question_lang"], row["context_lang"]) == ("de", "es")
     assert row["answer"] == gold.answers[0].text
@@ -91,10 +91,10 @@ def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, file
 
 
 def test_g_xlt_shares_its_training_with_xlt(files):
-    assert task(files, setting="g-xlt").training() == task(files).training()
+    assert task(files, setting="g-xlt").training().options == task(files).training().options
     assert task(files, setting="g-xlt").canonical() != task(files).canonical()
     both = task(translated(files), setting="translate-train")
-    assert both.training() != task(files).training()
+    assert both.training().options != task(files).training().options
 
 
 def test_ids_of_training_questions_are_not_evaluated_in_another_language(tmp_path, encoder, files):
@@ -195,7 +195,7 @@ def test_faults_that_only_the_params_show(files):
 def test_what_is_read_of_each_language(files):
     both = task(translated(files), setting="translate-train")
     assert both.sources("de", "en")["train"].path.name == "train-de.json"
-    assert both.training_languages(("de", "es"), "en") == ("en", "de", "es")
+    assert both.training().languages(("de", "es"), "en") == ("en", "de", "es")
     hub = Mlqa(Mlqa.Params())
     translating = Mlqa(Mlqa.Params(setting="translate-train"))
     mlqa, squad = "hub:facebook/mlqa/mlqa", "hub:rajpurkar/squad/plain_text@main"
@@ -220,7 +220,7 @@ def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
         mlqa = Mlqa(Mlqa.Params(**params))
         mlqa.sets = HubSets(dataset=str(tmp_path / "mlqa"), test=test)
         head = mlqa.head(TaskInputs("en", downloads=tmp_path))
-        found = head.crossed_sets(("en", "th"), np.zeros(0, np.int64))
+        found = head.evaluated(("en", "th"), np.zeros(0, np.int64))
         return {(held.label, held.split) for held in found}
 
     assert sets() == {("en", "dev"), ("en", "test"), ("th", "test")}

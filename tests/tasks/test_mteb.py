@@ -12,11 +12,12 @@ from datasets import Dataset
 from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.measured import declaration
 from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mteb import Mteb
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
-from raxalign.tasks.vectors.sentence_files import SentenceFiles
+from raxalign.tasks.vectors.sentence_sets import SentenceFiles
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tasks.outcomes import evaluated, values
@@ -85,7 +86,7 @@ def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_
     found = values(outcome, "de")
     parts = [found[f"main_score_of_{name}"] for name in ("NTREXBitextMining", "OwnTopics")]
     assert found["main_score"] == pytest.approx(np.mean(parts))
-    sample = Mteb.sample(outcome.predictions, "main_score")
+    sample = declaration(Mteb.metrics, "main_score").sample(outcome.predictions, "main_score")
     assert sample.value == pytest.approx(found["main_score"], abs=1e-9)
     assert len(sample.units) == 10  # five rows of each task, in whichever direction
     topics = rows_of(outcome, task="OwnTopics")
@@ -121,9 +122,10 @@ def test_a_task_without_scores_per_example_has_its_value_and_no_sample(encoder):
     given = TaskInputs("en"), Runtime(), None
     outcome = Mteb.evaluate.__wrapped__(task, AlignedEncoder(encoder), ("de",), *given)
     assert 0 <= values(outcome, "de")["main_score_of_OwnGroups"] <= 1
-    assert Mteb.sample(outcome.predictions, "main_score") is None
-    assert Mteb.sample(outcome.predictions, "main_score_of_OwnGroups") is None
-    assert Mteb.sample(outcome.predictions, "main_score_of_OwnPairs") is not None
+    sampled = dict.fromkeys(("main_score", "main_score_of_OwnGroups", "main_score_of_OwnPairs"))
+    for name in sampled:
+        sampled[name] = declaration(Mteb.metrics, name).sample(outcome.predictions, name)
+    assert [sample is not None for sample in sampled.values()] == [False, False, True]
 
 
 def test_sides_with_the_same_texts_have_no_known_language(encoder):

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.reading import ExampleFile, read_hub
+from raxalign.tasks.classifiers.examples import ExampleFile, read_hub
 from raxalign.tasks.pawsx import Pawsx
 from raxalign.tasks.transfer.head import HeldOut
 from raxalign.tasks.transfer.params import HubSet
@@ -226,7 +226,7 @@ def test_rows_without_a_translation_are_left_out_and_counted(tmp_path):
     write(tmp_path, text.replace("NS", "C").replace(" \t1", "C\t1"), "en.tsv")
     write(tmp_path, text.replace("\tB", "\tD"), "de.tsv")
     task = Pawsx(Pawsx.Params(data=files))
-    rows = task.head(TaskInputs("en")).rows("dev", "de")
+    rows = task.head(TaskInputs("en")).data.rows("dev", "de")
     assert [row.line for row in rows.rows] == [2, 5]
     said = "2 rows are left out: a text is lacking"
     assert rows.note == {"warning": said}

@@ -14,6 +14,7 @@ from sklearn.metrics import f1_score
 from raxalign.catalog import PluginFault, catalog, open_file
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
+from raxalign.plan.values.predictions import samples_of
 from raxalign.plan.values.results import rows as results
 from raxalign.tasks.base import TaskInputs
 from tests.grids import write_grid
@@ -146,7 +147,7 @@ def test_intents_of_single_sentences_have_the_labels_of_their_training_data(tmp_
         expected = f1_score(gold, found, average="macro")
         assert score(outcome, lang, "macro_f1") == pytest.approx(expected, abs=1e-12)
         wanted = [(lang, metric, "test") for metric in ("macro_f1", "accuracy")]
-        for (_, metric, _), sample in kind.samples(table, wanted).items():
+        for (_, metric, _), sample in samples_of(kind.metrics, table, wanted).items():
             assert sample.value == pytest.approx(score(outcome, lang, metric), abs=1e-12)
 
 
@@ -157,12 +158,12 @@ def test_pairs_with_two_labels_and_columns_of_their_own_are_learnt(tmp_path, enc
     assert score(outcome, "en", "accuracy") > 0.9
     assert (kind.guessing, kind.main_metric) == (0.5, "accuracy")
     assert {*outcome.predictions["label"].to_pylist()} == {"different", "paraphrase"}
-    sample = kind.samples(outcome.predictions, [("de", "accuracy", "test")])
+    sample = samples_of(kind.metrics, outcome.predictions, [("de", "accuracy", "test")])
     assert sample["de", "accuracy", "test"].value == score(outcome, "de", "accuracy")
     (tmp_path / "dev.en.tsv").write_text("question1\tquestion2\tis_duplicate\nA\tB\t2\n")
     told = r"en\.tsv:2: unknown label '2'\. Labels are different, paraphrase, or 0, 1"
     with pytest.raises(DataError, match=told):
-        task.head(TaskInputs("en")).rows("dev", "en")
+        task.head(TaskInputs("en")).data.rows("dev", "en")
 
 
 def test_a_tagger_of_dates_reads_its_own_columns_and_language_names(tmp_path, encoder):
@@ -174,12 +175,14 @@ def test_a_tagger_of_dates_reads_its_own_columns_and_language_names(tmp_path, en
     assert score(outcome, "sw", "f1") > 0.9
     tags = {tag for row in outcome.predictions["predicted"].to_pylist() for tag in row}
     assert {"O", "B-PER", "B-LOC", "B-ORG", "B-DATE"} <= tags
-    sample = kind.samples(outcome.predictions, [("sw", "f1", "test")])["sw", "f1", "test"]
+    sample = samples_of(kind.metrics, outcome.predictions, [("sw", "f1", "test")])[
+        "sw", "f1", "test"
+    ]
     assert sample.value == pytest.approx(score(outcome, "sw", "f1"))
     (tmp_path / "swa" / "dev.txt").write_text("a O x\nb B-TIME x\n")
     told = r"dev\.txt:2: unknown tag 'B-TIME'.*types are PER, LOC, ORG, DATE, in column 2"
     with pytest.raises(DataError, match=told):
-        task.head(TaskInputs("en")).rows("dev", "sw")
+        task.head(TaskInputs("en")).data.rows("dev", "sw")
 
 
 def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_labels(tmp_path):
@@ -190,7 +193,7 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     kind = outside(tmp_path, "intents", documented("Intents"))
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "massive")))
     assert task.sources("de", "en")["hub"].name.endswith("massive/de-DE@main")
-    found = task.head(TaskInputs("en", downloads=tmp_path)).rows("test", "de")
+    found = task.head(TaskInputs("en", downloads=tmp_path)).data.rows("test", "de")
     rows = [(row.first, row.second, row.label) for row in found.rows]
     assert rows == [("a", None, "alarm"), ("c", None, "music")]
     assert found.left_out == 1
@@ -200,7 +203,7 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     write_hub(tmp_path / "names", "swa", "test", columns, types)
     kind = outside(tmp_path, "masakhaner", names_task())
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "names")))
-    (row,) = task.head(TaskInputs("en", downloads=tmp_path)).rows("test", "sw").rows
+    (row,) = task.head(TaskInputs("en", downloads=tmp_path)).data.rows("test", "sw").rows
     assert (row.words, row.tags) == (("a", "b"), ("B-DATE", "I-DATE"))
 
 
@@ -255,7 +258,7 @@ def test_labels_that_training_lacks_are_counted_as_errors_and_noted(tmp_path, en
     unknown = ["jokes", "news"]
     assert outcome.notes["labels_not_in_training"] == {"de/dev": unknown, "de/test": unknown}
     assert score(outcome, "de", "accuracy") <= 1 / 3
-    (sample,) = kind.samples(outcome.predictions, [("de", "macro_f1", "test")]).values()
+    (sample,) = samples_of(kind.metrics, outcome.predictions, [("de", "macro_f1", "test")]).values()
     assert sample.value == pytest.approx(score(outcome, "de", "macro_f1"))
 
 
@@ -270,7 +273,7 @@ def test_pawsx_reads_the_published_files(tmp_path):
     assert kind.guessing == 0.5
     read = [(read.rows, read.faults) for read in task.read_files(("de",), "en")]
     assert read == [(2, ()), (1, ()), (1, ())]
-    examples = task.head(TaskInputs("en")).rows("train", "en")
+    examples = task.head(TaskInputs("en")).data.rows("train", "en")
     rows = [(row.first, row.second, row.label) for row in examples.rows]
     assert rows == [("A b", "b A", "different"), ("C d", "d C", "paraphrase")]
 

@@ -12,16 +12,22 @@ from raxalign.caveats import collecting
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.answers import windows
-from raxalign.tasks.answers.params import WindowSizes
-from raxalign.tasks.answers.rows import Answer, Question, Questions, answered
+from raxalign.tasks.answers.rows import (
+    Answer,
+    Question,
+    Questions,
+    WindowSizes,
+    answered,
+    make_windows,
+    read_questions,
+    write_questions,
+)
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers import examples
 from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.taggers import sentences
-from raxalign.tasks.taggers.sentences import Tagged, TaggedSentences
+from raxalign.tasks.taggers.reading import Tagged, TaggedSentences, read_sentences, write_sentences
 from raxalign.tasks.transfer import lazy_lists
 from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.train.runtime import Runtime
@@ -62,8 +68,8 @@ QUESTIONS = Questions(
 SIZES = WindowSizes(question=8, stride=6, answer=3)
 KINDS = {
     "examples": (examples.write_examples, examples.read_examples, EXAMPLES),
-    "sentences": (sentences.write_sentences, sentences.read_sentences, SENTENCES),
-    "questions": (windows.write_questions, windows.read_questions, QUESTIONS),
+    "sentences": (write_sentences, read_sentences, SENTENCES),
+    "questions": (write_questions, read_questions, QUESTIONS),
 }
 
 
@@ -144,7 +150,7 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
     encoder, tmp_path
 ):
     folder = prepared("sentences", "en", encoder, tmp_path)
-    found = sentences.read_sentences(folder, "en", None)
+    found = read_sentences(folder, "en", None)
     with collecting() as read:
         expected = compact_rows(encoder, SENTENCES.words(), "en")
     with collecting() as mapped:
@@ -152,7 +158,7 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
     assert read.unknown["en"] > 0
     assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
     assert (len(found), found.n_words(), found.source) == (4, SENTENCES.n_words(), "train.conll")
-    assert sentences.read_sentences(folder, "en", "other.conll").source == "other.conll"
+    assert read_sentences(folder, "en", "other.conll").source == "other.conll"
     assert found.tags() == {"O", "B-PER", "B-LOC"}
     labels = ["O", "B-LOC", "I-LOC", "B-PER"]
     numbers = [row.tolist() for row in found.numbers(labels)]
@@ -164,9 +170,9 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
 def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_path):
     folder = prepared("questions", "en", encoder, tmp_path)
     with collecting() as read:
-        expected = windows.make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
+        expected = make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
     with collecting() as mapped:
-        found = windows.read_questions(folder, "en", None).windows(encoder, SIZES)
+        found = read_questions(folder, "en", None).windows(encoder, SIZES)
     assert len(found) == len(expected) > len(QUESTIONS)
     assert found.cuts_S5.tolist() == expected.cuts_S5.tolist()
     assert found.answered() == expected.answered() > 2
@@ -179,12 +185,12 @@ def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_pat
 
 
 def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(encoder, tmp_path):
-    counts = windows.write_questions(QUESTIONS, "en", encoder.tokenizer, 1, tmp_path)
+    counts = write_questions(QUESTIONS, "en", encoder.tokenizer, 1, tmp_path)
     assert (counts["questions"], counts["contexts"]) == (4, 3)
     assert len(np.load(tmp_path / "contexts" / "offsets.npy")) == 4
-    found = windows.read_questions(tmp_path, "en", None)
+    found = read_questions(tmp_path, "en", None)
     assert (len(found), found.misplaced, found.left_out, found.source) == (4, 1, 3, "q.json")
-    assert windows.read_questions(tmp_path, "en", "other.json").source == "other.json"
+    assert read_questions(tmp_path, "en", "other.json").source == "other.json"
     assert found.fingerprints().tolist() == QUESTIONS.fingerprints().tolist()
     pieces = found.pieces
     assert pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]
@@ -279,15 +285,17 @@ def test_a_training_on_prepared_rows_ends_with_the_same_weights_and_notes(
 def test_only_the_rows_that_are_trained_on_are_prepared_and_no_mixed_questions(tmp_path):
     data = {"train": f"{tmp_path}/train.{{pivot}}", "dev": f"{tmp_path}/dev.{{lang}}"}
     ner = Ner(Ner.Params(data=data, selection="target-dev", max_train=7))
-    assert set(ner.prepares("en", "en").sources) == {"train"}
-    assert ner.prepares("en", "en").options["max_train"] == 7
-    assert ner.prepares("de", "en") is None
+    assert ner.training().rows["max_train"] == 7
+    assert ner.training().languages(("de",), "en") == ("en", "de")
+    assert not ner.training().translations
     data["train"] = f"{tmp_path}/train.{{lang}}"
     together = {"setting": "translate-train"}
-    assert set(Mlqa(Mlqa.Params(data=data, **together)).prepares("de", "en").sources) == {"train"}
+    both = Mlqa(Mlqa.Params(data=data, **together)).training()
+    assert both.rows
+    assert both.translations
     mixed = Mlqa.Params(data=data, code_switching="sentence", **together)
-    assert Mlqa(mixed).prepares("de", "en") is None
-    assert Mlqa(Mlqa.Params(data=data)).prepares("de", "en") is None
+    assert Mlqa(mixed).training().rows is None
+    assert not Mlqa(Mlqa.Params(data=data)).training().translations
 
 
 MANY = [

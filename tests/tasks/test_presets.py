@@ -29,7 +29,7 @@ OWN = {
 
 
 def read(folder, task, split, lang, pivot="en"):
-    return task.head(TaskInputs(pivot, downloads=folder / "cache")).rows(split, lang)
+    return task.head(TaskInputs(pivot, downloads=folder / "cache")).data.rows(split, lang)
 
 
 @pytest.mark.parametrize("kind", OWN)

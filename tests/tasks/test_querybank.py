@@ -6,7 +6,7 @@ import torch
 
 from raxalign.errors import RaxalignError
 from raxalign.similarity import nearest_neighbors
-from raxalign.tasks.vectors.querybank import Nearness, querybank_nearest
+from raxalign.tasks.vectors.pools import Nearness, querybank_nearest
 from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
 COUNT, SIZE = 24, 6

@@ -6,11 +6,9 @@ import pytest
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.answers.metrics import best, exact_match, f1
-from raxalign.tasks.answers.params import WindowSizes
-from raxalign.tasks.answers.rows import Questions, read_squad
-from raxalign.tasks.answers.windows import make_windows
+from raxalign.tasks.answers.rows import Questions, WindowSizes, make_windows, read_squad
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.reading import ExampleFile
+from raxalign.tasks.classifiers.examples import ExampleFile
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.reading import read_tagged
 from raxalign.tasks.taggers.scheme import UNIVERSAL
@@ -35,8 +33,8 @@ def test_requests_come_again_and_only_a_training_file_is_refused(real_data):
     place = real_data / "slots-facebook"
     files = {"train": f"{place}/train.{{pivot}}.conll", "dev": f"{place}/dev.{{lang}}.conll"}
     head = Slots(Slots.Params.model_validate({"data": files})).head(TaskInputs("en"))
-    train = head.rows("train", "en")
-    seen = head.rows("dev", "en").seen_in(train.fingerprints(), head.allowed)
+    train = head.data.rows("train", "en")
+    seen = head.data.rows("dev", "en").seen_in(train.fingerprints(), head.allowed)
     assert int(seen.sum()) == 1374  # of 4181, counted with sort and uniq too
     with pytest.raises(DataError, match="training sentences too"):
         train.seen_in(np.sort(train.fingerprints()), head.allowed)

@@ -10,12 +10,10 @@ import torch
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
 from raxalign.errors import RaxalignError
-from raxalign.tasks.answers.params import WindowSizes
-from raxalign.tasks.answers.rows import Answer, Question, Questions
-from raxalign.tasks.answers.windows import make_windows
+from raxalign.tasks.answers.rows import Answer, Question, Questions, WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples
-from raxalign.tasks.classifiers.model import SentenceClassifier
+from raxalign.tasks.classifiers.head import SentenceClassifier
 from raxalign.tasks.taggers.head import SentenceBatches
 from raxalign.tasks.transfer import model as module
 from raxalign.tasks.transfer.model import lay_out, shares_rows, states_of

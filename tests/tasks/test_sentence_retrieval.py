@@ -9,6 +9,7 @@ import torch
 from raxalign.config.options import read_options
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
+from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
@@ -61,7 +62,7 @@ def test_queries_of_one_side_are_its_direction_alone(tmp_path):
     assert found["accuracy_stderr"] == pytest.approx(math.sqrt(expected * (1 - expected) / 3))
     assert set(outcome.predictions["direction"].to_pylist()) == {direction}
     name = ("de-en", "accuracy", "test")
-    same = SentenceRetrieval.samples(outcome.predictions, [name])[name]
+    same = samples_of(SentenceRetrieval.metrics, outcome.predictions, [name])[name]
     assert len(same.units) == 3  # A stands twice
 
 

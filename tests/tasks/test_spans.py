@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.tasks.answers.model import SpanModel, best_span, span_loss
-from raxalign.tasks.answers.params import WindowSizes
-from raxalign.tasks.answers.windows import cuts, make_windows
+from raxalign.tasks.answers.head import SpanModel, best_span, span_loss
+from raxalign.tasks.answers.rows import WindowSizes, cuts, make_windows
 from tests.tasks.word_qa import questions
 
 WORDS = [

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.taggers.crf import ConditionedCrf
-from raxalign.tasks.taggers.head import SentenceBatches
-from raxalign.tasks.taggers.models import BilstmCrf, Placed, extract, make_tagger
-from raxalign.tasks.taggers.params import feature_layers
-from raxalign.tasks.taggers.scheme import count, entities_of, values
+from raxalign.tasks.taggers.head import (
+    BilstmCrf,
+    ConditionedCrf,
+    Placed,
+    SentenceBatches,
+    extract,
+    make_tagger,
+)
+from raxalign.tasks.taggers.scheme import count, entities_of, feature_layers, values
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 

@@ -11,13 +11,14 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
+from raxalign.config.sources import looked_up
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
+from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.token_translation import TokenTranslation
+from raxalign.tasks.token_translation import TokenTranslation, XnliFiles, XnliSentences
 from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
-from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
-from raxalign.tasks.translation.shifts import Shift, stream_of, translate
+from raxalign.tasks.translation.sweep import Shift, stream_of, translate
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, made, values
 
@@ -310,7 +311,7 @@ def test_a_row_is_one_sentence_and_pairs_of_one_premise_are_one_unit(found, enco
     assert premises[0] == premises[1] != premises[2]
     assert {row["premise"] for row in test if row["lang"] == "en-de"} == {*premises}
     name = ("de-en", "layer3_alpha1_bleu1", "test")
-    sample = TokenTranslation.samples(found.predictions, [name])[name]
+    sample = samples_of(TokenTranslation.metrics, found.predictions, [name])[name]
     assert len(sample.units) == 2
 
 
@@ -378,4 +379,4 @@ def test_data_enters_the_key_by_what_is_read_and_the_default_enters_none(root):
     german, english = (f"hub:facebook/xnli/{lang}@{'c' * 40}" for lang in ("de", "en"))
     found = {name: source.name for name, source in hub.sources("de", "en").items()}
     assert found == {"hub": german, "pivot_hub": english}
-    assert hub.fetch("de", "en", root)[german] == "c" * 40
+    assert looked_up(hub.sources("de", "en"), root)[german] == "c" * 40

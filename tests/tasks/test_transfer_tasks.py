@@ -15,15 +15,15 @@ from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.base import Score, TaskInputs
+from raxalign.tasks.base import Score, TaskInputs, means
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.scheme import UPOS
-from raxalign.tasks.transfer.outcome import kept, means, select
+from raxalign.tasks.transfer.params import kept, select
 from raxalign.tasks.transfer.rows import among
-from raxalign.tasks.transfer.trained import Trained
+from raxalign.tasks.transfer.training import Trained
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
 from tests.every import in_turn
@@ -245,7 +245,7 @@ def test_faults_that_only_the_params_show(toy):
 def test_what_is_read_of_each_language(toy):
     task = toy.task(FILES)
     assert task.languages(("de", "fr"), "en") == ("en", "de", "fr")
-    assert task.training_languages(("de",), "en") == ("en",)
+    assert task.training().languages(("de",), "en") == ("en",)
     assert set(task.sources("en", "en")) == {"train", "dev", "test"}
     assert set(task.sources("de", "en")) == {"dev", "test"}
     assert isinstance(task.sources("de", "en")["dev"], LocalFile)
@@ -259,10 +259,10 @@ def test_what_is_read_of_each_language(toy):
 def test_the_phrasebook_says_the_same_in_every_language_and_shares_nothing_between_splits(kind):
     sizes = {"train": 60, "dev": 12, "test": 12}
     head = kind(kind.Params(data="phrasebook", phrasebook=sizes)).head(TaskInputs("en"))
-    train = head.rows("train", "en")
+    train = head.data.rows("train", "en")
     for split in ("dev", "test"):
-        assert not head.rows(split, "en").seen_in(train.fingerprints()).any()
-        found = [list(head.rows(split, lang).rows) for lang in ("en", "de", "el")]
+        assert not head.data.rows(split, "en").seen_in(train.fingerprints()).any()
+        found = [list(head.data.rows(split, lang).rows) for lang in ("en", "de", "el")]
         said = [[meaning(row) for row in rows] for rows in found]
         assert said[0] == said[1] == said[2]
         assert len(said[0]) == 12
@@ -320,8 +320,8 @@ def test_a_hash_is_found_among_those_that_are_known_in_any_order(found, known):
 @pytest.mark.parametrize("toy", [word_nli, word_qa])
 def test_rules_that_keep_the_same_epochs_share_a_training(toy):
     rules = ("pivot-dev", "mean-dev", "target-dev", "last")
-    training = {rule: toy.task("phrasebook", selection=rule).training() for rule in rules}
-    assert toy.task("phrasebook", readout="refit").training() == training["pivot-dev"]
+    training = {rule: toy.task("phrasebook", selection=rule).training().options for rule in rules}
+    assert toy.task("phrasebook", readout="refit").training().options == training["pivot-dev"]
     assert training["mean-dev"] == training["target-dev"]
     assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
     plain, last = (toy.task("phrasebook", selection=rule) for rule in ("pivot-dev", "last"))

@@ -14,9 +14,8 @@ from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
-from raxalign.tasks.classifiers.model import SentenceClassifier, WordClassifier
-from raxalign.tasks.transfer.trained import Trained
-from raxalign.tasks.transfer.training import Tuning
+from raxalign.tasks.classifiers.head import SentenceClassifier, WordClassifier
+from raxalign.tasks.transfer.training import Trained, Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Step
 from tests.every import in_turn
@@ -176,14 +175,14 @@ def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, file
 
 def test_which_settings_read_which_training_data(files):
     zero_shot, both = task(files), task(translated(files), setting="translate-train")
-    assert zero_shot.training_languages(("de",), "en") == ("en",)
-    assert both.training_languages(("de", "fr"), "en") == ("en", "de", "fr")
+    assert zero_shot.training().languages(("de",), "en") == ("en",)
+    assert both.training().languages(("de", "fr"), "en") == ("en", "de", "fr")
     assert both.check(("de",), "en") == []
     assert both.sources("de", "en")["train"].path.name == "train-de.tsv"
     assert "code_switching" not in zero_shot.canonical()
-    assert "models" not in both.training()
+    assert "models" not in both.training().options
     each = {"setting": "translate-train", "models": "each"}
-    assert task(translated(files), **each).training()["models"] == "each"
+    assert task(translated(files), **each).training().options["models"] == "each"
     for options, told in (
         ({"code_switching": "sentence"}, "needs `setting: translate-train`"),
         ({"setting": "translate-train"}, "reads one file per language; put {lang} in the path"),
@@ -191,7 +190,7 @@ def test_which_settings_read_which_training_data(files):
     ):
         assert told in task(files, **options).check(("de",), "en")[0]
     mixing = task(translated(files), **each, code_switching="sentence")
-    assert mixing.training()["code_switching"] == "sentence"
+    assert mixing.training().options["code_switching"] == "sentence"
     told = "code_switching mixes languages in one model: leave out models: each"
     assert mixing.check(("de",), "en") == [told]
 
@@ -199,7 +198,7 @@ def test_which_settings_read_which_training_data(files):
 def test_the_phrasebook_is_parallel_enough_to_mix():
     sizes = {"train": 60, "dev": 12, "test": 12}
     head = task("phrasebook", phrasebook=sizes, setting="translate-train").head(TaskInputs("en"))
-    rows = {lang: head.rows("train", lang) for lang in ("en", "de", "el")}
+    rows = {lang: head.data.rows("train", lang) for lang in ("en", "de", "el")}
     parts = training_parts(rows, Xnli.labels, "en", "sentence", whole=False)
     others = {(lang, "en") for lang in ("de", "el")} | {("en", lang) for lang in ("de", "el")}
     assert {part.langs for part in parts} == {("en", "en"), *others}

@@ -16,9 +16,13 @@ from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 
 PLUGIN = '''
+from functools import partial
+
 import raxalign as rx
 from raxalign.measured import Measured
 from raxalign.sample import of_column
+
+mean = partial(Measured, sample=of_column)
 
 
 class Ranks(rx.Task):
@@ -27,14 +31,10 @@ class Ranks(rx.Task):
     VERSION = 1
     main_metric = "mean_rank"
     metrics = (
-        Measured("mean_rank", "Mean rank of the translation.", "lower", range=(0.0, 1e6)),
-        Measured("orphans", "Share of words that nothing finds.", "lower", unit="share"),
+        mean("mean_rank", "Mean rank of the translation.", "lower", range=(0.0, 1e6)),
+        mean("orphans", "Share of words that nothing finds.", "lower", unit="share"),
     )
     predicts = frozenset({"id", "mean_rank", "orphans"})
-
-    @classmethod
-    def sample(cls, rows, metric):
-        return of_column(rows, metric)
 
     def evaluate(self, aligned, languages, inputs, runtime, trained):
         raise NotImplementedError

@@ -112,8 +112,8 @@ UNSOUND = {
         "method my_method: align returned the transform of de at layer 0 with a shift that has NaN",
     ),
     "gap.py": (
-        "sum(distances) / len(distances)",
-        "float('nan')",
+        "(src - tgt)",
+        "(src * float('nan'))",
         r"task gap: distance of de-en \(test\) is nan, which is not a result",
     ),
 }
@@ -185,9 +185,12 @@ def test_a_distance_is_shown_as_it_is_and_a_share_in_percent(ran):
 def test_a_value_that_its_declaration_excludes_is_refused_when_it_is_evaluated(
     declared, message, tmp_path
 ):
-    changes = (('unit="number"', declared), (".norm())", ".norm()) * 1.4"))
+    changes = (
+        ('better="lower"', f'better="lower", {declared}'),
+        (".norm(dim=1)", ".norm(dim=1).mul(1.4)"),
+    )
     grid = write_changed(tmp_path, "gap.py", *changes)
-    where = re.escape(f"{tmp_path / 'gap.py'}:7: task gap: distance of de-en (test) ")
+    where = re.escape(f"{tmp_path / 'gap.py'}:6: task gap: distance of de-en (test) ")
     with pytest.raises(PluginFault, match=f"{where}{message} Correct the score, or its unit"):
         run_page(grid)
 

@@ -361,17 +361,20 @@ def prepared_rows(
     tokenizer of `encoder`; return their keys as ``rows/de``. None are added where there are few
     rows, or the task cannot write them.
     """
-    pivot, found = shared.grid.pivot, {}
-    for lang in languages:
-        rows = task.prepares(lang, pivot)
-        if rows is None:
-            continue
-        outside, named = shared.identity.of_languages({lang: rows.sources})
+    pivot, found, training = shared.grid.pivot, dict[str, str](), task.training()
+    if training is None or training.rows is None:
+        return found
+    for lang in languages if training.translations else (pivot,):
+        sources = task.sources(lang, pivot)
+        read = "train" if "train" in sources else "hub"
+        outside, named = shared.identity.of_languages(
+            {lang: {name: source for name, source in sources.items() if name == read}}
+        )
         stage = Stage(
             "pieces",
             kind,
             PIECES_VERSION + task.VERSION - 1,
-            {"task": dict(rows.options), "lang": lang, "pivot": pivot, **named},
+            {"task": dict(training.rows), "lang": lang, "pivot": pivot, **named},
             {"encoder": encoder.key},
             *outside,
             options=task.params.model_dump_json(by_alias=True),

@@ -23,6 +23,7 @@ from raxalign.config.params import BaseParams
 from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, GridError
+from raxalign.measured import declaration
 from raxalign.methods.base import Method, Needs
 from raxalign.plan.expansion.data import SharedStages, code_not_run, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from raxalign.tasks.base import Task
 
 
+_UNTRAINED = "it is not trained", "name a task that is: a classifier, a tagger, answers"
+
+
 def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
     """Yield a fault per method whose `with_task` names several tasks, one that the grid does not
     have, or one whose training cannot be part of another.
@@ -53,7 +57,7 @@ def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
         path = ("methods", spec.name, "with_task", "task")
         lines = (line_of(grid.text_of_file, *path[:n]) for n in (4, 3, 2))
         line, key = next((n for n in lines if n is not None), None), ".".join(path)
-        task, why = tasks.get(named[0]), None
+        task = tasks.get(named[0])
         if len(named) > 1:
             told = f"several tasks: {', '.join(named)}; a training is one with one task"
             remedy = (
@@ -64,7 +68,7 @@ def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
             near = get_close_matches(named[0], tasks, n=1)
             remedy = f"did you mean {near[0]}?" if near else f"it has {', '.join(tasks)}"
             yield Fault(line, key, f"the grid has no task {named[0]!r}", remedy)
-        elif (why := task.not_joint()) is not None:
+        elif why := training.alone if (training := task.training()) else _UNTRAINED:
             yield Fault(line, key, f"{named[0]} cannot be trained with a method: {why[0]}", why[1])
 
 
@@ -156,8 +160,8 @@ def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> SearchMetri
     lang = lang.replace("{lang}", "+".join(languages)).replace("{pivot}", grid.pivot)
     spec = next(spec for spec in grid.tasks if spec.name == task)
     added = next((entry for entry in spec.metrics if entry.name == metric), None)
-    task_kind = catalog("tasks")[spec.kind]
-    declared = task_kind.measured(metric) if added is None else catalog("metrics")[added.kind]
+    reported = catalog("tasks")[spec.kind].metrics
+    declared = declaration(reported, metric) if added is None else catalog("metrics")[added.kind]
     assert declared is not None, "the grid file is refused otherwise"
     return SearchMetric(task, lang, metric, declared.better == "lower")
 
@@ -168,7 +172,7 @@ def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: S
     spec = next(spec for spec in grid.tasks if spec.name == task)
     if task not in trial.evaluations:
         return f"{task} reads nothing that {trial.method} changes"
-    if catalog("tasks")[spec.kind].measured(metric) is None:
+    if declaration(catalog("tasks")[spec.kind].metrics, metric) is None:
         return f"{metric} is computed after the evaluation"
     stage = stages[trial.evaluations[task]]
     if "trained" not in stage.inputs:
@@ -176,7 +180,8 @@ def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: S
     trained = stages[stage.inputs["trained"]]
     if trained.task is None and "aligned" not in trained.inputs:
         return f"all trials share one training of {task}"
-    if not stage.plugin().watches(metric):
+    training = stage.plugin().training()
+    if training is None or metric not in training.watched:
         return f"the training of {task} makes no dev selections by {metric}"
     if objective.lang not in (*MEANS, *stage.params["languages"]):  # type: ignore[misc]
         return f"{objective.lang} is not one of the languages that {task} scores"

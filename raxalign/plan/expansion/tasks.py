@@ -16,7 +16,7 @@ from raxalign.methods.base import Method
 from raxalign.plan.expansion import data
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import FIT, Stage
-from raxalign.tasks.base import Task, TaskNeeds
+from raxalign.tasks.base import Task, TaskNeeds, Training
 
 _Files = tuple[dict[str, str], dict[str, str]]
 """The digests and the locations of files, by their names."""
@@ -63,14 +63,13 @@ class TaskStages:
             Fault(spec.line_of(fault), key, fault) for fault in task.check(asked, self.grid.pivot)
         )
         lacking = [name for name, own in self.grid.sets.items() if {*asked} - {*own}]
-        refused = task.refuses_unseen() if spec.unseen or lacking else None
-        if refused is not None:
-            why, remedy = refused
-            told = f"{', '.join(spec.unseen)}: not among the grid's languages, and {why}"
+        unseen = task.unseen()
+        if unseen.use == "refused" and (spec.unseen or lacking):
+            told = f"{', '.join(spec.unseen)}: not among the grid's languages, and {unseen.why}"
             if not spec.unseen:
                 rest = ", ".join(lang for lang in asked if lang not in self.grid.sets[lacking[0]])
-                told = f"the set {lacking[0]} leaves {rest} unaligned, and {why}"
-            yield Fault(spec.line_of("languages"), f"{key}.languages", told, remedy)
+                told = f"the set {lacking[0]} leaves {rest} unaligned, and {unseen.why}"
+            yield Fault(spec.line_of("languages"), f"{key}.languages", told, unseen.remedy)
         needs = task.needs()
         without = [lang for lang in asked if needs.dev and not data.has_dev(self.grid, lang)]
         if without:
@@ -137,14 +136,14 @@ class TaskStages:
         inputs = {"aligned": aligned.key, **self._read(task.needs(), own)}
         if spec.name in alignment.joint_tasks():
             inputs["trained"] = aligned.key
-        elif task.training() is not None:
+        elif (training := task.training()) is not None:
             trained = self._trained(spec, task, alignment, aligned)
             inputs["trained"] = trained.key
-            fitted, why = self._fitted(spec, task, alignment, aligned, trained)
+            fitted, why = self._fitted(spec.name, training, alignment, aligned, trained)
             inputs["aligned"] = fitted.key
-            if fitted is aligned and (refit := task.refit()) is not None:
+            if fitted is aligned and training.refit is not None:
                 # where nothing is fitted again there is one result, whatever was asked for
-                task = refit.keeping
+                task = training.refit.keeping
         params: dict[str, Any] = {"task": task.canonical()}
         params |= {"seed": alignment.seed} if task.has_chance() else {}
         params |= {"unseen": unseen} if unseen else {}
@@ -158,8 +157,9 @@ class TaskStages:
         """
         methods, pivot = catalog("methods"), self.grid.pivot
         base = alignment.kind in methods and methods[alignment.kind].is_baseline
-        read = (pivot,) if task.training() is None else task.training_languages(own, pivot)
-        return base and read == (pivot,) and task.ignores_unseen()
+        training = task.training()
+        read = (pivot,) if training is None else training.languages(own, pivot)
+        return base and read == (pivot,) and task.unseen().use == "ignored"
 
     def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
         """Return the languages, aligned or not, in which a task is evaluated: with sets those of
@@ -211,13 +211,12 @@ class TaskStages:
         below it stay frozen.
         """
         pivot, effect = self.grid.pivot, alignment.method.effect()
-        read = task.training_languages(alignment.languages, pivot)
+        made, read = self._training(spec, task, alignment, alignment.languages, aligned)
         untouched = (
             not (effect.weights or effect.pivot)
             and read == (pivot,)
             and (not effect.inside or bool(effect.inside_layers))
         )
-        made = self._training(spec, task, alignment, read, aligned)
         params = dict(made.params)
         if effect.pivot:
             params["toward"] = list(alignment.languages)
@@ -237,17 +236,21 @@ class TaskStages:
             return None
         spec, task = next((spec, task) for spec, task in self._tasks if spec.name == joint.task)
         chosen = _narrowed(spec, alignment.languages) or alignment.languages
-        read = task.training_languages(chosen, self.grid.pivot)
-        return self._training(spec, task, alignment, read, alignment.start)
+        return self._training(spec, task, alignment, chosen, alignment.start)[0]
 
     def _training(
-        self, spec: TaskSpec, task: Task, alignment: TrialInputs, read: tuple[str, ...], on: Stage
-    ) -> Stage:
-        """Return the training of a task, which reads some languages, on a stage, without inputs."""
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, own: tuple[str, ...], on: Stage
+    ) -> tuple[Stage, tuple[str, ...]]:
+        """Return the training of a task in its own languages on a stage, without inputs, and the
+        languages that it reads.
+        """
+        training = task.training()
+        assert training is not None, "the caller asks first"
+        read = training.languages(own, self.grid.pivot)
         made = self._stage("tuned", spec.kind, task, read, on)
-        own: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
         prepared = self._prepared(spec, task, alignment, read)
-        return replace(made, params={**made.params, **own}, prepared=prepared)
+        params = {**made.params, "task": dict(training.options), "seed": alignment.seed}
+        return replace(made, params=params, prepared=prepared), read
 
     def _prepared(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, languages: tuple[str, ...]
@@ -262,18 +265,18 @@ class TaskStages:
         return self._rows[known]
 
     def _fitted(
-        self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage, trained: Stage
+        self, name: str, training: Training, alignment: TrialInputs, aligned: Stage, trained: Stage
     ) -> tuple[Stage, str]:
         """Add the method's readouts, fitted again on the encoder that the task's training left, on
         words as the task reads them. Where they cannot be, or are not to be, or where there are
         none, return the stage as it is, and why outdated ones are kept.
         """
-        effect, refit = alignment.method.effect(), task.refit()
+        effect, refit = alignment.method.effect(), training.refit
         readouts = bool(aligned.digests or aligned.inputs.keys() - {"encoder"})
         if effect.weights or effect.inside or not readouts or alignment.family != "transformer":
             return aligned, ""
         if refit is None:
-            return aligned, task.keeps_outdated()
+            return aligned, training.outdated
         why, remedy = "", ""
         if aligned.maker not in catalog("methods"):
             why = "the transforms of a folder cannot be fitted again"
@@ -282,7 +285,7 @@ class TaskStages:
             why = f"{aligned.maker} moves the pivot, so that the task trains through its readouts"
             remedy = "leave it out by `exclude`, or write `readout: keep`"
         if why and refit.insists:
-            where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
+            where = f"{self.grid.path}: tasks.{name}.readout: refit"
             raise RaxalignError(f"{where}: {why}; {remedy}")
         if why:
             return aligned, why

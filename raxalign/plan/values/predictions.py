@@ -5,16 +5,18 @@ evaluation depends on chance is seen from the plan, and never from results.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
 from raxalign.analysis.runs import Runs, mean_of
-from raxalign.lazy import pa
+from raxalign.lazy import pa, pc
+from raxalign.measured import Measured, at_layers, declaration
 from raxalign.plan.metrics import by_language
 from raxalign.plan.plan import Plan
-from raxalign.sample import Sample
+from raxalign.sample import Sample, of_layers
 from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ class Predictions:
         added = {name: self.plan.added(name[0], name[2]) for name in sorted(asked)}
         task = self.plan.task(next(iter(added))[0])
         own = [name for name, metrics in added.items() if not metrics]
-        samples = task.samples(table, [name[1:] for name in own]) if task is not None else {}
+        reported = task.metrics if task is not None else ()
+        samples = samples_of(reported, table, [name[1:] for name in own])
         found: dict[Name, Sample | None] = {name: samples.get(name[1:]) for name in own}
         if len(own) < len(added):
             rows = {(lang, split): part for lang, split, part in by_language(table)}
@@ -152,3 +155,35 @@ def _parts(cell: Cell, name: Name, pivot: str) -> list[Name]:
         if lang in MEANS
         else [name]
     )
+
+
+def samples_of(
+    metrics: Sequence[Measured], predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], Sample | None]:
+    """Return the samples of several (lang, metric, split) of an evaluation's predictions, as its
+    task declares them: those at one of several layers by the rows of these. None where a metric has
+    none, or there are no rows.
+    """
+    layered = "layers" in predictions.column_names
+
+    @cache
+    def of_lang(label: str, lang: str) -> pa.Table:
+        return _where(of_layers(predictions, label), "lang", lang)
+
+    found: dict[tuple[str, str, str], Sample | None] = {}
+    for lang, metric, split in wanted:
+        found[lang, metric, split] = None
+        declared = declaration(metrics, metric)
+        if declared is None or declared.sample is None:
+            continue
+        label, name = at_layers(metric) if layered else ("", metric)
+        of_splits = of_lang(label, lang)
+        rows = _where(of_splits, "split", split)
+        if len(rows) and declared.on_dev and split != "dev":
+            rows = pa.concat_tables([_where(of_splits, "split", "dev"), rows])
+        found[lang, metric, split] = declared.sample(rows, name) if len(rows) else None
+    return found
+
+
+def _where(table: pa.Table, column: str, value: object) -> pa.Table:
+    return table.filter(pc.equal(table[column], value))

@@ -20,8 +20,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.search.study import SearchMetric
 from raxalign.store.ledger import Ledger
-from raxalign.tasks.base import Score
-from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.base import Score, means
 
 
 def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:

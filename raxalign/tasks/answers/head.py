@@ -3,36 +3,134 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+import torch
+from torch import nn
+
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
-from raxalign.lazy import np, pa
+from raxalign.lazy import pa
 from raxalign.tasks.answers.metrics import METRICS, Rules, best
-from raxalign.tasks.answers.model import SpanModel
 from raxalign.tasks.answers.rows import (
-    Questions,
-    answered,
-    crossed,
-    read_hub,
-    read_phrasebook,
-    read_squad,
-    scored,
-)
-from raxalign.tasks.answers.windows import (
     PreparedQuestions,
+    Questions,
+    Window,
     WindowRows,
     Windows,
+    answered,
+    crossed,
     make_windows,
+    read_hub,
+    read_phrasebook,
     read_questions,
+    read_squad,
+    scored,
     write_questions,
 )
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.head import Batches, Head, HeldOut
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows
 from raxalign.tasks.transfer.lazy_lists import LazyList, chained
+from raxalign.tasks.transfer.model import FineTuned, RowLayout, lay_out, states_of
 from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.train.devices import on_device
+from raxalign.train.group import shared
+
+_Span = tuple[float, int, int]
+"""(score, first, last): a span of pieces of a context."""
+
+
+@dataclass(frozen=True)
+class SpanRows:
+    """Rows as the encoder reads them, the places of their pieces, and which there are."""
+
+    layout: RowLayout
+    places_BT: np.ndarray
+    there_BT: np.ndarray
+
+
+class SpanModel(FineTuned):
+    """Transforms apply by the language of each piece: the question's or the context's."""
+
+    def lay_out(self, rows: Sequence[PieceRow]) -> SpanRows:
+        """Rows as the model reads them. The device has no part in it."""
+        found = lay_out(self.aligned, rows)
+        places_T = np.arange(int(found.lengths_S.max(initial=0)))
+        there_BT = places_T < found.lengths_S[:, None]
+        return SpanRows(found, found.starts_S[:, None] + np.where(there_BT, places_T, 0), there_BT)
+
+    def logits(self, rows: SpanRows) -> torch.Tensor:
+        """Logits (rows, pieces, 2) of starts and ends, -inf at padding, with gradient."""
+        logits_F2: torch.Tensor = self.head(self.dropout(states_of(self.aligned, rows.layout)))
+        places_BT, there_BT = (
+            on_device(part, logits_F2.device) for part in (rows.places_BT, rows.there_BT)
+        )
+        return logits_F2[places_BT].masked_fill(~there_BT[..., None], -torch.inf)
+
+    def loss(self, rows: SpanRows, targets: np.ndarray) -> torch.Tensor:
+        """Return the loss of windows, whose answers have these first and last positions."""
+        logits = self.logits(rows)
+        return span_loss(logits, on_device(targets, logits.device))
+
+    @torch.no_grad()
+    def answers(self, windows: Windows, longest: int) -> list[str]:
+        """The best span over all windows of each question, as the context's own characters."""
+
+        def of_batch(chosen: np.ndarray) -> list[_Span | None]:
+            part = [windows.windows[i] for i in chosen]
+            logits_BT2 = self([window.row for window in part]).float().cpu().numpy()
+            return [_best_of(*pair, longest) for pair in zip(part, logits_BT2, strict=True)]
+
+        best: list[_Span | None] = [None] * len(windows.questions)
+        lengths = [len(window.row) for window in windows.windows]
+        batches = token_batches(lengths, self.encoder.batch_tokens)
+        with evaluating(self):
+            for chosen, spans in shared(batches, of_batch):
+                for i, span in zip(chosen, spans, strict=True):
+                    question = int(windows.windows.cuts_S5[i, 0])
+                    known = best[question]
+                    # of equals the first in the context
+                    if span and (known is None or (span[0], -span[1]) > (known[0], -known[1])):
+                        best[question] = span
+        return [windows.text(number, *span[1:]) if span else "" for number, span in enumerate(best)]
+
+
+def _best_of(window: Window, logits_T2: np.ndarray, longest: int) -> _Span | None:
+    """The best span of a window by the logits (T, 2); None without a piece of the context."""
+    if window.size == 0:
+        return None
+    inside = logits_T2[window.begin : window.begin + window.size]
+    score, first, last = best_span(inside[:, 0], inside[:, 1], longest)
+    return score, window.first + first, window.first + last
+
+
+def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float, int, int]:
+    """(score, first, last): the span of 1 to `longest` pieces with the largest sum of its start's
+    and its end's logit, over all spans.
+
+    Of equals the first one, then the shortest. `starts` and `ends` are (n,), n at least 1.
+
+    >>> best_span(np.array([0.0, 5.0, 1.0]), np.array([4.0, 0.0, 3.0]), 2)
+    (8.0, 1, 2)
+    >>> best_span(np.array([3.0, 2.0, 0.0]), np.array([0.0, 0.0, 4.0]), 2)
+    (6.0, 1, 2)
+    """
+    padded = np.concatenate([ends, np.full(longest - 1, -np.inf, dtype=ends.dtype)])
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)
+    first, more = divmod(int(sums.argmax()), longest)
+    return float(sums[first, more]), first, first + more
+
+
+def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tensor:
+    """The sum over rows of the mean of the cross-entropies of start and end over their pieces."""
+    # The pieces are the classes, both logits the positions.
+    return nn.functional.cross_entropy(logits_BT2, targets_B2, reduction="sum") / 2
 
 
 class SpanHead(Head):
@@ -54,7 +152,7 @@ class SpanHead(Head):
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Questions:
         """Read a local file."""
-        return read_squad(self.path(split, lang), report, named=self._named(split))
+        return read_squad(self.data.path(split, lang), report, named=self._named(split))
 
     def read_hub(self, found: HubSet, split: Split) -> Questions:
         """Read a split of a data set of the hub."""
@@ -65,25 +163,24 @@ class SpanHead(Head):
         """Read questions of the phrasebook."""
         return read_phrasebook(getattr(self.params.phrasebook, split), lang, split, source)
 
-    read_prepared = staticmethod(read_questions)
-    write_prepared = staticmethod(write_questions)
-    check_evaluated = staticmethod(scored)
+    prepared = PreparedRows(read_questions, write_questions)
 
-    def check_trained(self, rows: Questions) -> Questions:
-        """Return the questions with an answer that stands where it says."""
+    def check(self, rows: Questions, *, trained: bool) -> Questions:
+        """Return the questions; to train on, those with an answer that stands where it says."""
+        if not trained:
+            return scored(rows)
         return rows if isinstance(rows, PreparedQuestions) else answered(rows)
 
-    def held_out(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
-        """Read what is evaluated, split by split."""
-        return sorted(super().held_out(languages, trained), key=lambda held: held.split)
-
-    def crossed_sets(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
-        """Return each language, or with `g-xlt` each pair (question, then context)."""
+    def evaluated(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
+        """Return each language, or with `g-xlt` each pair (question, then context), split by
+        split.
+        """
         if not self.crosses:
-            return self.held_out(languages, trained)
-        read = self.evaluated_rows(languages)
+            held_out = self.data.held_out(languages, trained)
+            return sorted(held_out, key=lambda held: held.split)
+        read = self.data.evaluated(languages)
         found = []
-        for split in self.splits():
+        for split in self.data.names():
             there = [lang for lang in languages if (lang, split) in read]
             for asked, told in ((asked, told) for asked in there for told in there):
                 rows = crossed(read[asked, split], read[told, split])
@@ -91,7 +188,11 @@ class SpanHead(Head):
                 found.append(HeldOut(f"{asked}-{told}", split, rows, seen, (asked, told)))
         return found
 
-    def compare_evaluated(self, read: Mapping[tuple[Split, str], Questions]) -> Iterator[FileRead]:
+    def compare(
+        self,
+        trained: Sequence[str],  # noqa: ARG002
+        read: Mapping[tuple[Split, str], Questions],
+    ) -> Iterator[FileRead]:
         """Compare the ids of each language's questions with those of all others."""
         for (split, lang), own in read.items():
 
@@ -101,7 +202,7 @@ class SpanHead(Head):
                         crossed(own, other)
                 return 0
 
-            yield read_through(self.path(split, lang), shared)
+            yield read_through(self.data.path(split, lang), shared)
 
     def batches(self, model: SpanModel, given: Mapping[str, Questions]) -> Batches:
         """Return the training questions as the model reads them."""

@@ -11,6 +11,7 @@ from typing import Literal
 
 from raxalign.languages import language
 from raxalign.measured import share
+from raxalign.sample import of_column
 
 Rules = Literal["mlqa", "squad"]
 
@@ -91,7 +92,15 @@ METRICS = {"f1": f1, "exact_match": exact_match}
 """The scores of an answer by their names."""
 
 MEASURED = (
-    share("f1", "Harmonic mean of precision and recall over the tokens of an answer."),
-    share("exact_match", "Share of the questions whose answer has the tokens of a gold answer."),
+    share(
+        "f1",
+        "Harmonic mean of precision and recall over the tokens of an answer.",
+        sample=of_column,
+    ),
+    share(
+        "exact_match",
+        "Share of the questions whose answer has the tokens of a gold answer.",
+        sample=of_column,
+    ),
 )
 """What tasks on answers report."""

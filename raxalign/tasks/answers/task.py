@@ -1,23 +1,55 @@
-"""What tasks that answer questions by spans of a context have in common."""
+"""What tasks that answer by spans of a context have in common: metrics, options, data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.sample import Sample, of_column
-from raxalign.tasks.answers.metrics import MEASURED, METRICS, Rules
-from raxalign.tasks.answers.params import SpanParams, WindowSizes
-from raxalign.tasks.base import SharedRows, TaskInputs
+from raxalign.tasks.answers.metrics import MEASURED, Rules
+from raxalign.tasks.answers.rows import WindowSizes
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import HubSet, LanguageNames
 from raxalign.tasks.transfer.task import TransferTask
+from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from raxalign.tasks.answers.head import SpanHead
+
+
+class QuestionCounts(BaseParams):
+    """Questions per language of the phrasebook."""
+
+    train: shared.TrainingRows = 2000
+    dev: shared.DevelopmentRows = 300
+    test: shared.TestRows = 300
+
+
+class SpanParams(shared.SettingParams):
+    """Options on what is trained on and how; see `mlqa` for what they mean together."""
+
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "hub": Removed("the sets of the hub are those of the task; name files of others in `data`"),
+        "rules": Removed("`mlqa` has MLQA's rules, `spans` and `tydiqa` have SQuAD's"),
+        "max_question_length": Removed("questions are cut to 64 pieces", keyed=64),
+        "doc_stride": Removed("windows of a context begin 128 pieces apart", keyed=128),
+        "max_answer_length": Removed("answers have 30 pieces at most", keyed=30),
+    }
+    setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
+    phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
+    learning_rate: float = Field(3e-5, gt=0)
+    schedule: Annotated[RateSchedule, LATER] = "linear"
+    weight_decay: WeightDecay = 1e-4
+    betas: Annotated[Betas, LATER] = "0.9 0.999"
+    eps: Annotated[Epsilon[float], LATER] = 1e-8
+    clip: Annotated[Clip[float], LATER] = 1.0
+    dropout: float = Field(0.0, ge=0, lt=1)
+    max_length: int = Field(384, ge=16)
 
 
 @dataclass(frozen=True)
@@ -64,6 +96,7 @@ class SpanTask(TransferTask):
 
     metrics = MEASURED
     main_metric = "f1"
+    also_watched = ("exact_match",)
     row_options = (*TransferTask.row_options, "hub")
     not_of_training = TransferTask.not_of_training | {"rules"}
     predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})
@@ -76,6 +109,11 @@ class SpanTask(TransferTask):
     """Those of XTREME (Hu et al. 2020)."""
     params: SpanParams
 
+    def __init__(self, params: SpanParams) -> None:
+        super().__init__(params)
+        if params.code_switching != "none":  # questions are then read on contexts of other files
+            self.row_options = ()  # type: ignore[misc]
+
     def idle(self) -> set[str]:
         """Return mixing too, where nothing reads it."""
         mixing = {"code_switching"} if self.params.setting != "translate-train" else set()
@@ -87,22 +125,6 @@ class SpanTask(TransferTask):
         """
         sets = {"hub": self.sets.identity()} if self.params.data == "hub" else {}
         return {**super().canonical(), "rules": self.rules, **sets}
-
-    def training(self) -> Mapping[str, object]:
-        """Return what XLT and G-XLT share, and all rules."""
-        crossed = {"setting": "zero-shot"} if self.params.setting == "g-xlt" else {}
-        return {**super().training(), **crossed}
-
-    def watches(self, metric: str) -> bool:
-        """Return whether it is a score of answers that dev selections make."""
-        asked = self.params.selection != "last" and self.params.setting != "g-xlt"
-        return asked and metric in ("f1", "exact_match")
-
-    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
-        """Return what decides on the training questions of a language; None where two languages are
-        mixed: the questions of one are then read on the contexts of the other.
-        """
-        return None if self.params.code_switching != "none" else super().prepares(lang, pivot)
 
     def evaluated_sets(self) -> Any:
         """Return what names the data of each split."""
@@ -118,8 +140,3 @@ class SpanTask(TransferTask):
         from raxalign.tasks.answers.head import SpanHead
 
         return SpanHead(self, inputs)
-
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of F1 or exact match, with a unit per context."""
-        return of_column(rows, metric) if metric in METRICS else None

@@ -14,8 +14,7 @@ from raxalign.encoders.models.pieces import PieceRow
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
 from raxalign.running import Sentence
-from raxalign.tasks.classifiers.head import LabelHead
-from raxalign.tasks.classifiers.model import ClassifiedRows, SentenceClassifier
+from raxalign.tasks.classifiers.head import ClassifiedRows, LabelHead, SentenceClassifier
 from raxalign.tasks.transfer.head import Batches, HeldOut
 from raxalign.tasks.transfer.lazy_lists import LazyList, chained, compact_rows
 from raxalign.tasks.transfer.params import HubSet, Split
@@ -149,7 +148,7 @@ class ChoiceHead(LabelHead):
         self, split: Split, lang: str, report: Report = refuse
     ) -> ChoiceQuestions:
         """Read a local file."""
-        return read_choices(self.path(split, lang), report)
+        return read_choices(self.data.path(split, lang), report)
 
     def read_hub(self, found: HubSet, split: Split) -> ChoiceQuestions:  # type: ignore[override]
         """Read a split of a data set of the hub."""

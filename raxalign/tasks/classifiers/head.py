@@ -2,35 +2,224 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
 
 from raxalign.arrays import offsets_of
 from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.model_inputs import summary_places
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
-from raxalign.lazy import np, pa
+from raxalign.lazy import pa
+from raxalign.running import in_text
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import (
     Example,
+    ExampleFile,
     Examples,
     ExampleTable,
+    Texts,
     counterparts,
     read_examples,
+    read_hub,
     training_parts,
     write_examples,
 )
-from raxalign.tasks.classifiers.model import Classifier, SentenceClassifier, WordClassifier
-from raxalign.tasks.classifiers.reading import ExampleFile, read_hub
 from raxalign.tasks.classifiers.scheme import METRICS
-from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
-from raxalign.tasks.transfer.lazy_lists import chained
-from raxalign.tasks.transfer.outcome import readers
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows, noted
+from raxalign.tasks.transfer.lazy_lists import PreparedTexts, chained, compact_rows, prepared_rows
+from raxalign.tasks.transfer.model import (
+    FineTuned,
+    RowLayout,
+    TaskModel,
+    lay_out,
+    states_of,
+    summed_loss,
+)
 from raxalign.tasks.transfer.params import HubSet, Split
-from raxalign.train.loop import TrainSettings
+from raxalign.train.devices import on_device
+from raxalign.train.group import shared
+
+ROWS = 512
+"""Examples that are classified together outside training, over word vectors."""
+
+
+class Classifier(TaskModel):
+    """What both classifiers do. `rows` divides texts, or first and second texts, in their
+    languages, one row per example; `logits` (rows, labels) have a gradient, `probabilities` are on
+    the CPU, in eval mode.
+    """
+
+    rows: Any
+    probabilities: Any
+
+    def loss(self, rows: Any, labels: np.ndarray) -> torch.Tensor:
+        """Return the summed cross-entropy of examples."""
+        return summed_loss(self.logits(rows), labels)
+
+
+@dataclass(frozen=True)
+class ClassifiedRows:
+    """Rows as the encoder reads them, and the place of the piece of each that the head reads."""
+
+    layout: RowLayout
+    places_B: np.ndarray
+
+
+class SentenceClassifier(Classifier, FineTuned):
+    """Classifier whose head reads [CLS], or the last piece of a decoder; the transforms of that
+    piece's language apply to it.
+    """
+
+    @property
+    def width(self) -> int:
+        """Return how many labels there are."""
+        return self.head.out_features
+
+    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> Sequence[PieceRow]:
+        """Divide sentences, or the first and second sentences of pairs, into pieces, one row per
+        example; of a pair that is too long the longer sentence is cut first.
+        """
+        made = [side for side in texts if isinstance(side, PreparedTexts)]
+        if made:
+            return prepared_rows(self.encoder, made)
+        plain = [side for side in texts if not isinstance(side, PreparedTexts)]
+        second = plain[1] if plain[1:] else None
+        return compact_rows(self.encoder, plain[0], langs[0], second, langs[-1])
+
+    def lay_out(self, rows: Sequence[PieceRow]) -> ClassifiedRows:
+        """Return rows as the classifier reads them. The device has no part in it."""
+        found = lay_out(self.aligned, rows)
+        places_B = summary_places(self.encoder.model, found.starts_S, found.lengths_S)
+        return ClassifiedRows(found, places_B)
+
+    def logits(self, rows: ClassifiedRows) -> torch.Tensor:
+        """Return logits (rows, labels); gradient flows, dropout follows the mode."""
+        states_FH = states_of(self.aligned, rows.layout)
+        read_BH = states_FH[on_device(rows.places_B, states_FH.device)]
+        logits: torch.Tensor = self.head(self.dropout(read_BH))
+        return logits
+
+    @torch.no_grad()
+    def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
+        """Return probabilities (rows, labels) on the CPU, in input order; eval mode."""
+
+        def of_batch(chosen: np.ndarray) -> torch.Tensor:
+            logits: torch.Tensor = self([rows[i] for i in chosen])
+            return logits.float().softmax(1).cpu()
+
+        found = torch.empty(len(rows), self.width)
+        batches = token_batches([len(row) for row in rows], self.encoder.batch_tokens)
+        with evaluating(self):
+            for chosen, part in shared(batches, of_batch):
+                found[torch.from_numpy(chosen)] = part
+        return found
+
+
+TextRow = tuple[tuple[str, Sequence[str]], ...]
+"""The language and the words of each text of an example (one or two)."""
+
+
+def text_features(texts_BTH: torch.Tensor) -> torch.Tensor:
+    """The features of B examples of T texts: the vector of a single text (B, H); of two texts p and
+    h, [p; h; |p - h|; p * h] (B, 4H).
+
+    >>> text_features(torch.tensor([[[1.0, 2.0], [3.0, 1.0]]])).tolist()
+    [[1.0, 2.0, 3.0, 1.0, 2.0, 1.0, 3.0, 2.0]]
+    """
+    if texts_BTH.shape[1] == 1:
+        return texts_BTH[:, 0]
+    p_BH, h_BH = texts_BTH.unbind(1)
+    return torch.cat([p_BH, h_BH, (p_BH - h_BH).abs(), p_BH * h_BH], dim=1)
+
+
+class WordClassifier(Classifier):
+    """Classifier with one hidden layer (ReLU, dropout) over the features of the texts.
+
+    The vector of a text is the mean of its words' vectors, the transforms of its language applied,
+    scaled to the length sqrt(H), so that training does not depend on the scale of the vectors.
+    Words without a vector are left out; a text without any is zero.
+    """
+
+    def __init__(
+        self, aligned: AlignedEncoder, shape: tuple[int, int, int], *, dropout: float, seed: int
+    ) -> None:
+        """`shape`: texts per example, width of the hidden layer, labels."""
+        super().__init__()
+        n_texts, hidden, n_outputs = shape
+        self.aligned = aligned
+        self.hidden = nn.Linear(aligned.hidden_size * (1 if n_texts == 1 else 4), hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(hidden, n_outputs)
+        generator = torch.Generator().manual_seed(seed)
+        for layer in (self.hidden, self.head):
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+        self.to(aligned.device)
+
+    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> list[TextRow]:
+        """Divide texts, or first and second texts, into words as corpora are divided (in scripts
+        without blanks, into characters), one row per example.
+        """
+        divided = []
+        for code, side in zip(langs, texts, strict=False):
+            assert not isinstance(side, PreparedTexts), "only tokenizers make pieces"
+            words = tokenize(code)
+            running = [in_text(text, None).text for text in side]
+            divided.append([(code, within_text(words, text)) for text in running])
+        return list(zip(*divided, strict=True))
+
+    def lay_out(self, rows: Sequence[TextRow]) -> Sequence[TextRow]:
+        """Return rows as they are: their words are looked up where they are classified."""
+        return rows
+
+    def logits(self, rows: Sequence[TextRow]) -> torch.Tensor:
+        """Return logits (rows, labels); gradient flows, dropout follows the mode."""
+        states_BF = self.hidden(text_features(self.text_vectors(rows))).relu()
+        logits: torch.Tensor = self.head(self.dropout(states_BF))
+        return logits
+
+    @torch.no_grad()
+    def text_vectors(self, rows: Sequence[TextRow]) -> torch.Tensor:
+        """Return the vectors of the texts (rows, texts, H)."""
+        n_texts, width = len(rows[0]), self.aligned.hidden_size
+        spoken: dict[str, list[tuple[int, Sequence[str]]]] = defaultdict(list)
+        for b, row in enumerate(rows):
+            for t, (lang, words) in enumerate(row):
+                spoken[lang].append((b * n_texts + t, words))
+        sums_TH = torch.zeros(len(rows) * n_texts, width, device=self.aligned.device)
+        for lang, texts in spoken.items():
+            found = self.aligned.words([words for _, words in texts], lang)
+            places = [place for place, words in texts for _ in words]
+            # Absent words are zero, and the length of the sum does not matter.
+            sums_TH.index_add_(
+                0, torch.tensor(places, device=sums_TH.device).long(), found.vectors_NLH[:, -1]
+            )
+        units_TH = torch.nn.functional.normalize(sums_TH, dim=-1)
+        return (units_TH * math.sqrt(width)).view(len(rows), n_texts, width)
+
+    @torch.no_grad()
+    def probabilities(self, rows: Sequence[TextRow]) -> torch.Tensor:
+        """Return probabilities (rows, labels) on the CPU, in input order, in eval mode."""
+        with evaluating(self):
+            parts = [
+                self(rows[start : start + ROWS]).float().softmax(1).cpu()
+                for start in range(0, len(rows), ROWS)
+            ]
+        return torch.cat([torch.empty(0, self.head.out_features), *parts])
+
 
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
@@ -57,7 +246,7 @@ class LabelHead(Head):
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Examples:
         """Read a local file."""
         alone = differs_by_language(getattr(self.params.data, split)) or lang == self.pivot
-        file = ExampleFile(self.path(split, lang), lang, split, self.scheme, alone=alone)
+        file = ExampleFile(self.data.path(split, lang), lang, split, self.scheme, alone=alone)
         return file.read(report)
 
     def read_hub(self, found: HubSet, split: Split) -> Examples:
@@ -75,19 +264,17 @@ class LabelHead(Head):
         )
         return Examples(source, ExampleTable.of(rows))
 
-    read_prepared = staticmethod(read_examples)
-    write_prepared = staticmethod(write_examples)
+    prepared = PreparedRows(read_examples, write_examples)
 
-    def check_trained(self, rows: Examples) -> Examples:
-        """Return the examples, and remember their labels."""
-        self.known |= {*rows.label_names()}
-        return rows
-
-    def check_evaluated(self, rows: Examples) -> Examples:
-        """Return the examples. Raises `DataError` where none has a label of the training data, by
-        which the task's labels are known.
+    def check(self, rows: Examples, *, trained: bool) -> Examples:
+        """Return the examples; remember the labels of those that are trained on. Raises `DataError`
+        where none of the others has one of these, by which the task's labels are known.
         """
-        known, found = {*self.labels} or self.known, rows.label_names()
+        found = rows.label_names()
+        if trained:
+            self.known |= {*found}
+            return rows
+        known = {*self.labels} or self.known
         if known and not self.scheme.labels and not known & {*found}:
             own, others = (", ".join(sorted(names)[:_SHOWN]) for names in (found, known))
             told = f"has the labels {own}, but the training data has {others}"
@@ -96,40 +283,35 @@ class LabelHead(Head):
             raise DataError(rows.source, told, line=line, remedy=remedy)
         return rows
 
-    def choosing(self, languages: Sequence[str]) -> Sequence[str]:
-        """Return those of the languages whose development sets choose the weights."""
-        each = self.params.models == "each" and self.params.selection != "last"
-        return readers("target-dev" if each else self.params.selection, languages, self.pivot)
-
-    def compare_trained(self, languages: Sequence[str]) -> Iterator[FileRead]:
+    def compare(
+        self,
+        trained: Sequence[str],
+        read: Mapping[tuple[Split, str], Any],  # noqa: ARG002
+    ) -> Iterator[FileRead]:
         """Compare training files with the pivot's, line by line, where languages are mixed."""
-        if self.params.code_switching != "sentence":
+        if self.params.code_switching != "sentence" or not trained:
             return
-        pivot = self.training_rows(self.pivot)
-        for lang in languages:
+        pivot = self.data.training(self.pivot)
+        for lang in trained:
             if lang != self.pivot:
 
-                def read(_: Report, lang: str = lang) -> int:
-                    counterparts(self.training_rows(lang), pivot, whole=True)
+                def same(_: Report, lang: str = lang) -> int:
+                    counterparts(self.data.training(lang), pivot, whole=True)
                     return 0
 
-                yield read_through(self.path("train", lang), read)
+                yield read_through(self.data.path("train", lang), same)
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Classifier:
-        """Make a classifier that fits the encoder: fine-tuned, or over static word vectors."""
+        """Make a classifier that fits the encoder: fine-tuned, or over static word vectors, whose
+        head has a learning rate of its own.
+        """
         if not isinstance(aligned.encoder, StaticEncoder):
             made: Classifier = super().new_model(aligned, seed, training=training)
             return made
         dropout, texts = self.params.dropout if training else 0.0, self.scheme.columns.texts
+        self.options = self.params.model_copy(update={"learning_rate": self.static_rate})
         shape = (len(texts), self.static_hidden, len(self.labels))
         return WordClassifier(aligned, shape, dropout=dropout, seed=seed)
-
-    def settings(self, model: Classifier) -> TrainSettings:
-        """Return the settings of the training; over word vectors the rate is that of their head."""
-        settings = super().settings(model)
-        if isinstance(model, WordClassifier):
-            return replace(settings, learning_rate=self.static_rate)
-        return settings
 
     def labels_of(self, rows: Sequence[Examples]) -> tuple[str, ...]:
         """Return the labels of the task, or else those of the training examples, sorted. Raises
@@ -143,14 +325,6 @@ class LabelHead(Head):
             told = f"has the label {', '.join(found)} alone"
             raise DataError(source, told, remedy="A classifier needs two labels at least")
         return found
-
-    def groups(
-        self, given: Mapping[str, Examples]
-    ) -> list[tuple[str | None, Mapping[str, Examples]]]:
-        """Return what each model is trained on, and the one language it is for (None: all)."""
-        if self.params.models == "together":
-            return [(None, given)]
-        return [(lang, {lang: examples}) for lang, examples in given.items()]
 
     def batches(self, model: Classifier, given: Mapping[str, Examples]) -> Batches:
         """Return the training examples as the classifier reads them, by units of one example or,

@@ -10,6 +10,7 @@ from typing import Literal
 from raxalign.arrays import Ints
 from raxalign.lazy import np
 from raxalign.measured import share
+from raxalign.sample import of_label_f1, of_labels
 from raxalign.tasks.transfer.params import LanguageNames, Split
 
 Names = str | tuple[str, ...]
@@ -132,8 +133,12 @@ COLUMNS = Columns(
 )
 
 MEASURED = (
-    share("accuracy", "Share of the examples whose label is right."),
-    share("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),
+    share("accuracy", "Share of the examples whose label is right.", sample=of_labels),
+    share(
+        "macro_f1",
+        "Mean over labels of the harmonic mean of precision and recall.",
+        sample=of_label_f1,
+    ),
 )
 """What classifiers report; the second one where it is the main metric."""
 

@@ -4,20 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
+from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.corpora.phrases.rows import read
-from raxalign.sample import Sample, of_label_f1, of_labels
-from raxalign.tasks.classifiers.params import ClassificationParams
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
+from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import Split
 from raxalign.tasks.transfer.task import TransferTask
+from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.classifiers.head import LabelHead
+
+
+class ExampleCounts(BaseParams):
+    """Examples per language of the phrasebook."""
+
+    train: shared.TrainingRows = 3000
+    dev: shared.DevelopmentRows = 600
+    test: shared.TestRows = 600
+
+
+class ClassificationParams(shared.SettingParams):
+    """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Files are
+    tab-separated, with a header that names their columns in any order or with the columns in the
+    task's own order, or hold one JSON object per line. The optimiser and its schedule are those of
+    Cao et al. (2020, A.1) unless options say otherwise.
+    """
+
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "static_head": Removed("the classifier over word vectors is 300 wide and has the rate 1e-3")
+    }
+    setting: Literal["zero-shot", "translate-train"] = "zero-shot"
+    dataset: Annotated[str, shared.DATASET] = ""
+    models: Annotated[Literal["together", "each"], LATER] = "together"
+    """Whether `translate-train` trains one model on all languages (`together`), or one model per
+    language on its own translations, whose dev set chooses the epoch (`each`).
+    """
+    revision: Annotated[str, shared.REVISION] = "main"
+    phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
+    learning_rate: float = Field(5e-5, gt=0)
+    max_length: int = Field(128, ge=8)
+    schedule: Annotated[RateSchedule, LATER] = "constant"
+    weight_decay: Annotated[WeightDecay, LATER] = 0.0
+    betas: Annotated[Betas, LATER] = "0.9 0.98"
+    eps: Annotated[Epsilon[float], LATER] = 1e-9
+    clip: Annotated[Clip[float], LATER] = 0.0
+    dropout: float = Field(0.1, ge=0, lt=1)
 
 
 class ClassificationTask(TransferTask):
@@ -27,6 +64,7 @@ class ClassificationTask(TransferTask):
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer", "static"})
+    also_watched = ("accuracy",)
     one_language_files: ClassVar[bool] = False
 
     columns: Columns
@@ -84,42 +122,18 @@ class ClassificationTask(TransferTask):
         mixing = {"code_switching"} if self.params.setting == "zero-shot" else set()
         return super().idle() | {"dataset", "revision"} | mixing
 
-    def refuses_unseen(self) -> tuple[str, str] | None:
-        """Refuse them too where each language has a model of its own."""
-        if self.params.models == "each":
-            return "`models: each` trains none for them", "write `models: together`"
-        return super().refuses_unseen()
-
-    def not_joint(self) -> tuple[str, str] | None:
-        """Refuse one model per language too."""
-        if self.params.models == "each":
-            return "`models: each` trains one encoder per language", "write `models: together`"
-        return super().not_joint()
-
-    def watches(self, metric: str) -> bool:
-        """Return whether it is a score of labels by which one model for all is selected."""
-        selects = self.params.selection != "last" and self.params.models == "together"
-        return selects and metric in ("accuracy", self.main_metric)
-
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report what all transfer tasks report, mixing where there is one text, and one model per
         language without translations or with mixing.
         """
         faults, mixes = super().check(languages, pivot), self.params.code_switching != "none"
-        if self.params.models == "each" and not self.translates():
+        if self.each and not self.translates():
             faults.append(
                 "models: each trains on the translations of each language: it needs `setting:"
                 " translate-train`"
             )
-        if self.params.models == "each" and mixes:
+        if self.each and mixes:
             faults.append("code_switching mixes languages in one model: leave out models: each")
         if mixes and not self.columns.second:
             faults.append("code_switching mixes the two texts of an example: this task has one")
         return faults
-
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a score, with a unit per group of examples."""
-        if metric == "accuracy":
-            return of_labels(rows)
-        return of_label_f1(rows) if metric == "macro_f1" else None

@@ -1,27 +1,354 @@
-"""The head of tags: how sentences are read, which tagger reads them, and its scores."""
+"""The head of tags: how sentences are read, the two taggers and the CRF, and their scores."""
 
 from __future__ import annotations
 
+import copy
+import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import torch
+from torch import nn
 
+from raxalign.arrays import offsets_of, word_pieces
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.taggers.models import Placed, Tagger, make_tagger
-from raxalign.tasks.taggers.reading import read_hub, read_tagged
-from raxalign.tasks.taggers.scheme import OUTSIDE, count, values
-from raxalign.tasks.taggers.sentences import (
+from raxalign.tasks.taggers.reading import (
     Tagged,
     TaggedSentences,
+    read_hub,
     read_sentences,
+    read_tagged,
     write_sentences,
 )
-from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
+from raxalign.tasks.taggers.scheme import OUTSIDE, count, feature_layers, values
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows, noted
+from raxalign.tasks.transfer.lazy_lists import compact_rows
+from raxalign.tasks.transfer.model import (
+    FineTuned,
+    RowLayout,
+    TaskModel,
+    lay_out,
+    states_of,
+    summed_loss,
+)
 from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.train.devices import on_device, to_device
+from raxalign.train.group import shared
+
+
+class ConditionedCrf(nn.Module):
+    """Scores of tags and of transitions depend on the hidden state ("bigram"; Ma & Hovy 2016, as in
+    the
+    tagger of Kulshreshtha et al. 2020).
+
+    p(y | h) is proportional to exp sum_t (u_{y_t} h_t + b_{y_t} + w_{y_{t-1}, y_t} h_t +
+    c_{y_{t-1}, y_t}), where y_0 is a tag of its own for the beginning.
+    """
+
+    def __init__(self, width: int, n_tags: int) -> None:
+        super().__init__()
+        self.n_tags = n_tags
+        self.tags = nn.Linear(width, n_tags)
+        self.transitions = nn.Linear(width, (n_tags + 1) * n_tags)
+
+    def _energies(self, states_BTH: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(scores of the first words' tags (B, K), scores of each later word's tag after each tag
+        (B, T - 1, K, K), earlier tag first).
+        """
+        n = self.n_tags
+        # The first word comes after the beginning alone, and no other word does.
+        first, later = states_BTH[:, 0], states_BTH[:, 1:]
+        weight_SKH = self.transitions.weight.view(n + 1, n, -1)
+        bias_SK = self.transitions.bias.view(n + 1, n)
+        first_BK = self.tags(first) + nn.functional.linear(first, weight_SKH[n], bias_SK[n])
+        pairs = nn.functional.linear(
+            later, weight_SKH[:n].reshape(n * n, -1), bias_SK[:n].reshape(-1)
+        )
+        return first_BK, pairs.reshape(*pairs.shape[:2], n, n) + self.tags(later)[..., None, :]
+
+    def losses(
+        self, states_BTH: torch.Tensor, tags_BT: torch.Tensor, mask_BT: torch.Tensor
+    ) -> torch.Tensor:
+        """-log p(tags | states) of each row, (B,). Rows are filled from the left (`mask_BT` is
+        bool) and have one word at least.
+        """
+        first_BK, later_BTKK = self._energies(states_BTH)
+        alpha_BK = first_BK
+        for t in range(later_BTKK.shape[1]):
+            step_BK = torch.logsumexp(alpha_BK[:, :, None] + later_BTKK[:, t], dim=1)
+            alpha_BK = torch.where(mask_BT[:, t + 1, None], step_BK, alpha_BK)
+        begin_B = first_BK.gather(1, tags_BT[:, :1])[:, 0]
+        index_BT = tags_BT[:, :-1] * self.n_tags + tags_BT[:, 1:]
+        went_BT = later_BTKK.flatten(2).gather(2, index_BT[..., None])[..., 0]
+        gold_B = begin_B + torch.where(mask_BT[:, 1:], went_BT, went_BT.new_zeros(())).sum(1)
+        return torch.logsumexp(alpha_BK, dim=1) - gold_B
+
+    @torch.no_grad()
+    def decode(self, states_BTH: torch.Tensor, mask_BT: torch.Tensor) -> list[list[int]]:
+        """The most probable tags of each row, as long as the row is (Viterbi)."""
+        best_BK, later_BTKK = self._energies(states_BTH)
+        stay_BK = torch.arange(self.n_tags, device=best_BK.device).expand_as(best_BK)
+        backward = []
+        for t in range(1, mask_BT.shape[1]):
+            step_BK, came_BK = (best_BK[:, :, None] + later_BTKK[:, t - 1]).max(dim=1)
+            counts_B1 = mask_BT[:, t, None]
+            best_BK = torch.where(counts_B1, step_BK, best_BK)
+            backward.append(torch.where(counts_B1, came_BK, stay_BK))
+        path = [best_BK.argmax(1)]
+        for came_BK in reversed(backward):
+            path.append(came_BK.gather(1, path[-1][:, None])[:, 0])
+        tags_BT = torch.stack(path[::-1], dim=1).cpu().tolist()
+        lengths = mask_BT.sum(1).tolist()
+        return [tags[:length] for tags, length in zip(tags_BT, lengths, strict=True)]
+
+
+_LSTM_LAYERS, _INPUT_DROPOUT = 2, 0.5  # those of Kulshreshtha et al. (2020)
+_IN_MEMORY = 2 << 30
+"""Bytes of features up to which they are kept in memory."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """`flat_PH`, float32: the pieces of all rows; those of row i begin at ``offsets[i]``."""
+
+    flat_PH: np.ndarray
+    offsets: np.ndarray
+
+    def padded(self, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """(vectors (B, T, H) of the rows `chosen`, zero beyond their ends, and their lengths)."""
+        begins, lengths = self.offsets[chosen], np.diff(self.offsets)[chosen]
+        shape = (len(chosen), int(lengths.max()), self.flat_PH.shape[1])
+        vectors_BTH = np.zeros(shape, dtype=np.float32)
+        for row, (begin, length) in enumerate(zip(begins, lengths, strict=True)):
+            vectors_BTH[row, :length] = self.flat_PH[begin : begin + length]
+        return torch.from_numpy(vectors_BTH), torch.from_numpy(lengths)
+
+
+@torch.no_grad()
+def extract(
+    aligned: AlignedEncoder,
+    rows: Sequence[PieceRow],
+    layers: Sequence[int],
+    in_memory: int = _IN_MEMORY,
+) -> Features:
+    """The sum of the layers for every piece, each layer after its own readouts; eval mode."""
+    encoder = aligned.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    lengths = [len(row) for row in rows]
+    offsets = offsets_of(lengths)
+    shape = (int(offsets[-1]), aligned.hidden_size)
+    if 4 * shape[0] * shape[1] <= in_memory:
+        flat_PH = np.empty(shape, dtype=np.float32)
+    else:
+        with tempfile.TemporaryFile(prefix="raxalign-") as file:  # the mapping outlives it
+            flat_PH = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+    with evaluating(encoder.model):
+        for chosen in token_batches(lengths, encoder.batch_tokens):
+            states = aligned.hidden(encoder.collate([rows[i] for i in chosen]))
+            summed_BTH = torch.stack([states[layer] for layer in layers]).sum(0).float().cpu()
+            for k, i in enumerate(chosen):
+                flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]].numpy()
+    return Features(flat_PH, offsets)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Tokenised sentences: for each the pieces, the positions of its words' first pieces, and the
+    words of those positions (in order).
+
+    Words without a piece, or beyond what a row may have, are missing there. `features` are those of
+    the frozen encoder, where the tagger reads them.
+    """
+
+    rows: Sequence[PieceRow]
+    firsts: Sequence[np.ndarray]
+    words: Sequence[np.ndarray]
+    features: Features | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
+        """Find the first pieces of all words."""
+        firsts, words = list[np.ndarray](), list[np.ndarray]()
+        for row in rows:
+            pieces, owners = word_pieces(row.words, row.lasts)
+            present, first = np.unique(owners, return_index=True)
+            firsts.append(pieces[first])
+            words.append(present)
+        return cls(rows, firsts, words, features)
+
+
+class Tagger(TaskModel):
+    """What both taggers do; labels are numbers. Of the sentences `chosen` among those that are
+    placed, `units` counts the summands of the loss, `lay_out` returns what `loss` reads, without
+    the device, and `best` the most probable labels of their words. The loss is summed over
+    sentences of one word at least, by the labels of those of its words that have a piece.
+    """
+
+    encoder: TransformerEncoder
+    least_words: ClassVar[int] = 0
+    """The number of words that a sentence needs to be read."""
+    units: Any
+    loss: Any
+    best: Any
+
+    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+        """Return sentences that are divided into pieces, as the tagger reads them."""
+        return Placed.of(rows)
+
+    def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
+        """Return sentences as the tagger reads them."""
+        return self.placed(compact_rows(self.encoder, sentences, lang))
+
+    @torch.no_grad()
+    def predict(self, placed: Placed) -> list[np.ndarray]:
+        """Return the label of every word, -1 where there is none; eval mode."""
+        found = [np.full(row.n_words, -1, dtype=np.int64) for row in placed.rows]
+        read = [i for i, words in enumerate(placed.words) if len(words) >= self.least_words]
+        some = np.array(read, dtype=np.int64)
+        batches = token_batches([len(placed.rows[i]) for i in some], self.encoder.batch_tokens)
+        with evaluating(self):
+            for part, labels in shared(batches, lambda part: self.best(placed, some[part])):
+                for i, own in zip(some[part], labels, strict=True):
+                    found[i][placed.words[i]] = own
+        return found
+
+
+@dataclass(frozen=True)
+class TaggedRows:
+    """Sentences as the encoder reads them, the places of their words' first pieces in its states,
+    and the number of words of each.
+    """
+
+    layout: RowLayout
+    places_W: np.ndarray
+    counts_S: np.ndarray
+
+
+class LinearTagger(Tagger, FineTuned):
+    """Labels from the last layer's vector of a word's first piece, by the words' cross-entropy."""
+
+    def units(self, placed: Placed, chosen: np.ndarray) -> int:
+        """Return the number of words."""
+        return sum(len(placed.words[i]) for i in chosen)
+
+    def lay_out(self, placed: Placed, chosen: np.ndarray) -> TaggedRows:
+        """Return the sentences `chosen` as the tagger reads them."""
+        found = lay_out(self.aligned, [placed.rows[i] for i in chosen])
+        firsts = [placed.firsts[i] for i in chosen]
+        counts_S = np.array(list(map(len, firsts)), np.int64)
+        starts_W = np.repeat(found.starts_S[: len(chosen)], counts_S)
+        return TaggedRows(found, starts_W + np.concatenate(firsts), counts_S)
+
+    def logits(self, rows: TaggedRows) -> torch.Tensor:
+        """Return logits (words of all sentences, labels), one sentence after the other."""
+        states_FH = states_of(self.aligned, rows.layout)
+        read_WH = states_FH[on_device(rows.places_W, states_FH.device)]
+        logits: torch.Tensor = self.head(self.dropout(read_WH))
+        return logits
+
+    def loss(self, rows: TaggedRows, labels: Sequence[np.ndarray]) -> torch.Tensor:
+        """Return the summed cross-entropy of all words."""
+        return summed_loss(self.logits(rows), np.concatenate(labels))
+
+    def best(self, placed: Placed, chosen: np.ndarray) -> list[np.ndarray]:
+        """Return the most probable label of each word on its own."""
+        rows = self.lay_out(placed, chosen)
+        labels = self.logits(rows).argmax(1).cpu().numpy()
+        return np.split(labels, np.cumsum(rows.counts_S)[:-1])
+
+
+class BilstmCrf(Tagger):
+    """Labels from a BiLSTM over all pieces and a CRF over the words' first pieces; the encoder
+    below is frozen and not part of the module.
+
+    The loss is the negative log-likelihood of sentences. Features are computed once for what
+    `place` is given.
+    """
+
+    least_words = 1
+
+    def __init__(self, aligned: AlignedEncoder, n_labels: int, settings: Any, seed: int) -> None:
+        super().__init__()
+        if not isinstance(aligned.encoder, TransformerEncoder):
+            raise RaxalignError("only a transformer has features of pieces")
+        self.encoder = copy.copy(aligned.encoder)
+        self.encoder.max_positions = min(self.encoder.max_positions, settings.max_length)
+        self.aligned = replace(aligned, encoder=self.encoder)
+        self.layers = feature_layers(settings.layers, aligned.n_layers)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.input_dropout = nn.Dropout(_INPUT_DROPOUT)
+            self.dropout = nn.Dropout(settings.dropout)
+            self.lstm = nn.LSTM(
+                aligned.hidden_size,
+                settings.hidden,
+                _LSTM_LAYERS,
+                batch_first=True,
+                bidirectional=True,
+                dropout=settings.dropout,
+            )
+            self.crf = ConditionedCrf(2 * settings.hidden, n_labels)
+        self.to(aligned.device)
+
+    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+        """Return the words of the pieces, and the features of these."""
+        return Placed.of(rows, extract(self.aligned, rows, self.layers))
+
+    def _states(self, placed: Placed, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """States of the words (B, W, 2 hidden) and which of them there are (B, W)."""
+        assert placed.features is not None
+        vectors_BTH, lengths = placed.features.padded(chosen)
+        dtype = next(self.lstm.parameters()).dtype
+        inputs = self.input_dropout(to_device(vectors_BTH.to(dtype), self.aligned.device))
+        packed = nn.utils.rnn.pack_padded_sequence(
+            inputs, lengths, batch_first=True, enforce_sorted=False
+        )
+        states_BTH = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+        counts = np.array([len(placed.firsts[i]) for i in chosen])
+        mask_BW = np.arange(max(counts.max(), 1)) < counts[:, None]
+        index_BW = np.zeros(mask_BW.shape, dtype=np.int64)
+        index_BW[mask_BW] = np.concatenate([placed.firsts[i] for i in chosen])
+        device = states_BTH.device
+        gather = on_device(index_BW, device)[..., None].expand(-1, -1, states_BTH.shape[-1])
+        return self.dropout(states_BTH.gather(1, gather)), on_device(mask_BW, device)
+
+    def units(self, placed: Placed, chosen: np.ndarray) -> int:  # noqa: ARG002
+        """Return the number of sentences."""
+        return len(chosen)
+
+    def lay_out(self, placed: Placed, chosen: np.ndarray) -> tuple[Placed, np.ndarray]:
+        """Return the sentences as they are: their features are looked up where they are read."""
+        return placed, chosen
+
+    def loss(self, rows: tuple[Placed, np.ndarray], labels: Sequence[np.ndarray]) -> torch.Tensor:
+        """Return the summed negative log-likelihood of the sentences."""
+        states, mask_BW = self._states(*rows)
+        gold_BW = np.zeros(mask_BW.shape, np.int64)
+        for row, own in enumerate(labels):
+            gold_BW[row, : len(own)] = own
+        return self.crf.losses(states, on_device(gold_BW, mask_BW.device), mask_BW).sum()
+
+    def best(self, placed: Placed, chosen: np.ndarray) -> list[list[int]]:
+        """Return the most probable labels of each sentence."""
+        return self.crf.decode(*self._states(placed, chosen))
+
+
+def make_tagger(settings: Any, aligned: AlignedEncoder, n_labels: int, seed: int) -> Tagger:
+    """Return the tagger that the settings ask for, untrained."""
+    if settings.tagger == "linear":
+        return LinearTagger(
+            aligned, n_labels, dropout=settings.dropout, max_length=settings.max_length, seed=seed
+        )
+    return BilstmCrf(aligned, n_labels, settings, seed)
+
 
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
@@ -42,7 +369,7 @@ class TagHead(Head):
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> TaggedSentences:
         """Read a local file."""
-        return read_tagged(self.path(split, lang), report, self.scheme)
+        return read_tagged(self.data.path(split, lang), report, self.scheme)
 
     def read_hub(self, found: HubSet, split: Split) -> TaggedSentences:
         """Read a split of a data set of the hub."""
@@ -54,8 +381,7 @@ class TagHead(Head):
         made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
         return TaggedSentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
 
-    read_prepared = staticmethod(read_sentences)
-    write_prepared = staticmethod(write_sentences)
+    prepared = PreparedRows(read_sentences, write_sentences)
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Tagger:  # noqa: ARG002
         """Make the tagger that the options ask for."""
@@ -65,10 +391,6 @@ class TagHead(Head):
         """Return the tags of the training sentences, `O` first."""
         found = {tag for sentences in rows for tag in sentences.tags()}
         return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
-
-    def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
-        """Return the languages whose development sets choose the weights."""
-        return self.choosing(languages)
 
     def batches(self, model: Tagger, given: Mapping[str, TaggedSentences]) -> SentenceBatches:
         """Return the training sentences as the tagger reads them."""
@@ -122,7 +444,7 @@ class TagHead(Head):
 
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
-        notes: dict[str, object] = {
+        return {
             "selection": self.options.selection,
             "steps": chosen,
             "sentences": {held.place: len(held.rows) for held in held_out},
@@ -131,8 +453,6 @@ class TagHead(Head):
                 held_out, lambda held: sorted(held.rows.tags() - {*self.labels})
             ),
         }
-        notes |= noted(held_out, lambda held: held.rows.note)
-        return notes | self.warning("weights were")
 
 
 class SentenceBatches(Batches):

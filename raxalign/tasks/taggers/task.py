@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.phrases.rows import tagged
-from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Reads, TaskInputs
-from raxalign.tasks.taggers.params import (
+from raxalign.tasks.taggers.scheme import (
+    ENTITIES_MEASURED,
     EVALUATE_EVERY,
     OF_BILSTM,
     PROFILES,
     TAGGERS,
-    TaggingParams,
-    feature_layers,
-)
-from raxalign.tasks.taggers.scheme import (
-    ENTITIES_MEASURED,
     WORDS_MEASURED,
     Made,
     TagColumns,
+    TaggingParams,
     TagScheme,
+    feature_layers,
 )
-from raxalign.tasks.transfer.outcome import Selection
-from raxalign.tasks.transfer.params import Split
+from raxalign.tasks.transfer.params import Selection, Split
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from raxalign.tasks.taggers.head import TagHead
-
-_RATIOS: Ratios = {
-    "f1": (("n_right", "n_right"), ("n_gold", "n_predicted")),
-    "precision": (("n_right",), ("n_predicted",)),
-    "recall": (("n_right",), ("n_gold",)),
-    "accuracy": (("n_tokens_right",), ("n_tokens",)),
-}
-METRICS = tuple(_RATIOS)
-"""The scores of entities, the usual main one first; other tags have `accuracy` alone."""
 
 
 class TaggingTask(TransferTask):
@@ -54,6 +39,7 @@ class TaggingTask(TransferTask):
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
     row_options = (*TransferTask.row_options, "mismatched")
+    not_of_training = TransferTask.not_of_training - {"selection"}  # chooses as it goes
     word_pooling = "first"
     refit_needs = "`tagger: linear` and "
     predicts = frozenset({"id", "label", "n_tokens", "n_tokens_right", "predicted", "words"})
@@ -69,7 +55,7 @@ class TaggingTask(TransferTask):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        known = METRICS if cls.entities else ("accuracy",)
+        known = [e.name for e in (ENTITIES_MEASURED if cls.entities else WORDS_MEASURED)]
         if "main_metric" not in vars(cls):
             cls.main_metric = known[0]
         if cls.main_metric not in known:
@@ -147,24 +133,3 @@ class TaggingTask(TransferTask):
         if self.outdates():
             return super().reads(n_layers)
         return Reads(frozenset(feature_layers(self.params.layers, n_layers)))
-
-    def training(self) -> Mapping[str, object]:
-        """Return all options but what is done with the weights afterwards: the choice of weights
-        is made while they are there.
-        """
-        left = self.not_of_training - {"selection"}
-        return {name: value for name, value in self.canonical().items() if name not in left}
-
-    def watches(self, metric: str) -> bool:
-        """Return whether it is the score by which development sets choose the weights."""
-        return self.selection() != "last" and metric == self.main_metric
-
-    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """Return the pivot, and all languages where their development sets choose."""
-        alone = self.selection() in ("pivot-dev", "last")
-        return (pivot,) if alone else self.languages(languages, pivot)
-
-    @classmethod
-    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of a score, by counts per sentence."""
-        return of_ratio(rows, metric, _RATIOS)

@@ -11,10 +11,10 @@ from typing import Any
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa
-from raxalign.tasks.base import Outcome, Score
-from raxalign.tasks.transfer.head import Head, HeldOut
-from raxalign.tasks.transfer.outcome import means, select
-from raxalign.tasks.transfer.trained import Trained, TrainedModel
+from raxalign.tasks.base import Outcome, Score, means
+from raxalign.tasks.transfer.head import Head, HeldOut, noted
+from raxalign.tasks.transfer.params import select
+from raxalign.tasks.transfer.training import Trained, TrainedModel
 
 
 def evaluate(
@@ -27,14 +27,18 @@ def evaluate(
     """
     trained = Trained.read(folder)
     head.labels = trained.labels
-    held_out = head.crossed_sets(languages, trained.fingerprints)
+    held_out = head.evaluated(languages, trained.fingerprints)
     found = _Found()
     for model, spoken in _languages_of(trained.models, languages, head.pivot, head.inputs.unseen):
         scorer = _Scorer(head, aligned, model)
         found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken])
     labels = list(dict.fromkeys(held.label for held in held_out))
-    notes = head.notes(held_out, found.chosen)
-    places = [f"{label}/{split}" for label in labels for split in head.splits()]
+    notes = {**head.notes(held_out, found.chosen), **noted(held_out, lambda held: held.rows.note)}
+    if head.options.selection == "target-dev":
+        which = "epoch was" if head.point == "epoch" else "weights were"
+        what = f"the {which} chosen on each language's own development set"
+        notes["warning"] = f"{what}: this is not a zero-shot result"
+    places = [f"{label}/{split}" for label in labels for split in head.data.names()]
     missing = [place for place in places if place not in {held.place for held in held_out}]
     notes |= {"missing_splits": missing} if missing else {}
     # a pivot that moves for each language has a value per model

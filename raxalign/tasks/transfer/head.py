@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from raxalign.arrays import Bools, Ints, ranges
 from raxalign.corpora.readers.hub import MissingSplit
@@ -16,9 +16,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.languages import spelled
 from raxalign.lazy import np
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.outcome import readers
-from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
-from raxalign.train.loop import TrainSettings
+from raxalign.tasks.transfer.params import HubSet, Selection, Split, path_of, readers
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,28 @@ class Batches:
         return self.model.lay_out([self.entries[i] for i in chosen]), self.gold[chosen]
 
 
-class Head(ABC):
-    """One task at work: its readers, its models and its scores."""
+class PreparedRows(NamedTuple):
+    """How training rows are kept that are divided into pieces.
 
-    point: ClassVar[str] = "epoch"
-    """What weights are numbered by."""
+    Attributes:
+        read: returns the rows of a folder in a language; the third argument is their name in
+            messages (None: that which was written). Raises `DataError` for another language.
+        write: divides rows in a language into pieces by a tokenizer and a number of processes, and
+            writes these and the fingerprints of rows into a folder. Returns the numbers of rows,
+            words and pieces, and of unknown ones among these.
+    """
+
+    read: Callable[[Path, str, str | None], Any]
+    write: Callable[[Any, str, Any, int, Path], Mapping[str, object]]
+
+
+class Head(ABC):
+    """One task at work: its readers, its models and its scores. What all kinds share of reading is
+    `Splits`.
+    """
+
+    point: ClassVar[Literal["epoch", "step"]] = "epoch"
+    """What weights are numbered by; by steps where the training chooses those of each language."""
     distinct: ClassVar[bool] = True
     """Whether training rows of the phrasebook that look like rows of other splits are left out."""
     allowed: float = 0.0
@@ -90,6 +105,8 @@ class Head(ABC):
     """The class of models that are fine-tuned."""
     n_outputs: ClassVar[int] = 0
     """Logits of such a model per piece that its head reads (0: one per label)."""
+    prepared: ClassVar[PreparedRows]
+    """How training rows are kept that are divided into pieces."""
     labels: tuple[str, ...] = ()
     """What a model tells apart, in its order, once a training knows it."""
 
@@ -98,6 +115,7 @@ class Head(ABC):
         self.params: Any = task.params
         self.options: Any = task.params
         """The options of the training, with every default filled in."""
+        self.data = Splits(self)
 
     # How rows are read
 
@@ -113,147 +131,26 @@ class Head(ABC):
     def read_phrasebook(self, split: Split, lang: str, source: str) -> Any:
         """Read rows of the phrasebook, in one of its languages."""
 
-    @abstractmethod
-    def read_prepared(self, folder: Path, lang: str, source: str | None) -> Any:
-        """Return the training rows that `write_prepared` wrote; `source` is their name in messages
-        (None: that which was written). Raises `DataError` for rows of another language.
+    def check(self, rows: Any, *, trained: bool) -> Any:  # noqa: ARG002
+        """Return the rows that are trained on, or that are evaluated. Raises `DataError` where
+        there are none, or they cannot be scored.
         """
-
-    @abstractmethod
-    def write_prepared(
-        self, rows: Any, lang: str, tokenizer: Any, threads: int, folder: Path
-    ) -> Mapping[str, object]:
-        """Divide training rows into pieces, by `threads` processes at most, and write these and the
-        fingerprints of rows into `folder`. Return the numbers of rows, words and pieces, and of
-        unknown ones among these.
-        """
-
-    def check_evaluated(self, rows: Any) -> Any:
-        """Return rows that are evaluated. Raises `DataError` where they cannot be scored."""
         return rows
 
-    def check_trained(self, rows: Any) -> Any:
-        """Return the rows that are trained on. Raises `DataError` where there are none."""
-        return rows
-
-    def splits(self) -> list[Split]:
-        """Return the splits that are evaluated."""
-        both: tuple[Split, ...] = ("dev", "test")
-        sets = self.task.evaluated_sets()
-        return [split for split in both if isinstance(sets, str) or getattr(sets, split)]
-
-    def choosing(self, languages: Sequence[str]) -> Sequence[str]:
-        """Return those of the languages whose development sets choose the weights."""
-        return readers(self.options.selection, languages, self.pivot)
-
-    def rows(self, split: Split, lang: str) -> Any:
-        """Read the rows of a split, at most `max_train` to train on. Raises `DataError`."""
-        found = self._read(split, lang)
-        if split != "train":
-            return self.check_evaluated(found)
-        if self.params.data == "phrasebook" and self.distinct:
-            found = found.without([self._read(other, lang) for other in self.splits()])
-        return found.first(self.params.max_train)
-
-    def training_rows(self, lang: str) -> Any:
-        """Return the training rows of a language: the prepared ones, where there are such."""
-        if lang not in self.inputs.rows:
-            return self.rows("train", lang)
-        named = None if isinstance(self.params.data, str) else str(self.path("train", lang))
-        return self.read_prepared(self.inputs.rows[lang], lang, named)
-
-    def path(self, split: Split, lang: str) -> Path:
-        """Return the local file of a split."""
-        return self.inputs.files.get(split, {}).get(lang) or path_of(
-            getattr(self.params.data, split), lang, self.pivot, self.task.names
-        )
-
-    def _read(self, split: Split, lang: str) -> Any:
-        if self.params.data == "hub":
-            sets = self.task.hub_sets(lang, self.pivot)
-            name = split if split in sets else "hub"
-            found = sets[name].at(self.inputs.digests.get(f"{name}/{lang}"))
-            return self.read_hub(found, split)
-        if self.params.data == "phrasebook":
-            from raxalign.corpora.phrases.rows import LANGS
-
-            source = f"phrasebook/{lang}:{split}"
-            return self.read_phrasebook(split, spelled(lang, LANGS) or lang, source)
-        return self.read_local(split, lang)
-
-    def evaluated_rows(self, languages: Sequence[str]) -> dict[tuple[str, Split], Any]:
-        """Read what is evaluated, by language and split; a split that the hub's set lacks for a
-        language is left out. Raises `MissingSplit` where a development set that chooses is
-        lacking, or a language has no split.
+    def evaluated(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
+        """Read what is evaluated, in a setting across languages every pair of languages; `trained`
+        are the fingerprints of training rows.
         """
-        found: dict[tuple[str, Split], Any] = {}
-        splits, choosing = self.splits(), self.choosing(languages)
-        for lang in languages:
-            for split in splits:
-                try:
-                    found[lang, split] = self.rows(split, lang)
-                except MissingSplit:
-                    none = split == splits[-1] and not any((lang, s) in found for s in splits)
-                    if none or (split == "dev" and lang in choosing):
-                        raise
-        return found
+        return self.data.held_out(languages, trained)
 
-    def held_out(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
-        """Read what is evaluated, language by language; `trained` are the fingerprints of training
-        rows. Raises `DataError` where rows were trained on.
+    def compare(
+        self,
+        trained: Sequence[str],  # noqa: ARG002
+        read: Mapping[tuple[Split, str], Any],  # noqa: ARG002
+    ) -> Iterator[FileRead]:
+        """Compare the files of several languages: those that are trained on, or the rows of those
+        evaluated that were read.
         """
-        return [
-            HeldOut(lang, split, rows, rows.seen_in(trained, self.allowed), (lang, lang))
-            for (lang, split), rows in self.evaluated_rows(languages).items()
-        ]
-
-    def dev_set(self, lang: str) -> HeldOut:
-        """Read the development set of a language."""
-        rows = self.rows("dev", lang)
-        return HeldOut(lang, "dev", rows, np.zeros(len(rows), bool), (lang, lang))
-
-    def crossed_sets(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
-        """Return `held_out`, or in a setting across languages every pair of languages."""
-        return self.held_out(languages, trained)
-
-    def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
-        """Read the local files of all splits before anything is trained: the training files of the
-        languages that are `trained` on, then what is evaluated, against their rows.
-        """
-        known, read = dict[str, Ints](), dict[tuple[Split, str], Any]()
-
-        def training(report: Report, lang: str) -> int:
-            found = self.read_local("train", lang, report)
-            used = found.first(self.params.max_train)
-            known[lang] = used.fingerprints()
-            _report(self.check_trained(used), report)
-            return len(found)
-
-        def evaluated(report: Report, split: Split, lang: str) -> int:
-            found = self.check_evaluated(self.read_local(split, lang, report))
-            found.seen_in(np.concatenate([np.zeros(0, np.int64), *known.values()]), self.allowed)
-            if self.crosses:
-                read[split, lang] = found
-            _report(found, report)
-            return len(found)
-
-        found = [
-            read_through(self.path("train", lang), partial(training, lang=lang)) for lang in trained
-        ]
-        yield from found
-        if not any(file.faults for file in found):
-            yield from self.compare_trained(trained)
-        places = [(split, lang) for split in self.splits() for lang in languages]
-        for split, lang in places:
-            yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
-        yield from self.compare_evaluated(read)
-
-    def compare_trained(self, languages: Sequence[str]) -> Iterator[FileRead]:  # noqa: ARG002
-        """Read what training files of several languages must have in common."""
-        return iter(())
-
-    def compare_evaluated(self, read: Mapping[tuple[Split, str], Any]) -> Iterator[FileRead]:  # noqa: ARG002
-        """Compare evaluated files of several languages, of which these were read."""
         return iter(())
 
     # How a model is trained
@@ -271,18 +168,6 @@ class Head(ABC):
     def labels_of(self, rows: Sequence[Any]) -> tuple[str, ...]:  # noqa: ARG002
         """Return the labels that a model tells apart, by the training rows of all languages."""
         return ()
-
-    def groups(self, given: Mapping[str, Any]) -> list[tuple[str | None, Mapping[str, Any]]]:
-        """Return what each model is trained on, and the one language that it is for (None: all)."""
-        return [(None, given)]
-
-    def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
-        """Return the languages whose development sets the training on `lang` scores."""
-        return (lang,)
-
-    def settings(self, model: Any) -> TrainSettings:  # noqa: ARG002
-        """Return the settings of the training."""
-        return settings_of(self.options)
 
     @abstractmethod
     def notes_of_training(
@@ -320,15 +205,126 @@ class Head(ABC):
             "readout": self.params.readout,
             "models": chosen,
             "rows": {held.place: len(held.rows) for held in held_out},
-            **self.warning("epoch was"),
-            **noted(held_out, lambda held: held.rows.note),
         }
 
-    def warning(self, what: str) -> dict[str, object]:
-        """Return the warning that labelled data of the target languages helped a result."""
-        told = f"the {what} chosen on each language's own development set"
-        told = f"{told}: this is not a zero-shot result"
-        return {"warning": told} if self.options.selection == "target-dev" else {}
+
+class Splits:
+    """The rows of a task by split and language, read by its head."""
+
+    def __init__(self, head: Head) -> None:
+        self.head, self.task, self.params = head, head.task, head.params
+        self.inputs, self.pivot = head.inputs, head.pivot
+
+    def names(self) -> list[Split]:
+        """Return the splits that are evaluated."""
+        both: tuple[Split, ...] = ("dev", "test")
+        sets = self.task.evaluated_sets()
+        return [split for split in both if isinstance(sets, str) or getattr(sets, split)]
+
+    def choosing(self, languages: Sequence[str]) -> Sequence[str]:
+        """Return those of the languages whose development sets choose the weights."""
+        rule: Selection = self.head.options.selection
+        if self.task.each and rule != "last":
+            rule = "target-dev"
+        return readers(rule, languages, self.pivot)
+
+    def rows(self, split: Split, lang: str) -> Any:
+        """Read the rows of a split, at most `max_train` to train on. Raises `DataError`."""
+        found = self._read(split, lang)
+        if split != "train":
+            return self.head.check(found, trained=False)
+        if self.params.data == "phrasebook" and self.head.distinct:
+            found = found.without([self._read(other, lang) for other in self.names()])
+        return found.first(self.params.max_train)
+
+    def training(self, lang: str) -> Any:
+        """Return the training rows of a language: the prepared ones, where there are such."""
+        if lang not in self.inputs.rows:
+            return self.rows("train", lang)
+        named = None if isinstance(self.params.data, str) else str(self.path("train", lang))
+        return self.head.prepared.read(self.inputs.rows[lang], lang, named)
+
+    def path(self, split: Split, lang: str) -> Path:
+        """Return the local file of a split."""
+        return self.inputs.files.get(split, {}).get(lang) or path_of(
+            getattr(self.params.data, split), lang, self.pivot, self.task.names
+        )
+
+    def _read(self, split: Split, lang: str) -> Any:
+        if self.params.data == "hub":
+            sets = self.task.hub_sets(lang, self.pivot)
+            name = split if split in sets else "hub"
+            found = sets[name].at(self.inputs.digests.get(f"{name}/{lang}"))
+            return self.head.read_hub(found, split)
+        if self.params.data == "phrasebook":
+            from raxalign.corpora.phrases.rows import LANGS
+
+            source = f"phrasebook/{lang}:{split}"
+            return self.head.read_phrasebook(split, spelled(lang, LANGS) or lang, source)
+        return self.head.read_local(split, lang)
+
+    def evaluated(self, languages: Sequence[str]) -> dict[tuple[str, Split], Any]:
+        """Read what is evaluated, by language and split; a split that the hub's set lacks for a
+        language is left out. Raises `MissingSplit` where a development set that chooses is
+        lacking, or a language has no split.
+        """
+        found: dict[tuple[str, Split], Any] = {}
+        splits, choosing = self.names(), self.choosing(languages)
+        for lang in languages:
+            for split in splits:
+                try:
+                    found[lang, split] = self.rows(split, lang)
+                except MissingSplit:
+                    none = split == splits[-1] and not any((lang, s) in found for s in splits)
+                    if none or (split == "dev" and lang in choosing):
+                        raise
+        return found
+
+    def held_out(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
+        """Read what is evaluated, language by language; `trained` are the fingerprints of training
+        rows. Raises `DataError` where rows were trained on.
+        """
+        return [
+            HeldOut(lang, split, rows, rows.seen_in(trained, self.head.allowed), (lang, lang))
+            for (lang, split), rows in self.evaluated(languages).items()
+        ]
+
+    def dev_set(self, lang: str) -> HeldOut:
+        """Read the development set of a language."""
+        rows = self.rows("dev", lang)
+        return HeldOut(lang, "dev", rows, np.zeros(len(rows), bool), (lang, lang))
+
+    def inspected(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
+        """Read the local files of all splits before anything is trained: the training files of the
+        languages that are `trained` on, then what is evaluated, against their rows.
+        """
+        head, known, read = self.head, dict[str, Ints](), dict[tuple[Split, str], Any]()
+
+        def training(report: Report, lang: str) -> int:
+            found = head.read_local("train", lang, report)
+            used = found.first(self.params.max_train)
+            known[lang] = used.fingerprints()
+            _report(head.check(used, trained=True), report)
+            return len(found)
+
+        def evaluated(report: Report, split: Split, lang: str) -> int:
+            found = head.check(head.read_local(split, lang, report), trained=False)
+            found.seen_in(np.concatenate([np.zeros(0, np.int64), *known.values()]), head.allowed)
+            if head.crosses:
+                read[split, lang] = found
+            _report(found, report)
+            return len(found)
+
+        found = [
+            read_through(self.path("train", lang), partial(training, lang=lang)) for lang in trained
+        ]
+        yield from found
+        if not any(file.faults for file in found):
+            yield from head.compare(trained, {})
+        places = [(split, lang) for split in self.names() for lang in languages]
+        for split, lang in places:
+            yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
+        yield from head.compare((), read)
 
 
 def _report(rows: Any, report: Report) -> None:

@@ -8,7 +8,7 @@ Field(5e-5, gt=0)``. Those that are not declared here are in `raxalign.train.opt
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -19,13 +19,46 @@ from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
+from raxalign.lazy import np
 from raxalign.tasks.base import Task
-from raxalign.tasks.transfer.outcome import Selection
 from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+Selection = Literal["pivot-dev", "mean-dev", "target-dev", "last"]
+
+
+def kept(selection: Selection) -> str:
+    """What a training leaves behind for a rule: `pivot-dev` and `last` know their epoch when it
+    ends, the others need them all.
+    """
+    return selection if selection in ("pivot-dev", "last") else "every"
+
+
+def readers(selection: Selection, languages: Sequence[str], pivot: str) -> Sequence[str]:
+    """The languages whose development sets a rule reads."""
+    return () if selection == "last" else (pivot,) if selection == "pivot-dev" else languages
+
+
+def select(selection: Selection, accuracies: Mapping[str, Sequence[float]]) -> dict[str, int]:
+    """The index of the chosen epoch for each language, by accuracies (language -> a value for each
+    epoch); the earlier of equals.
+
+    `mean-dev` takes the epoch of the best mean over all languages (Cao et al. 2020), `target-dev`
+    the best of each language, which looks at labelled data of the target language, so that the
+    result is not zero-shot.
+
+    >>> values = {"en": [0.6, 0.7], "de": [0.5, 0.3]}
+    >>> select("mean-dev", values), select("target-dev", values)
+    ({'en': 0, 'de': 0}, {'en': 1, 'de': 0})
+    """
+    if selection == "target-dev":
+        return {lang: int(np.argmax(values)) for lang, values in accuracies.items()}
+    epoch = int(np.argmax(np.mean(list(accuracies.values()), axis=0)))
+    return dict.fromkeys(accuracies, epoch)
+
 
 Split = Literal["train", "dev", "test"]
 LanguageNames = Mapping[str, str]
@@ -66,20 +99,16 @@ class HubSet:
     part: str = ""
 
     def source(self) -> RemoteData:
-        """Return its name in keys and lock files, pinned where the revision is a commit."""
-        pin = self.revision if re.fullmatch(r"[0-9a-f]{40}", self.revision) else None
+        """Return its name in keys and lock files, pinned where the revision is a commit; its rows
+        are fetched when they are read. A local copy has no files on the hub.
+        """
+        dataset, revision = self.dataset, self.revision
+        pin = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None
         part = f"#{self.part}" if self.part else ""
-        return RemoteData(f"hub:{self.dataset}/{self.config}@{self.revision}{part}", pin)
-
-    def remotes(self) -> tuple[HubRows, ...]:
-        """Return its files on the hub; none of a local copy."""
-        if Path(self.dataset).is_dir():
-            return ()
-        return (HubRows(self.source().name, self.dataset, self.config, self.revision),)
-
-    def commit(self) -> str:
-        """Return the commit that its revision is, of which a branch or tag is looked up."""
-        return self.source().pin or dataset_revision(self.dataset, self.revision)
+        name = f"hub:{dataset}/{self.config}@{revision}{part}"
+        local = Path(dataset).is_dir()
+        parts = () if local else (HubRows(name, dataset, self.config, revision),)
+        return RemoteData(name, pin, lambda _: pin or dataset_revision(dataset, revision), parts)
 
     def at(self, revision: str | None) -> HubSet:
         """Return the set at a commit, where that is known."""

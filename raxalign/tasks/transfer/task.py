@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.codes import hub_code, lacking
 from raxalign.languages import spelled
-from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
-from raxalign.tasks.transfer.outcome import Selection, kept
-from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
+from raxalign.tasks.base import Outcome, Reads, Refit, Task, TaskInputs, Training, Unseen
+from raxalign.tasks.transfer.params import (
+    DataFiles,
+    HubSet,
+    LanguageNames,
+    Selection,
+    TransferParams,
+    kept,
+    path_of,
+)
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.corpora.readers.remote import Remote
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
@@ -39,11 +45,17 @@ class TransferTask(Task):
     listed: str = ""
     """The data set of the hub that the task reads, where its languages are known."""
     row_options: ClassVar[tuple[str, ...]] = ("data", "codes", "phrasebook", "max_train")
-    """The options that decide which training rows there are."""
+    """The options that decide which training rows there are; none where the rows are not divided
+    into pieces ahead.
+    """
     one_language_files: ClassVar[bool] = True
     """Whether the format of files does not say which language a row is in."""
     not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout"})
-    """The options that only evaluation reads."""
+    """The options that only evaluation reads; with `selection` among them the weights of every
+    epoch are kept that it chooses from.
+    """
+    also_watched: ClassVar[tuple[str, ...]] = ()
+    """The metrics besides the main one that dev selections of the training measure."""
     word_pooling: ClassVar[Pooling | None] = None
     """How the pieces of a word are joined, where words are read."""
     refit_needs: ClassVar[str] = ""
@@ -93,10 +105,27 @@ class TransferTask(Task):
         idle = self.idle()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
-    def training(self) -> Mapping[str, object]:
-        """Return all options but what is done with the weights afterwards."""
-        options = {n: v for n, v in self.canonical().items() if n not in self.not_of_training}
-        return {**options, "kept": kept(self.selection())}
+    def training(self) -> Training:
+        """Return the training on the pivot's rows, or on translations too."""
+        options, gone = self.canonical(), self.not_of_training
+        rows = {name: options[name] for name in self.row_options if name in options}
+        own: dict[str, object] = {n: v for n, v in options.items() if n not in gone}
+        if "selection" in gone:
+            own["kept"] = kept(self.selection())
+        crosses = getattr(self.params, "setting", "") == "g-xlt"
+        if crosses:  # it reads what `zero-shot` reads
+            own["setting"] = "zero-shot"
+        unwatched = self.selection() == "last" or self.each or crosses
+        return Training(
+            own,
+            translations=self.translates(),
+            dev_sets="selection" not in gone and kept(self.selection()) == "every",
+            rows=rows or None,
+            alone=self._alone(),
+            watched=frozenset(() if unwatched else (self.main_metric, *self.also_watched)),
+            refit=self._refit(),
+            outdated=self._outdated(),
+        )
 
     def evaluated_sets(self) -> Any:
         """Return what names the data of each split: files, or the hub's options."""
@@ -110,26 +139,26 @@ class TransferTask(Task):
         """Return whether the training set of a language is read."""
         return lang == pivot or self.translates()
 
-    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """Return the pivot, and all languages where their translations are trained on."""
-        return tuple(
-            lang for lang in self.languages(languages, pivot) if self.trains_on(lang, pivot)
-        )
-
     def reads(self, n_layers: int) -> Reads:
         """Return the last layer, which the training changes with all below."""
         return Reads(frozenset({n_layers}), tunes=True)
 
-    def refuses_unseen(self) -> tuple[str, str] | None:
-        """Refuse them too where the development set of each language chooses its weights."""
+    def unseen(self) -> Unseen:
+        """Return what is done with languages that no method aligns: they are refused where each
+        language has a model, or its development set chooses its weights.
+        """
+        if self.each:
+            why = "`models: each` trains none for them"
+            return Unseen("refused", why, "write `models: together`")
         if self.selection() == "target-dev":
             why = "`selection: target-dev` chooses weights for aligned languages alone"
-            return why, "write `selection: pivot-dev`, `mean-dev` or `last`"
-        return super().refuses_unseen()
+            return Unseen("refused", why, "write `selection: pivot-dev`, `mean-dev` or `last`")
+        return Unseen("ignored" if kept(self.selection()) != "every" else "used")
 
-    def ignores_unseen(self) -> bool:
-        """Return whether the pivot alone, or nothing, chooses the weights."""
-        return self.selection() in ("pivot-dev", "last")
+    @property
+    def each(self) -> bool:
+        """Whether each language has a model of its own."""
+        return getattr(self.params, "models", "together") == "each"
 
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
@@ -147,16 +176,16 @@ class TransferTask(Task):
         """Return whether readouts can be fitted again on the encoder that the training leaves."""
         return self.outdates() and kept(self.selection()) != "every"
 
-    def keeps_outdated(self) -> str:
-        """Return why readouts are kept that the training outdates."""
-        if self.refit() is not None or not self.outdates():
+    def _outdated(self) -> str:
+        """Why readouts are kept that the training outdates."""
+        if self.params.readout == "refit" or not self.outdates():
             return ""
         if self._asked == "keep":
             return "`readout: keep`"
         return f"`selection: {self.selection()}` leaves the weights of several epochs"
 
-    def refit(self) -> Refit | None:
-        """Return how readouts are fitted again; None where they are kept."""
+    def _refit(self) -> Refit | None:
+        """How readouts are fitted again; None where they are kept."""
         if self.params.readout != "refit":
             return None
         keeping = type(self)(self.params.model_copy(update={"readout": "keep"}))
@@ -164,7 +193,7 @@ class TransferTask(Task):
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
         """Return `start` with the weights of a training that kept one model of one epoch."""
-        from raxalign.tasks.transfer.trained import trained_encoder
+        from raxalign.tasks.transfer.training import trained_encoder
 
         return trained_encoder(start, folder)
 
@@ -190,41 +219,20 @@ class TransferTask(Task):
             if path
         }
 
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the commits of the hub's data sets, whose rows are fetched when they are read."""
-        return {found.source().name: found.commit() for found in self._of_hub(lang, pivot)}
-
-    def remotes(self, lang: str, pivot: str) -> Iterable[Remote]:
-        """Return the configurations of the hub's data sets."""
-        return [remote for found in self._of_hub(lang, pivot) for remote in found.remotes()]
-
-    def _of_hub(self, lang: str, pivot: str) -> Collection[HubSet]:
-        return self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
-
-    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
-        """Return what decides on the training rows of a language (None: it has none)."""
-        if not self.trains_on(lang, pivot):
-            return None
-        found, sources = self.canonical(), self.sources(lang, pivot)
-        read = "train" if "train" in sources else "hub"
-        return SharedRows(
-            {name: found[name] for name in self.row_options if name in found},
-            {name: source for name, source in sources.items() if name == read},
-        )
-
     def write_rows(
         self, lang: str, inputs: TaskInputs, tokenizer: Any, threads: int, folder: Path
     ) -> Mapping[str, object]:
         """Write the training rows of a language for `TaskInputs.rows`; return what they count."""
         head = self.head(inputs)
-        return head.write_prepared(head.rows("train", lang), lang, tokenizer, threads, folder)
+        rows = head.data.rows("train", lang)
+        return head.prepared.write(rows, lang, tokenizer, threads, folder)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read all splits; evaluated rows that are trained on are a fault."""
         if isinstance(self.params.data, DataFiles):
             spoken = self.languages(languages, pivot)
             trained = [lang for lang in spoken if self.trains_on(lang, pivot)]
-            yield from self.head(TaskInputs(pivot)).read_files(spoken, trained)
+            yield from self.head(TaskInputs(pivot)).data.inspected(spoken, trained)
 
     def train(
         self,
@@ -242,14 +250,18 @@ class TransferTask(Task):
 
         return train(self.head(inputs), aligned, languages, runtime, folder, companion)
 
-    def not_joint(self) -> tuple[str, str] | None:
-        """Return why the training cannot be part of a method's: it must leave one encoder."""
+    def _alone(self) -> tuple[str, ...]:
+        """Why the training cannot be part of a method's, and what to do: it must leave one
+        encoder.
+        """
+        if self.each:
+            return "`models: each` trains one encoder per language", "write `models: together`"
         if not self.reads(1).tunes:
             return "its training leaves the encoder as it is", "choose a task that fine-tunes it"
         if kept(self.selection()) == "every":
             told = f"`selection: {self.selection()}` chooses among the weights of several epochs"
             return told, "write `selection: pivot-dev` or `last`"
-        return None
+        return ()
 
     def evaluate(
         self,
@@ -275,7 +287,7 @@ class TransferTask(Task):
                 "code_switching mixes languages that are trained on: it needs `setting:"
                 " translate-train`"
             )
-        if self.refit() is not None and not self.leaves_one_encoder():
+        if self.params.readout == "refit" and not self.leaves_one_encoder():
             faults.append(
                 "readout: refit fits on the one encoder that a zero-shot training keeps: it needs"
                 f" {self.refit_needs}`selection: pivot-dev` or `last`"

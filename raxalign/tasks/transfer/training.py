@@ -1,4 +1,4 @@
-"""The training of a transfer task: its objective, and the weights that it keeps."""
+"""The training of a transfer task: its objective, and what it leaves in its folder."""
 
 from __future__ import annotations
 
@@ -13,19 +13,108 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
-from raxalign.errors import RaxalignError
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut
 from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.outcome import kept
-from raxalign.tasks.transfer.trained import ALL, Trained
+from raxalign.tasks.transfer.params import kept, settings_of
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import HostSided, Objective, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime, Watch
+
+_RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
+ALL = "*"
+"""Stands for every language where one choice is made for all."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """One model of a training: the language that the pivot's transforms lead to (None: they lead
+    nowhere), its weights by epoch, counted from 1, or by the number of steps, the one language that
+    it was trained on and answers for (None: all), and which weights each language takes, where the
+    training chose them.
+    """
+
+    toward: str | None
+    files: Mapping[int, Path]
+    lang: str | None = None
+    chosen: Mapping[str, int] | None = None
+
+    @classmethod
+    def of(cls, folder: Path, record: Mapping[str, Any]) -> TrainedModel:
+        """Return a model by its record."""
+        files = {int(point): folder / name for point, name in record["files"].items()}
+        return cls(record["toward"], files, record.get("lang"), record.get("chosen"))
+
+    @property
+    def name(self) -> str:
+        """Its name in notes."""
+        return "-".join(part for part in (self.lang, self.toward) if part) or "all"
+
+    def choice(self, lang: str) -> int:
+        """Return the weights that a language takes, where the training chose them. Raises
+        `DataError` where no choice was made for it.
+        """
+        known = self.chosen or {}
+        if lang not in known and ALL not in known:
+            told = f"no weights were chosen for {lang}: the training did not read its dev set"
+            raise DataError("trained model", told)
+        return int(known[lang] if lang in known else known[ALL])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training left in its folder: its models, the fingerprints of the rows that it has
+    seen, and the labels that its heads tell apart, in their order.
+    """
+
+    models: Sequence[TrainedModel]
+    fingerprints: np.ndarray
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> Trained:
+        """Read the record of a folder. Raises `DataError` where it has none."""
+        try:
+            record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+            models = [TrainedModel.of(folder, entry) for entry in record["models"]]
+            labels = tuple(str(label) for label in record.get("labels", ()))
+            return cls(models, load_file(folder / _FINGERPRINTS)["rows"].numpy(), labels)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            told = f"is not the record of a training ({error})"
+            raise DataError(folder / _RECORD, told) from error
+
+    @staticmethod
+    def write(
+        folder: Path,
+        models: Sequence[Mapping[str, object]],
+        fingerprints: np.ndarray,
+        labels: Sequence[str],
+    ) -> None:
+        """Write the records of models, and what else `read` returns."""
+        save_file({"rows": torch.from_numpy(np.sort(fingerprints))}, folder / _FINGERPRINTS)
+        record = {"models": models, "labels": list(labels)}
+        (folder / _RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def trained_encoder(start: Encoder, folder: Path) -> Encoder:
+    """Return `start` with the weights of a training of one model and epoch, but its head."""
+    (model,) = Trained.read(folder).models
+    (file,) = model.files.values()
+    assert isinstance(start, TransformerEncoder)
+    parameters = dict(start.model.named_parameters(prefix="model"))
+    with torch.no_grad():
+        for name, tensor in load_file(file).items():
+            if name.startswith("model."):
+                parameters[name].copy_(tensor)
+    return start
 
 
 def train(
@@ -39,23 +128,25 @@ def train(
     """Train on the rows of the pivot, or of all languages, write the weights and the record of the
     training into `folder`, and return notes. `languages` are those that are trained on, or whose
     development sets choose the weights. Every worker calls it, the first one writes. `companion`
-    trains something else with it (`Task.not_joint` says which tasks permit that). Raises
+    trains something else with it (`Training.alone` says which tasks do not permit that). Raises
     `DataError` where what is evaluated is trained on.
     """
     pivot = head.pivot
     trained = [lang for lang in languages if head.task.trains_on(lang, pivot)]
-    given = {lang: head.training_rows(lang) for lang in trained}
+    given = {lang: head.data.training(lang) for lang in trained}
     fingerprints = np.sort(np.concatenate([rows.fingerprints() for rows in given.values()]))
-    sets = {held.place: held for held in head.held_out(trained, fingerprints)}
-    given = {lang: head.check_trained(rows) for lang, rows in given.items()}
+    sets = {held.place: held for held in head.data.held_out(trained, fingerprints)}
+    given = {lang: head.check(rows, trained=True) for lang, rows in given.items()}
     head.labels = head.labels_of(list(given.values()))
     asked = runtime.watch.languages if runtime.watch else ()
-    watched = {lang: sets.get(f"{lang}/dev") or head.dev_set(lang) for lang in asked}
+    watched = {lang: sets.get(f"{lang}/dev") or head.data.dev_set(lang) for lang in asked}
     sets |= {held.place: held for held in watched.values()}
     records, counts = list[dict[str, object]](), list[Mapping[str, int]]()
-    for own, read in head.groups(given):
+    groups = [(lang, {lang: rows}) for lang, rows in given.items()]
+    for own, read in groups if head.task.each else [(None, given)]:
         lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
-        dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
+        scored = head.data.choosing(languages) if head.point == "step" else (lang,)
+        dev = _dev_sets(head, sets, scored)
         group = _Group(head, lang, read, dev, watched, companion)
         made = list(group.train(aligned, runtime, folder, name))
         records += [record if own is None else {**record, "lang": own} for record, _ in made]
@@ -70,7 +161,7 @@ def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) ->
     """The development sets of languages, read where they choose and are not in `sets` yet."""
     for lang in languages if head.options.selection != "last" else ():
         if f"{lang}/dev" not in sets:
-            sets[f"{lang}/dev"] = head.dev_set(lang)
+            sets[f"{lang}/dev"] = head.data.dev_set(lang)
     return {lang: sets[f"{lang}/dev"] for lang in languages if f"{lang}/dev" in sets}
 
 
@@ -112,7 +203,7 @@ class _Group:
                 )
                 fit_task = fit_steps if head.point == "step" else fit_epochs
                 run = TrainingRun(runtime, label, keep)
-                files, more = fit_task(tuning, head.settings(model), run)
+                files, more = fit_task(tuning, settings_of(head.options), run)
                 names = {point: f"{label}.{point}.safetensors" for point in files}
                 for point, file in files.items():
                     shutil.copyfile(file, folder / names[point])

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,36 +23,6 @@ COUNTS = ("tokens", "reference", "matches", "converted", "shared")
 _SHIFT = re.compile(
     r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)"
 )
-
-MEASURED = (
-    measured.share(
-        "bleu1",
-        "Clipped unigram precision on pieces with the brevity penalty, of the shift that has the"
-        " best value on dev in the same direction.",
-    ),
-    measured.share(
-        "convert_rate",
-        "Of the pieces that not both languages have, the share that the target language has; of"
-        " the same shift.",
-    ),
-    measured.share(
-        "bleu1_sacrebleu",
-        "The same precision by sacrebleu, on words that are put together from pieces; of the same"
-        " shift.",
-    ),
-    measured.share(
-        "layer{l}_alpha{a}_{convert_rate|bleu1}",
-        "Convert rate or precision of one shift, by its layer and weight.",
-        role="part",
-    ),
-    measured.count(
-        "vocabulary_count",
-        "Of a language, the distinct pieces in its sentences without special ones; not for `data:"
-        " corpus`.",
-    ),
-    measured.count("shared_count", "Of these pieces, those that the pivot's sentences have too."),
-)
-"""What token translation reports."""
 
 SCHEMA = pa.schema(
     [
@@ -141,20 +111,19 @@ def sacrebleu1(
     return float(bleu.corpus_score(texts, [wanted]).score) / 100
 
 
-def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
-    """Return convert rate or BLEU-1 of a direction over its sentences, or None where the table has
-    none. The metric may name a shift's layer and weight; else the dev rows of the table, which has
-    all directions and splits, choose the shift.
+def _of_shift(rows: pa.Table, metric: str) -> Sample | None:
+    """Return convert rate or BLEU-1 of a direction over its sentences, or None where there are
+    none. The metric may name a shift's layer and weight; else the dev rows choose the shift. With
+    rows of both splits those of test are asked for.
     """
     asked = shift_point(metric)
     stem = metric if asked is None else asked[2]
-    if stem not in ("convert_rate", "bleu1"):
-        return None
-    table = _rows(table, lang=lang)
-    shift = asked[:2] if asked is not None else _chosen(table)
+    shift = asked[:2] if asked is not None else _chosen(rows)
     if shift is None:
         return None
-    part = _rows(table, layer=shift[0], alpha=shift[1], split=split)
+    part = _rows(rows, layer=shift[0], alpha=shift[1])
+    tested = _rows(part, split="test")
+    part = tested if len(_rows(rows, split="test")) else part
     return _sample(part, stem) if len(part) else None
 
 
@@ -198,3 +167,38 @@ def shift_point(metric: str) -> tuple[int, float, str] | None:
     """
     found = _SHIFT.fullmatch(metric)
     return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None
+
+
+_REPORTED = (
+    measured.share(
+        "bleu1",
+        "Clipped unigram precision on pieces with the brevity penalty, of the shift that has the"
+        " best value on dev in the same direction.",
+        sample=_of_shift,
+    ),
+    measured.share(
+        "convert_rate",
+        "Of the pieces that not both languages have, the share that the target language has; of"
+        " the same shift.",
+        sample=_of_shift,
+    ),
+    measured.share(
+        "bleu1_sacrebleu",
+        "The same precision by sacrebleu, on words that are put together from pieces; of the same"
+        " shift.",
+    ),
+    measured.share(
+        "layer{l}_alpha{a}_{convert_rate|bleu1}",
+        "Convert rate or precision of one shift, by its layer and weight.",
+        role="part",
+        sample=_of_shift,
+    ),
+    measured.count(
+        "vocabulary_count",
+        "Of a language, the distinct pieces in its sentences without special ones; not for `data:"
+        " corpus`.",
+    ),
+    measured.count("shared_count", "Of these pieces, those that the pivot's sentences have too."),
+)
+MEASURED = tuple(replace(entry, on_dev=True) for entry in _REPORTED)
+"""What token translation reports."""

@@ -1,28 +1,197 @@
-"""The frame of tasks that compare the vectors of a language and the pivot as they are."""
+"""The frame of tasks that compare the vectors of a language and the pivot as they are, in one
+pass for a list of layers and in both directions of a search.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
+from raxalign.arrays import Bools, Ints
 from raxalign.config.params import Removed
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.lazy import pa
+from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured
-from raxalign.sample import Sample, of_layers
+from raxalign.sample import Sample, clusters_of, column, summed, units_of
 from raxalign.similarity.measures import MEASURES, TEMPERATURE, idle_options
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
-from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.vectors.one_pass import OnePass
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.train.runtime import Runtime
+
+SearchDirection = Literal["to_pivot", "from_pivot"]
+"""`to_pivot` searches the pivot's side for queries of the other language."""
+
+DIRECTIONS: tuple[SearchDirection, ...] = ("to_pivot", "from_pivot")
+
+
+def direction_of(metric: str) -> tuple[str, SearchDirection | None]:
+    """Return a metric without its direction, and the direction (None: the mean of both).
+
+    >>> direction_of("mrr_to_pivot"), direction_of("mrr")
+    (('mrr', 'to_pivot'), ('mrr', None))
+    """
+    for direction in DIRECTIONS:
+        if metric.endswith(f"_{direction}"):
+            return metric.removesuffix(f"_{direction}"), direction
+    return metric, None
+
+
+def with_directions(*scores: Measured) -> Iterator[Measured]:
+    """Yield the declarations of means of both directions, and those of each direction."""
+    yield from scores
+    for score in scores:
+        name = f"{score.name}_{{{'|'.join(DIRECTIONS)}}}"
+        about = f"The value of `{score.name}` in one direction."
+        yield Measured(name, about, score.better, "part", score.unit, sample=score.sample)
+
+
+def mean_accuracy(parts: Sequence[tuple[Bools, Ints]]) -> tuple[float, float | None]:
+    """Return the mean of several accuracies, and its standard error clustered by sentence (None
+    where there is only one sentence).
+
+    Word pairs of one sentence share their context, and both directions ask about the same pairs, so
+    the binomial error of independent examples would be too small. With u_s the sum over the parts
+    of a sentence's residuals (right answers minus accuracy times examples) divided by the part's
+    examples, the variance is S/(S-1) sum u_s^2 over S sentences: the linearised variance of a ratio
+    (Cochran 1977, eq. 6.4), the common cluster-robust one.
+
+    Args:
+        parts: for each accuracy, what was right (examples,) and the sentence of each example
+            (examples,); no part is empty.
+
+    >>> mean_accuracy([(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))])
+    (0.5, 0.5)
+    """
+    sentences, units = np.unique(np.concatenate([rows for _, rows in parts]), return_inverse=True)
+    residuals, values, begin = np.zeros(len(sentences)), [], 0
+    for correct, rows in parts:
+        value = float(correct.mean())
+        weights = (correct - value) / len(correct) / len(parts)
+        residuals += np.bincount(units[begin : begin + len(rows)], weights, len(sentences))
+        values.append(value)
+        begin += len(rows)
+    many = len(sentences)
+    error = float(np.sqrt(many / (many - 1) * np.square(residuals).sum())) if many > 1 else None
+    return float(np.mean(values)), error
+
+
+def directed(table: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of a metric that is the mean of both directions, or that of one.
+
+    With the columns `query` and `rank` it is the mean reciprocal rank or precision at k. A unit is
+    then a query of a direction, linked to its `gold` translation, which is a query of the other
+    one: both ask for the same entry of the dictionary, and linked units are one unit in a test.
+    With `correct` alone it is `accuracy`.
+    """
+    name, direction = direction_of(metric)
+    directions = column(table, "direction")
+    chosen = directions == direction if direction else np.ones(len(table), dtype=bool)
+    if {"rank", "query"} <= set(table.column_names):
+        rank, cut = column(table, "rank").astype(float), re.fullmatch(r"precision_at_(\d+)", name)
+        if name != "mrr" and cut is None:
+            return None
+        gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(float)
+        units, links = clusters_of(table)
+    elif name == "accuracy" and "correct" in table.column_names:
+        gains, units, links = column(table, "correct").astype(float), units_of(table), None
+    else:
+        return None
+    return summed(
+        units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links
+    )
+
+
+LIMIT = 4 << 30
+"""Bytes of vectors beyond which they are read again for the next group of layers."""
+_Read = TypeVar("_Read", bound="tuple[torch.Tensor, Any]")
+
+
+@dataclass(frozen=True)
+class OnePass(AlignedEncoder):
+    """An aligned encoder that reads the layers of all its `entries`, values of `layers`, where one
+    of them is asked for, and has the others `kept` until the same is asked for with them.
+    """
+
+    entries: tuple[str, ...] = ()
+    kept: dict[Hashable, tuple[torch.Tensor, Any]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @classmethod
+    def of(cls, aligned: AlignedEncoder, entries: Sequence[str]) -> Self:
+        """Return the same encoder with entries."""
+        own = {entry.name: getattr(aligned, entry.name) for entry in fields(AlignedEncoder)}
+        return cls(**own, entries=tuple(entries))
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """Return the layers of each entry."""
+        return [parse_layers(entry, self.n_layers) for entry in self.entries]
+
+    def words(
+        self,
+        sentences: WordLists,
+        lang: str,
+        *,
+        layers: str | Sequence[int] = "last",
+        pooling: Pooling = "mean",
+    ) -> WordVectors:
+        """Vectors of all words, as an aligned encoder has them."""
+        if layers not in self.entries:
+            return super().words(sentences, lang, layers=layers, pooling=pooling)
+        groups = self.groups()
+        union = sorted({layer for group in groups for layer in group})
+
+        def read() -> tuple[torch.Tensor, WordVectors]:
+            found = AlignedEncoder.words(self, sentences, lang, layers=union, pooling=pooling)
+            return found.vectors_NLH, found
+
+        _, found = self.once(("words", lang, pooling, _digest(sentences)), read)
+        places = [union.index(layer) for layer in groups[self.entries.index(str(layers))]]
+        return replace(found, vectors_NLH=found.vectors_NLH[:, places])
+
+    def sentences(
+        self,
+        sentences: WordLists,
+        how: tuple[Hashable, ...],
+        layers: str,
+        read: Callable[[list[tuple[int, ...]]], _Read],
+    ) -> _Read:
+        """Return vectors of sentences (S, H) and what came with them.
+
+        Args:
+            sentences: the sentences.
+            how: all else that their vectors depend on, but the layers.
+            layers: one of the entries.
+            read: gives the vectors (S, L, H) of some groups of layers.
+        """
+        key = ("sentences", *how, _digest(sentences))
+        vectors_SLH, *rest = self.once(key, lambda: read(self.groups()))
+        return vectors_SLH[:, self.entries.index(layers)], *rest  # type: ignore[return-value]
+
+    def once(self, key: Hashable, read: Callable[[], _Read]) -> _Read:
+        """Return what was read before in the same view, or read it."""
+        key = (self.direction, key)
+        if key not in self.kept:
+            found = read()
+            size = sum(vectors.nbytes for vectors, *_ in self.kept.values())
+            if size + found[0].nbytes > LIMIT:
+                self.kept.clear()
+            if found[0].nbytes > LIMIT:
+                return found
+            self.kept[key] = found
+        return self.kept[key]  # type: ignore[return-value]
+
+
+def _digest(sentences: WordLists) -> Hashable:
+    return len(sentences), hash(tuple(map(tuple, sentences)))
+
 
 LAYERS = (
     "Layers whose vectors are read and added up: `last`, one number or a range such as `9-12` (0:"
@@ -54,7 +223,6 @@ NO_TEMPERATURE = Removed(f"the temperature of exponentials is {TEMPERATURE}")
 _FOLDERS = {"dev": "dev", "test": "data"}
 """Split -> its folder in an artifact of held-out data."""
 _OF_ALL = {"lang": "string", "split": "string"}
-_LISTED = re.compile(r"layer(\d+(?:-\d+)?)_(\w+)")
 
 
 @dataclass(frozen=True)
@@ -94,6 +262,10 @@ class VectorTask(Task):
     averaged: ClassVar[tuple[str, ...] | None] = None
     """The metrics that have means over languages (None: all)."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.metrics = tuple(replace(entry, by_layer=True) for entry in cls.metrics)
+
     def reads(self, n_layers: int) -> Reads:
         """Return `layers`, of all entries of a list."""
         entries = self._layer_list() or [self.resolved()["layers"]]
@@ -102,36 +274,6 @@ class VectorTask(Task):
     def pools_languages(self) -> bool:
         """Return whether the vectors of all languages are compared at once."""
         return False
-
-    @classmethod
-    def measured(cls, metric: str) -> Measured | None:
-        """Return the declaration of a metric, at one of the layers of a list too."""
-        found, listed = super().measured(metric), _LISTED.fullmatch(metric)
-        entry = super().measured(listed[2]) if found is None and listed is not None else None
-        if entry is None:
-            return found
-        about = f"{entry.about[:-1]}, at one of several layers."
-        return replace(
-            entry, name=metric, about=about, role="part" if entry.role == "score" else entry.role
-        )
-
-    @classmethod
-    def samples(
-        cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], Sample | None]:
-        """Return the samples of metrics, of each layer of a list by its own rows."""
-        if "layers" not in predictions.column_names:
-            return super().samples(predictions, wanted)
-        found: dict[tuple[str, str, str], Sample | None] = {}
-        parts: dict[str, dict[tuple[str, str, str], tuple[str, str, str]]] = {}
-        for name in wanted:
-            at = _LISTED.fullmatch(name[1])
-            label, metric = (at[1], at[2]) if at is not None else ("", name[1])
-            parts.setdefault(label, {})[name] = (name[0], metric, name[2])
-        for label, names in parts.items():
-            own = super().samples(of_layers(predictions, label), names.values())
-            found |= {name: own[plain] for name, plain in names.items()}
-        return found
 
     def more_columns(self) -> Mapping[str, str]:
         """Return the columns that the predictions have with these params, besides `columns`."""

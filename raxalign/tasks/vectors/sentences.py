@@ -20,7 +20,7 @@ from raxalign.encoders.models.vectors import Batch, parse_layers, refuse_infinit
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.running import Sentence, in_text
-from raxalign.tasks.vectors.one_pass import OnePass
+from raxalign.tasks.vectors.frame import OnePass
 
 Vectors: TypeAlias = "tuple[torch.Tensor, Bools]"
 
