@@ -168,3 +168,19 @@ def test_the_prose_is_plain_english():
         for line in findings((ROOT / name).read_text(encoding="utf-8"), name)
     ]
     assert not found, "\n".join(["", *found])
+
+
+def test_files_that_pages_name_and_link_to_are_there():
+    missing = []
+    for name in (name for name in written() if name.endswith(".md")):
+        text, folder = (ROOT / name).read_text(encoding="utf-8"), (ROOT / name).parent
+        links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", text)
+        missing += [f"{name}: {link}" for link in links if not (folder / link).exists()]
+        modules = re.findall(r"`(?:raxalign/)?(\w+/[\w/]+\.py)`", text)
+        places = (ROOT, ROOT / "raxalign")
+        missing += [
+            f"{name}: {file}"
+            for file in modules
+            if not any(map(Path.exists, (p / file for p in places)))
+        ]
+    assert missing == []

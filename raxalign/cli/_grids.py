@@ -278,7 +278,7 @@ def search(
     pivot: opt.Pivot = "en",
     corpus: str = "phrasebook",
     encoder: str = "bert-base-multilingual-cased",
-    sentences: Annotated[int, Option(min=1)] = 10_000,
+    sentences: Annotated[int, Option(min=1)] = 5_000,
     task: Annotated[str, Option(autocompletion=_complete.kinds("tasks"))] = "retrieval",
     metric: str | None = None,
     trials: Annotated[int, Option(min=1)] = 20,

@@ -15,8 +15,8 @@ _MANY = 24
 _REMOVED = {
     "run.gpus_per_worker: auto": "leave the key out, which gives each worker a GPU where there are"
     " any, or write a number such as 0.25; `raxalign plan` prints the memory that was measured",
-    "run.shard_weights": "train adapters (`lora`), and hold their base in bfloat16:"
-    " `base_precision: bf16`",
+    "run.shard_weights": "leave it out; where a model is too large for a GPU, train adapters"
+    " (`lora`), and hold their base in bfloat16: `base_precision: bf16`",
     "run.keep: best": "write `all`, and delete by `raxalign gc` what no grid needs, or `none`",
     "search.sampler: qmc": "write `random`",
     "search.sampler: grid": "leave `search` out, and give each option a list of values",

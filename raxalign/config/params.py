@@ -8,9 +8,10 @@ import json
 import textwrap
 from abc import ABC
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -29,19 +30,25 @@ class Later:
 LATER = Later()
 
 
-class Removed(NamedTuple):
-    """An option that was taken away: what to do instead, and the value that it has in keys, which
-    is that of everyone who did not set it (`LATER`: it was in no key, and had that `default`).
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An option that was taken away: what to do instead, the value that it has in keys (`LATER`: it
+    was in no key), and the `default` of who did not set it, where that is another one (`ANY`: each
+    task or preset filled in its own).
     """
 
+    ANY: ClassVar = Later()
     instead: str
     keyed: Any = LATER
-    default: Any = None
+    default: Any = LATER
 
-    @property
-    def last(self) -> Any:
-        """The value of everyone who did not set it."""
-        return self.default if self.keyed is LATER else self.keyed
+    def __post_init__(self) -> None:
+        if self.keyed is self.default is LATER:
+            raise TypeError("an option that was in no key had a default, which older plans have")
+
+    def had(self, value: Any) -> bool:
+        """Whether a plan with the value is one of everyone who did not set it."""
+        return self.default is self.ANY or value in (self.keyed, self.default)
 
 
 SEVERAL = BeforeValidator(lambda given: given if isinstance(given, list | tuple) else [given])
@@ -75,8 +82,7 @@ class BaseParams(BaseModel):
         a key as its digest), and `LATER` ones at default. Removed ones have their last default.
         """
         paths, later = path_fields(type(self)), later_defaults(type(self))
-        gone = removed_options(type(self)).items()
-        identity = {name: option.keyed for name, option in gone if option.keyed is not LATER}
+        identity: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name in paths or (name in later and value == later[name]):
@@ -84,6 +90,9 @@ class BaseParams(BaseModel):
             identity[field.alias or name] = (
                 value.identity() if isinstance(value, BaseParams) else value
             )
+        for name, option in removed_options(type(self)).items():
+            if option.keyed is not LATER:
+                identity.setdefault(name, option.keyed)
         return identity
 
     @classmethod
@@ -163,7 +172,7 @@ def removed_options(model: type[BaseModel]) -> Mapping[str, Removed]:
 def _without_removed(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a model and of those within it without removed options at their defaults."""
     gone, known = removed_options(model), dict(given)
-    for name in [name for name in gone if name in given and given[name] == gone[name].last]:
+    for name in [name for name in gone if name in given and gone[name].had(given[name])]:
         del known[name]
     for field, info in model.model_fields.items():
         name = info.alias or field

@@ -48,7 +48,9 @@ class Opus(Corpus):
         """
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "base_url": Removed("set the environment variable RAXALIGN_OPUS_URL")
+            "base_url": Removed(
+                "leave it out, and set the environment variable RAXALIGN_OPUS_URL", default=None
+            )
         }
 
         corpus: str = Field(min_length=1)

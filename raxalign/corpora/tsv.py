@@ -15,9 +15,9 @@ from raxalign.corpora.readers.columns import read_columns
 from raxalign.corpora.readers.lines import count_lines, plain_or_packed
 from raxalign.errors import DataError
 
-_NAMED = Removed(
-    "the other language's sentence is in the first column and the pivot's in the second; `source:"
-    ' hub` reads columns of a `path` by name (`source_field: "{lang}"`)'
+_NAMED = (
+    "leave it out: the other language's sentence is in the first column and the pivot's in the"
+    ' second; `source: hub` reads columns of a `path` by name (`source_field: "{lang}"`)'
 )
 
 
@@ -39,9 +39,9 @@ class Tsv(FileCorpus):
         """
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "source_column": _NAMED._replace(keyed=0),
-            "target_column": _NAMED._replace(keyed=1),
-            "header": _NAMED._replace(keyed=False),
+            "source_column": Removed(_NAMED, 0),
+            "target_column": Removed(_NAMED, 1),
+            "header": Removed(_NAMED, False),
         }
         delimiter: str = Field("\t", min_length=1)
         """What divides columns, one character or several."""

@@ -71,7 +71,9 @@ class Distillation(TrainedMethod["Lessons"]):
         optimizer: ClassVar = {"eps": 1e-6}
         removed: ClassVar = {
             "eps": Removed(NO_OPTION, 1e-6),
-            "teacher_pooling": Removed("leave it out: the teacher's vectors are made by `pooling`"),
+            "teacher_pooling": Removed(
+                "leave it out: the teacher's vectors are made by `pooling`", default=None
+            ),
         }
         layers: Layer = Field("last", description=wording.LAYER_TRAINED)
         pooling: SentencePooling = Field("mean", description=wording.SENTENCE_POOLING)

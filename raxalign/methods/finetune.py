@@ -133,7 +133,7 @@ class Finetune(TrainedMethod[Bitexts]):
         return self.params.dropout or self.shuffles()
 
     def shuffles(self) -> bool:
-        """As `shuffle` says."""
+        """As the profile says."""
         return bool(self.resolved()["shuffle"])
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:

@@ -61,7 +61,9 @@ class Rotation(WordMapMethod):
                 "leave it out, or use `iterative_normalization` with `rotate`", "none"
             ),
             "centroids": Removed("leave it out: centroids are means over the word pairs", "pairs"),
-            "toward_identity": Removed("leave it out: it is not held near it", default=0.0),
+            "toward_identity": Removed(
+                "leave it out: a rotation is not held near the identity", default=0.0
+            ),
         }
 
     params: Params

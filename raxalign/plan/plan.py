@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TypeVar
@@ -203,9 +204,15 @@ class Plan:
 
     @cached_property
     def _made(self) -> dict[str, Task]:
-        """The tasks of the trials, with their options; those whose plug-in is not here are not."""
-        known = catalog("tasks")
-        return {n: stage.plugin() for n, stage in self.evaluated.items() if stage.maker in known}
+        """The tasks of the trials, with their options; those whose plug-in, or an option of an
+        older plan, is not here are not.
+        """
+        known, made = catalog("tasks"), dict[str, Task]()
+        for name, stage in self.evaluated.items():
+            if stage.maker in known:
+                with suppress(RaxalignError):
+                    made[name] = stage.plugin()
+        return made
 
     @cached_property
     def _measured(self) -> dict[tuple[str, str], Measured]:

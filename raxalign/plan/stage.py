@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pydantic import ValidationError
+
 from raxalign.catalog import catalog
 from raxalign.config.run import BasePrecision, Precision
 from raxalign.errors import RaxalignError
@@ -104,8 +106,10 @@ class Stage:
         kind = catalog(_CATALOGUES[self.kind])[self.maker]
         try:
             return kind(kind.Params.stored(self.options))
-        except ValueError as error:
+        except ValidationError as error:
+            wrong = [".".join(map(str, one["loc"])) for one in error.errors()]
             raise RaxalignError(
                 f"the options of the {self.kind} {self.key[:12]} are not those of {self.maker} in"
-                f" this version: {error}"
+                f" this version ({', '.join(wrong)}): run its grid again with them changed, or use"
+                " the version that it was made with"
             ) from error

@@ -140,11 +140,11 @@ class Terms(NamedTuple):
     queries: torch.Tensor | None = None
 
 
-def softmax_terms(products_NQ: torch.Tensor, temperature: float) -> torch.Tensor:
+def softmax_terms(products_NQ: torch.Tensor) -> torch.Tensor:
     """Return what the inverted softmax subtracts for N candidates, (N,), by their similarities to
     all queries.
     """
-    return 2 * temperature * (products_NQ / temperature).logsumexp(1)
+    return 2 * TEMPERATURE * (products_NQ / TEMPERATURE).logsumexp(1)
 
 
 def transport_terms(
@@ -186,14 +186,7 @@ class Scaled:
     candidates: torch.Tensor
     crowd: torch.Tensor
 
-    def terms(
-        self,
-        candidates: torch.Tensor,
-        k: int,
-        temperature: float = TEMPERATURE,
-        *,
-        apart: bool = False,
-    ) -> Terms:
+    def terms(self, candidates: torch.Tensor, k: int, *, apart: bool = False) -> Terms:
         """Return what scores of some scaled candidates (N, H) take besides products; `sinkhorn`
         has to be given all of them. `apart` says that candidates and queries are the same vectors,
         of which none is among its own neighbours.
@@ -206,10 +199,10 @@ class Scaled:
             return Terms(hubness(candidates, self.crowd, k, apart=apart), around)
         if penalty == "softmax":
             blocks = products(candidates, self.crowd, apart=apart)
-            return Terms(torch.cat([softmax_terms(block, temperature) for block in blocks]))
+            return Terms(torch.cat([softmax_terms(block) for block in blocks]))
         if penalty == "sinkhorn":
             each = partial(products, self.crowd, candidates, apart=apart)
-            return Terms(2 * transport_terms(each, temperature))
+            return Terms(2 * transport_terms(each, TEMPERATURE))
         return Terms(candidates.square().sum(1) if penalty == "square" else None)
 
 
@@ -251,28 +244,14 @@ def scored(
     return 2 * products - terms.candidates
 
 
-def mutual_nearest(
-    src_SH: torch.Tensor,
-    tgt_TH: torch.Tensor,
-    *,
-    measure: Measure,
-    k: int,
-    temperature: float = TEMPERATURE,
-) -> list[tuple[int, int]]:
+def mutual_nearest(src_SH: torch.Tensor, tgt_TH: torch.Tensor) -> list[tuple[int, int]]:
     """Return the pairs (row of one side, row of the other) of a few vectors that are each other's
-    nearest, the first of equals, in the order of the first side. All similarities are in memory at
-    once; `k` is the number of nearest vectors in a hubness term.
+    nearest by the cosine, the first of equals, in the order of the first side. All similarities are
+    in memory at once.
     """
     if not len(src_SH) or not len(tgt_TH):
         return []
-    there = scaled(src_SH, tgt_TH, measure)
-    terms = there.terms(there.candidates, k, temperature)
-    ahead_ST = scored(there.queries, there.candidates, terms)
-    if there.definition.penalty in ("none", "margin"):
-        back_TS = ahead_ST.T
-    else:
-        here = scaled(tgt_TH, src_SH, measure)
-        terms = here.terms(here.candidates, k, temperature)
-        back_TS = scored(here.queries, here.candidates, terms)
-    ahead, back = ahead_ST.argmax(1).tolist(), back_TS.argmax(1).tolist()
+    sides = scaled(src_SH, tgt_TH, "cosine")
+    products_ST = sides.queries @ sides.candidates.T
+    ahead, back = products_ST.argmax(1).tolist(), products_ST.T.argmax(1).tolist()
     return [(i, j) for i, j in enumerate(ahead) if back[j] == i]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BELEBELE = "facebook/belebele"
 RACE = HubSet("ehovy/race", "all", "main")
+_OF_RACE = "leave it out: `data: hub` trains on RACE; name files of other questions in `data`"
 """The training and development questions."""
 
 
@@ -57,10 +58,10 @@ class Belebele(ClassificationTask):
         paths may hold {lang} and {pivot}: languages have their codes in FLORES-200 there.
         """
 
-        removed: ClassVar[Mapping[str, Removed]] = dict.fromkeys(
-            ("train_dataset", "train_config"),
-            Removed("`data: hub` trains on RACE; name files of other questions in `data`"),
-        )
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "train_dataset": Removed(_OF_RACE, default=RACE.dataset),
+            "train_config": Removed(_OF_RACE, default=RACE.config),
+        }
         dataset: str = BELEBELE
         max_length: int = Field(512, ge=8)
 

@@ -57,7 +57,10 @@ class LabelColumns(BaseParams):
     """Names of the columns of files and data sets, in any case of letters."""
 
     removed: ClassVar[Mapping[str, Removed]] = {
-        "language": Removed("the column that picks the rows of a language is called `language`")
+        "language": Removed(
+            "leave it out: the column that picks the rows of a language is called `language`",
+            default="language",
+        )
     }
     first: str = "text"
     """Column of the text, or of the first of two."""
@@ -114,9 +117,12 @@ class Classification(ClassificationTask):
         """
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "aliases": Removed("write one spelling of each label in the data", keyed={}),
+            "aliases": Removed(
+                "leave it out, and write one spelling of each label in the data", keyed={}
+            ),
             "metric": Removed(
-                "`metrics: [macro_f1]` adds it; the accuracy chooses the epoch", keyed="accuracy"
+                "leave it out: `metrics: [macro_f1]` adds F1, and the accuracy chooses the epoch",
+                keyed="accuracy",
             ),
         }
         preset: LabelPresetName | None = None

@@ -252,7 +252,9 @@ class DictionaryRetrieval(VectorTask):
         """Neighbourhoods of hubness terms are over the dictionary's words."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "contexts": Removed("words are read where they occur in the text", keyed="corpus"),
+            "contexts": Removed(
+                "leave it out: words are read where they occur in the text", keyed="corpus"
+            ),
             "temperature": frame.NO_TEMPERATURE,
         }
         dictionary: DataPath

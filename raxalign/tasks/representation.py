@@ -165,9 +165,14 @@ class Representation(VectorTask):
         """One evaluation examines all layers."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "types": Removed(f"{_TYPES} word types are placed", keyed=_TYPES),
-            "draw": Removed("the probe's halves and t-SNE have one seed", keyed=_SEED),
-            "max_pairs": Removed(f"measures of pairs are over {_MOST_PAIRS:,} pairs at most"),
+            "types": Removed(f"leave it out: {_TYPES} word types are placed", keyed=_TYPES),
+            "draw": Removed(
+                "leave it out: the probe's halves and t-SNE have one seed", keyed=_SEED
+            ),
+            "max_pairs": Removed(
+                f"leave it out: measures of pairs are over {_MOST_PAIRS:,} pairs at most",
+                default=_MOST_PAIRS,
+            ),
         }
         layers: str = "all"
         """Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the

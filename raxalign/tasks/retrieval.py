@@ -287,10 +287,10 @@ class Retrieval(frame.VectorTask):
         """The defaults are those of Cao et al. (2020)."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "candidates": Removed("all words are candidates", keyed="all"),
-            "specials": Removed("special pieces are not words", keyed="exclude"),
+            "candidates": Removed("leave it out: all words are candidates", keyed="all"),
+            "specials": Removed("leave it out: special pieces are not words", keyed="exclude"),
             "noncontextual": Removed(
-                "repeated word types are removed from the corpus", keyed="corpus"
+                "leave it out: repeated word types are removed from the corpus", keyed="corpus"
             ),
             "temperature": frame.NO_TEMPERATURE,
         }

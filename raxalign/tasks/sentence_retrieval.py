@@ -153,14 +153,16 @@ class SentenceRetrieval(VectorTask):
         """Options left at `none` take the profile's value."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "specials": Removed("special pieces are part of means", keyed=None),
+            "specials": Removed("leave it out: special pieces are part of means", keyed=None),
             "queries": Removed(
-                "`profile: xtreme` has the pivot's sentences as queries, and"
+                "leave it out: `profile: xtreme` has the pivot's sentences as queries, and"
                 " `accuracy_to_pivot` and `accuracy_from_pivot` are of one side each",
                 keyed=None,
             ),
             "temperature": frame.NO_TEMPERATURE,
-            "alpha": Removed(f"`nnn` subtracts {ALPHA} of the mean cosine"),
+            "alpha": Removed(
+                f"leave it out: `nnn` subtracts {ALPHA} of the mean cosine", default=ALPHA
+            ),
         }
         profile: Literal["none", "xtreme"] = "none"
         """Set of values for the options that are not given: `none`, or the setting of XTREME

@@ -65,10 +65,12 @@ class Tagging(TaggingTask):
         """
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "words": Removed("the hub's column is `tokens` or `words`", keyed="tokens"),
+            "words": Removed(
+                "leave it out: the hub's column is `tokens` or `words`", keyed="tokens"
+            ),
             "tags": Removed(
-                "the hub's column is `ner_tags`, `tags`, `upos` or `pos_tags`; a plug-in may name"
-                " another one",
+                "leave it out: the hub's column is `ner_tags`, `tags`, `upos` or `pos_tags`; a"
+                " plug-in may name another one",
                 keyed="ner_tags",
             ),
         }

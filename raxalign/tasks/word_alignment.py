@@ -173,7 +173,8 @@ class WordAlignment(VectorTask):
         """Words that are each other's nearest by the cosine are linked, or those with a share."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            **dict.fromkeys(("measure", "k"), Removed("`intersection` is by the cosine")),
+            "measure": Removed("leave it out: `intersection` is by the cosine", default="cosine"),
+            "k": Removed("leave it out: `intersection` is by the cosine", default=10),
             "temperature": frame.NO_TEMPERATURE,
         }
         data: GoldData
@@ -300,7 +301,7 @@ class WordAlignment(VectorTask):
         for row in range(len(gold.src)):
             (s, s_at), (t, t_at) = (_vectors(side, row) for side in (src, tgt))
             pairs = (
-                mutual_nearest(s, t, measure="cosine", k=1)
+                mutual_nearest(s, t)
                 if params.extraction == "intersection"
                 else probable_links(s, t, params.extraction, params.threshold)
             )

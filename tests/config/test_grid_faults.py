@@ -134,8 +134,8 @@ pivot: en => pairs: {one_to_on: true}
 pivot: en => text: {source: wiki} => line 2: text.source: unknown text source 'wiki'
 pivot: en => run: {worker: 1} => line 2: run.worker: unknown key (did you mean workers?)
 pivot: en => run: {shard_weights: false}
-=> line 2: run.shard_weights: was removed (train adapters (`lora`), and hold their base in
-.. bfloat16: `base_precision: bf16`)
+=> line 2: run.shard_weights: was removed (leave it out; where a model is too large for a GPU,
+.. train adapters (`lora`), and hold their base in bfloat16: `base_precision: bf16`)
 pivot: en => run: {gpus_per_worker: 0, precision: tf32} => line 2: run: precision: tf32 requires
 pivot: en => run: {gpus_per_worker: -1}
 => line 2: run.gpus_per_worker: -1 is too small (at least 0)

@@ -4,15 +4,20 @@ anew (see tests/golden.py).
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
 from raxalign.tasks.mteb import Mteb
 from tests.golden import GRIDS, keys_of, plan_of
 
-GOLDEN = json.loads((Path(__file__).parent / "golden_keys.json").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+GOLDEN = json.loads((HERE / "golden_keys.json").read_text(encoding="utf-8"))
+OLDER = json.loads((HERE / "older_options.json").read_text(encoding="utf-8"))
+"""Options that were taken away after 0.1.0, as its plans have them of who had not set them."""
 KINDS = {"bitext", "text", "pairs", "seen", "encoder", "aligned", "tuned", "evaluation"}
 MADE_BY = {"corpora": "bitext", "aligners": "pairs", "encoders": "encoder"}
 MADE_BY |= {"methods": "aligned", "tasks": "evaluation"}
@@ -37,3 +42,19 @@ def test_every_kind_of_stage_every_method_and_every_task_is_held(name):
     assert {entry.split()[0] for entry in GOLDEN[name]} >= KINDS | {"trial", "task", "untouched"}
     assert {f"trial {method}" for method in catalog("methods")} <= held
     assert {f"evaluation {task}" for task in catalog("tasks")} <= held
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_a_plan_of_0_1_0_is_opened_whatever_options_were_taken_away_since(name):
+    folder, kind = name.split("/")
+    catalog(folder)[kind].Params.stored(json.dumps(OLDER[name]))
+
+
+def test_a_task_with_an_option_that_was_taken_away_hides_no_result_and_is_not_run(tmp_path):
+    plan = plan_of("small", tmp_path)
+    key = plan.trials[0].evaluations["pos"]
+    older = replace(plan.stages[key], options='{"data": "phrasebook", "encoding": "latin-1"}')
+    plan = replace(plan, stages={**plan.stages, key: older})
+    assert plan.main_metric("pos") == "accuracy"
+    with pytest.raises(RaxalignError, match=r"not those of pos in this version \(encoding\): run"):
+        older.plugin()

@@ -36,7 +36,9 @@ class TextMethod(Method):
         all).
         """
         removed: ClassVar = {
-            "sample_seed": Removed("leave it out: the first `max_sentences` sentences are read")
+            "sample_seed": Removed(
+                "leave it out: the first `max_sentences` sentences are read", default=None
+            )
         }
 
     params: Params

@@ -34,11 +34,20 @@ class SpanParams(shared.SettingParams):
     """Options on what is trained on and how; see `mlqa` for what they mean together."""
 
     removed: ClassVar[Mapping[str, Removed]] = {
-        "hub": Removed("the sets of the hub are those of the task; name files of others in `data`"),
-        "rules": Removed("`mlqa` has MLQA's rules, `spans` and `tydiqa` have SQuAD's"),
-        "max_question_length": Removed("questions are cut to 64 pieces", keyed=64),
-        "doc_stride": Removed("windows of a context begin 128 pieces apart", keyed=128),
-        "max_answer_length": Removed("answers have 30 pieces at most", keyed=30),
+        "hub": Removed(
+            "leave it out: the sets of the hub are those of the task; name files of others in"
+            " `data`",
+            default=Removed.ANY,
+        ),
+        "rules": Removed(
+            "leave it out: `mlqa` has MLQA's rules, `spans` and `tydiqa` have SQuAD's",
+            default=Removed.ANY,
+        ),
+        "max_question_length": Removed("leave it out: questions are cut to 64 pieces", keyed=64),
+        "doc_stride": Removed(
+            "leave it out: windows of a context begin 128 pieces apart", keyed=128
+        ),
+        "max_answer_length": Removed("leave it out: answers have 30 pieces at most", keyed=30),
     }
     setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
     phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()

@@ -37,7 +37,10 @@ class ClassificationParams(shared.SettingParams):
     """
 
     removed: ClassVar[Mapping[str, Removed]] = {
-        "static_head": Removed("the classifier over word vectors is 300 wide and has the rate 1e-3")
+        "static_head": Removed(
+            "leave it out: the classifier over word vectors is 300 wide and has the rate 1e-3",
+            default={"hidden": 300, "learning_rate": 1e-3},
+        )
     }
     setting: Literal["zero-shot", "translate-train"] = "zero-shot"
     dataset: Annotated[str, shared.DATASET] = ""

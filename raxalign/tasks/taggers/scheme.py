@@ -96,13 +96,24 @@ class TaggingParams(shared.TransferParams):
     """
 
     removed: ClassVar[Mapping[str, Removed]] = {
-        "configs": Removed("write them in `codes`"),
-        "encoding": Removed("convert files to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`"),
-        "columns": Removed("files have the word first and the tag last; `cut -f` picks columns"),
-        "crf": Removed("the CRF is the conditioned one", keyed="conditioned"),
-        "lstm_layers": Removed("the BiLSTM has 2 layers", keyed=2),
-        "input_dropout": Removed("dropout before the BiLSTM is 0.5", keyed=0.5),
-        "evaluate_every": Removed("weights are chosen after each epoch, or as the profile has it"),
+        "configs": Removed("write them in `codes`", default=Removed.ANY),
+        "encoding": Removed(
+            "leave it out, and convert files to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`",
+            default="utf-8",
+        ),
+        "columns": Removed(
+            "leave it out: files have the word first and the tag last; `cut -f` picks columns",
+            default=None,
+        ),
+        "crf": Removed(
+            "leave it out: the CRF is the conditioned one", keyed="conditioned", default=None
+        ),
+        "lstm_layers": Removed("leave it out: the BiLSTM has 2 layers", keyed=2),
+        "input_dropout": Removed("leave it out: dropout before the BiLSTM is 0.5", keyed=0.5),
+        "evaluate_every": Removed(
+            "leave it out: weights are chosen after each epoch, or as the profile has it",
+            default=None,
+        ),
     }
     mismatched: Annotated[Literal["refuse", "drop"], LATER] = "refuse"
     """Whether a row with other numbers of words and of tags, or a tag without a word, is an error

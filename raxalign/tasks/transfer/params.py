@@ -144,9 +144,9 @@ DevelopmentRows = Annotated[int, Field(ge=1, description="Development rows.")]
 TestRows = Annotated[int, Field(ge=1, description="Test rows.")]
 
 
-_FURTHER = Removed(
-    "no model is trained further on few examples of a language; `raxalign export` gives the encoder"
-    " for a program of your own that does it"
+_FURTHER = (
+    "leave it out: no model is trained further on few examples of a language; `raxalign export`"
+    " gives the encoder for a program of your own that does it"
 )
 
 
@@ -154,8 +154,13 @@ class TransferParams(Task.Params):
     """Data, readouts, and what the training has of both."""
 
     removed: ClassVar[Mapping[str, Removed]] = {
-        **dict.fromkeys(("shots", "draws", "shot_epochs", "shot_learning_rate"), _FURTHER),
-        "average": Removed("weights are those of one epoch, which `selection` chooses"),
+        "shots": Removed(_FURTHER, default=[0]),
+        "draws": Removed(_FURTHER, default=1),
+        "shot_epochs": Removed(_FURTHER, default=50),
+        "shot_learning_rate": Removed(_FURTHER, default=None),
+        "average": Removed(
+            "leave it out: weights are those of one epoch, which `selection` chooses", default=None
+        ),
     }
     data: Literal["hub", "phrasebook"] | DataFiles = "hub"
     """Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or

@@ -218,7 +218,9 @@ NEIGHBORS = (
     f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
     " measures have none."
 )
-NO_TEMPERATURE = Removed(f"the temperature of exponentials is {TEMPERATURE}")
+NO_TEMPERATURE = Removed(
+    f"leave it out: the temperature of exponentials is {TEMPERATURE}", default=TEMPERATURE
+)
 
 _FOLDERS = {"dev": "dev", "test": "data"}
 """Split -> its folder in an artifact of held-out data."""

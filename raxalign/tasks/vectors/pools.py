@@ -15,7 +15,6 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.similarity.measures import (
-    TEMPERATURE,
     Measure,
     Scaled,
     Terms,
@@ -38,7 +37,7 @@ ABOUT = (
     " `csls` with the queries themselves as the bank."
 )
 ALPHA = 0.5
-"""The weight in `nnn` by default, as in the program of its authors."""
+"""The weight in `nnn`, as in the program of its authors."""
 _BANK_ROWS = 1024  # queries whose similarities are in memory together
 
 
@@ -48,8 +47,6 @@ class Nearness:
 
     measure: Measure | QuerybankMeasure
     k: int = 10
-    temperature: float = TEMPERATURE
-    alpha: float = ALPHA
 
     @property
     def has_bank(self) -> bool:
@@ -80,10 +77,9 @@ class Querybank:
         bank_BH, candidates_CH = _unit(bank_BH), _unit(candidates_CH)
         nearest_C = torch.full((len(candidates_CH),), near.measure == "nnn", device=bank_BH.device)
         if near.measure == "nnn":
-            return cls(near.alpha * hubness(candidates_CH, bank_BH, near.k), nearest_C)
+            return cls(ALPHA * hubness(candidates_CH, bank_BH, near.k), nearest_C)
         terms = [
-            softmax_terms(block @ bank_BH.T, near.temperature) / 2
-            for block in torch.split(candidates_CH, _BANK_ROWS)
+            softmax_terms(block @ bank_BH.T) / 2 for block in torch.split(candidates_CH, _BANK_ROWS)
         ]
         for block in torch.split(bank_BH, _BANK_ROWS):
             nearest_C[(block @ candidates_CH.T).argmax(1)] = True
@@ -181,7 +177,7 @@ class Pool:
         """What all searches multiply, and what scores take besides products."""
         near, measure = self.near, cast("Measure", self.near.measure)
         sides = scaled(self.vectors, self.vectors, "cosine" if near.has_bank else measure)
-        return sides, sides.terms(sides.candidates, near.k, near.temperature, apart=True)
+        return sides, sides.terms(sides.candidates, near.k, apart=True)
 
     def of_language(self, lang: str) -> torch.Tensor:
         """Return the vectors of a language (S, H)."""

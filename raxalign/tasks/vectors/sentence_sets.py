@@ -46,7 +46,9 @@ class SentenceFiles(BaseParams):
         None, description=_PATH.format("test", " (none: they are not reported)")
     )
     removed: ClassVar[Mapping[str, Removed]] = {
-        "pretokenized": Removed("words are found in the text, as the grid's own are")
+        "pretokenized": Removed(
+            "leave it out: words are found in the text, as the grid's own are", default=False
+        )
     }
     codes: Annotated[dict[str, str] | ListName, LATER] = Field(
         default_factory=dict, description=CODES.format("files'")
