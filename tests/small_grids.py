@@ -46,7 +46,7 @@ def write_small(name: str, folder: Path) -> Path:
     (spoken,) = grid["languages"].values()
     if "th" in spoken and find_spec("pythainlp") is None:  # Thai is then divided by characters
         grid["corpus"].pop("segmentation", None)
-    _write_files(folder, list(spoken))
+    write_files(folder, list(spoken))
     path = folder / f"{name}.yaml"
     with path.open("w", encoding="utf-8") as file:
         YAML().dump(grid, file)
@@ -90,7 +90,7 @@ def _smaller(found: Any, ranks: _Ranks, limits: Mapping[str, int]) -> Any:
     return small
 
 
-def _write_files(folder: Path, langs: list[str]) -> None:
+def write_files(folder: Path, langs: list[str]) -> None:
     """Write sentence pairs, gold links, tagged sentences, dictionaries and a vocabulary, in the
     places that grids name.
     """

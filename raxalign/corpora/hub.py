@@ -24,6 +24,15 @@ _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "
 class Hub(Corpus):
     """Rows of a dataset whose fields hold a sentence and its translation. Datasets that come with
     code are not run.
+
+    Relations: `opus` takes a corpus from OPUS itself; `moses` and `tsv` are for plain text.
+
+    Example:
+        corpus:
+          source: hub
+          dataset: Helsinki-NLP/opus-100
+          config: "{lang}-{pivot}"
+          split: {test: 1024, dev: 1024}
     """
 
     VERSION: ClassVar[int] = 2

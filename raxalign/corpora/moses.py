@@ -19,6 +19,15 @@ _SIDE = "{side}"
 class Moses(FileCorpus):
     """Line k of `<path>.<lang>` is translated by line k of `<path>.<pivot>`, or of two files that
     have the codes of their languages elsewhere in their paths.
+
+    Relations: `tsv` is for both sides in one file, `hub` for JSON, CSV and Parquet with named
+    fields; `opus` downloads text in this form.
+
+    Example:
+        corpus:
+          source: moses
+          path: "data/{lang}-{pivot}"
+          split: {test: 1024, dev: 1024}
     """
 
     VERSION: ClassVar[int] = 1

@@ -34,6 +34,15 @@ _VERSIONS = dict(known.split("=") for known in _KNOWN_VERSIONS.split())
 class Opus(Corpus):
     """One corpus of OPUS, or several joined in order (``Europarl+EUbookshop``), from its server or
     a mirror of it.
+
+    Relations: `hub` has corpora of OPUS that were published there, as OPUS-100; `moses` reads files
+    of OPUS that you have.
+
+    Example:
+        corpus:
+          source: opus
+          corpus: Europarl+EUbookshop
+          split: {test: 1024, dev: 1024}
     """
 
     VERSION: ClassVar[int] = 1

@@ -17,6 +17,15 @@ class PhrasebookCorpus(Corpus):
     """Made-up but correct sentences with word order, agreement and ambiguity worth aligning; the
     same id is the same sentence in all languages. There are 13,000 with `seed: 0` and 3,000 with
     `seed: 1`, which are part of the package.
+
+    Relations: The corpus of the encoder `phrasebook`, for trying things out; `moses` and `tsv` read
+    text of your own.
+
+    Example:
+        corpus:
+          source: phrasebook
+          size: 3_000
+          split: {test: 300, dev: 200}
     """
 
     VERSION = 1

@@ -25,6 +25,16 @@ class Tsv(FileCorpus):
     """One sentence pair per row: the other language's sentence in the first column, the pivot's in
     the second. A quotation mark is part of the text, unless commas divide the
     columns, or a program for CSV has quoted the whole file.
+
+    Relations: `moses` is for one file per side, `hub` for files whose columns have names.
+
+    Example:
+        corpus:
+          source: tsv
+          path: "train/{lang}-{pivot}.src-tgt"
+          delimiter: "|||"
+          pretokenized: true
+          split: {test: 256, dev: 256}
     """
 
     VERSION: ClassVar[int] = 3

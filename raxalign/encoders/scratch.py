@@ -20,6 +20,20 @@ class Scratch(EncoderKind):
     """A BERT with its own WordPiece vocabulary or a given one, trained by masked language modelling
     on the concatenated monolingual text of all languages, with no parallel signal (the set-up of
     Liu et al. 2020 and K et al. 2020, made small).
+
+    Data: monolingual text of all languages (`text`), and a vocabulary if one is named.
+
+    Relations: `transformer` reads an encoder that is trained already; choose this one to control
+    what an encoder has seen. `static` vectors cost much less.
+
+    Example:
+        encoder:
+          kind: scratch
+          layers: 4
+          hidden_size: 256
+          vocab_size: 8_000
+          steps: 20_000
+        text: {source: moses, path: "wikipedia/{lang}-{pivot}"}
     """
 
     VERSION: ClassVar[int] = 3

@@ -29,6 +29,17 @@ class Static(EncoderKind):
     unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe jointly on the
     `pieces` of BERT's vocabulary. fastText and Word2Vec are trained by gensim, which is an extra:
     `pip install 'raxalign[static]'`.
+
+    Data: monolingual text of each language, or files of vectors (`vectors`).
+
+    Relations: `transformer` and `scratch` have vectors of words in their sentences, and layers.
+    Methods that train weights do not work on this one; `rotation` and the other maps do.
+
+    Example:
+        encoder: {kind: static, algorithm: fasttext, dimension: 300}
+        methods:
+          none: {}
+          rotation: {center: true}
     """
 
     VERSION: ClassVar[int] = 2

@@ -50,6 +50,16 @@ class Transformer(EncoderKind):
     Methods and tasks that predict words require the head. Of a decoder the hidden states are read,
     and a sentence classifier reads its last piece. Texts of a translation model have the piece of
     their own language beside them; `pooling: own` is SONAR's, the mean over all pieces.
+
+    Data: a folder or a name on the hub.
+
+    Relations: The usual choice; `scratch` pre-trains one of a chosen shape, `static` has no
+    context.
+
+    Example:
+        encoder:
+          - bert-base-multilingual-cased
+          - {kind: transformer, name: Qwen/Qwen2.5-0.5B, bidirectional: true}
     """
 
     VERSION: ClassVar[int] = 2

@@ -63,6 +63,14 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
     training.
 
     Reference: Dou and Neubig (2021, section 2.2); settings of their released program.
+
+    Relations: Its parts L_MLM and L_TLM are the methods `mlm` and `tlm`; choose it where links are
+    the aim, and `finetune` or `weam` where the vectors of linked words are.
+
+    Example:
+        methods:
+          none: {}
+          awesome_align: {co: [0, 1], layers: 8, steps: 40_000}
     """
 
     VERSION = 1

@@ -21,6 +21,14 @@ class Centering(TextMethod):
     Data: monolingual text of each language and the pivot, no translations.
 
     Reference: Libovický et al. (2020).
+
+    Relations: `znorm` divides by the standard deviations too; `lir`, `lsar` and `leace` take out
+    directions in place of the mean.
+
+    Example:
+        methods:
+          none: {}
+          centering: {layers: 8-12}
     """
 
     VERSION = 1

@@ -51,6 +51,14 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
 
     Reference: Qin et al. (2020, CoSDA-ML), with masked language modelling in place of a task's
     training.
+
+    Relations: `tlm` and `weam` need translated sentences; `rotation` with `supervision: dictionary`
+    maps the same entries without a training run.
+
+    Example:
+        methods:
+          none: {}
+          code_switching: {dictionary: "dictionaries/{lang}-{pivot}.txt", epochs: 1}
     """
 
     VERSION = 2

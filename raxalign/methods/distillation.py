@@ -49,6 +49,14 @@ class Distillation(TrainedMethod["Lessons"]):
 
     Reference: Reimers & Gurevych (2020, Eq. 1); the defaults are those of their released training
     program.
+
+    Relations: `sentence_margin` needs no teacher, but other sentences as negatives; choose this one
+    where the teacher's vectors of the pivot are to be kept.
+
+    Example:
+        methods:
+          none: {}
+          distillation: {pooling: mean, epochs: 5}
     """
 
     VERSION = 1

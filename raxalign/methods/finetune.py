@@ -71,6 +71,15 @@ class Finetune(TrainedMethod[Bitexts]):
 
     Reference: Cao et al. (2020, §3.3); for layers, plain norm and both directions Kulshreshtha et
     al. (2020, Eq. 7-10).
+
+    Relations: `rotation` maps the same word pairs without a training run; `strong_contrastive` and
+    `weak_contrastive` also push other words away; `weam` predicts linked words; without links there
+    are `sentence_margin`, `ppa` and `tlm`.
+
+    Example:
+        methods:
+          none: {}
+          finetune: {profile: released, lambda: [0.1, 1, 10], epochs: 1}
     """
 
     VERSION = 1

@@ -41,6 +41,15 @@ class IterativeNormalization(TextMethod):
     linked words of the bitext.
 
     Reference: Zhang et al. (2019), who take five rounds.
+
+    Relations: `centering` and `znorm` leave lengths different; choose this one with `rotate: true`
+    in place of `rotation` where languages have vectors of different lengths and means, which no
+    orthogonal map makes equal.
+
+    Example:
+        methods:
+          none: {}
+          iterative_normalization: {rotate: [false, true], layers: 8-12}
     """
 
     VERSION = 1

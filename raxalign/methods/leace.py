@@ -28,6 +28,14 @@ class Leace(JointTextMethod):
     Data: monolingual text of each language and the pivot, no translations.
 
     Reference: Belrose et al. (2023, Theorem 4.3).
+
+    Relations: `lsar` takes the directions between the means out whole, whatever the covariance;
+    `centering` shifts each language by itself.
+
+    Example:
+        methods:
+          none: {}
+          leace: {layers: 8-12}
     """
 
     VERSION = 1

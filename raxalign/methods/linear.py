@@ -38,6 +38,14 @@ class Linear(WordMapMethod):
 
     Reference: Mikolov et al. (2013); for contextual vectors Liu et al. (2019) and Wang et al.
     (2019).
+
+    Relations: `rotation` is the orthogonal map of the same word pairs, which keeps distances;
+    choose this one where there are many more word pairs than dimensions.
+
+    Example:
+        methods:
+          none: {}
+          linear: {center: true, layers: 8-12}
     """
 
     VERSION = 2

@@ -24,6 +24,14 @@ class Lir(TextMethod):
     Data: monolingual text of each language and the pivot, no translations.
 
     Reference: Yang et al. (2021).
+
+    Relations: `lsar` and `leace` have one map for all languages; `centering` takes out the mean in
+    place of directions.
+
+    Example:
+        methods:
+          none: {}
+          lir: {rank: [1, 5], layers: 8-12}
     """
 
     VERSION = 1

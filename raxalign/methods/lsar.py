@@ -25,6 +25,14 @@ class Lsar(JointTextMethod):
     Data: monolingual text of each language and the pivot, no translations.
 
     Reference: Xie et al. (2022).
+
+    Relations: `lir` has directions of each language by itself; `leace` takes the covariance into
+    account and changes vectors less.
+
+    Example:
+        methods:
+          none: {}
+          lsar: {rank: 1, layers: 8-12}
     """
 
     VERSION = 1

@@ -31,6 +31,15 @@ class MeanShift(Method):
     the blocks up to l alone, so that the means stay true.
 
     Reference: Liu et al. (2020, §4); for the means their published code.
+
+    Relations: `centering` moves the vectors that are read and not the states inside the encoder;
+    choose this one for what the blocks above or the masked-LM head read, as in the task
+    `token_translation`.
+
+    Example:
+        methods:
+          none: {}
+          mean_shift: {layers: 6, alpha: [0.5, 1.0]}
     """
 
     VERSION = 1

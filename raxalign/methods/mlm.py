@@ -27,6 +27,14 @@ class Mlm(MaskedLMMethod[Texts]):
     translations in sight. All languages stand together in random order.
 
     Reference: Devlin et al. (2019); settings of Pan et al. (2021).
+
+    Relations: The control of `tlm` with `data: bitext`; else further pre-training where there are
+    no translations. `code_switching` adds a dictionary.
+
+    Example:
+        methods:
+          none: {}
+          mlm: {data: bitext, epochs: 1}
     """
 
     VERSION = 1

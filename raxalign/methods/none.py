@@ -15,6 +15,13 @@ class NoAlignment(Method):
     """Leave the encoder as it is.
 
     Data: none. Reference: the base rows of every table, as of Cao et al. (2020).
+
+    Relations: Every other method is compared with it; a grid without it has no baseline.
+
+    Example:
+        methods:
+          none: {}
+          rotation: {}
     """
 
     VERSION = 1

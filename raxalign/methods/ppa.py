@@ -53,6 +53,15 @@ class Ppa(TrainedMethod[Bitexts]):
 
     Reference: Pan et al. (2021, §3); MoCo: He et al. (2020, Eq. 1-2); the queue's start: Chi et al.
     (2021).
+
+    Relations: `sentence_margin` contrasts the sentences of a batch alone, without a queue and a
+    second encoder, and predicts nothing; `tlm` is the other half.
+
+    Example:
+        methods:
+          none: {}
+          ppa: {profile: paper, epochs: 10}
+          ppa_without_moco: {kind: ppa, profile: paper, moco: false, epochs: 10}
     """
 
     VERSION = 1

@@ -26,7 +26,7 @@ __all__ = ["Rotation", "procrustes"]
 @final
 class Rotation(WordMapMethod):
     """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map
-    that brings word pairs nearest together.
+    that brings word pairs nearest together (orthogonal Procrustes).
 
     Formula: W = argmin ||X W - Y||, W^T W = I, for each layer; with `center`, x -> (x - mean X) W +
     mean Y (Kulshreshtha et al. 2020, Eq. 5).
@@ -45,6 +45,18 @@ class Rotation(WordMapMethod):
 
     Reference: Wang et al. (2019) as in Cao et al. (2020, §3.2); RotateAlign and NormRotate in
     Kulshreshtha et al. (2020).
+
+    Relations: `linear` may stretch the space as well and needs more word pairs; `sentence_rotation`
+    needs no word pairs; `finetune` trains the encoder's weights on the same word pairs instead.
+
+    Example:
+        methods:
+          none: {}
+          rotation: {center: [false, true], layers: 9-12}
+          rotation_dictionary:
+            kind: rotation
+            supervision: dictionary
+            dictionary: "dictionaries/{lang}-{pivot}.txt"
     """
 
     VERSION = 2

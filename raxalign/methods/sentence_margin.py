@@ -67,6 +67,14 @@ class SentenceMargin(TrainedMethod[Bitexts]):
     negatives of one another (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
 
     Reference: Feng et al. (2022, LaBSE, §2.2); the margin is of Yang et al. (2019).
+
+    Relations: `ppa` also predicts masked words and has a queue, so that batches may be small;
+    `distillation` needs no negatives, but a teacher.
+
+    Example:
+        methods:
+          none: {}
+          sentence_margin: {margin: 0.3, batch_size: 32, epochs: 1}
     """
 
     VERSION = 1

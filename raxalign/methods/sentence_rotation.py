@@ -25,6 +25,14 @@ class SentenceRotation(MapMethod):
     count the others.
 
     Reference: Aldarmaki and Diab (2019), as in Cao et al. (2020, Table 1).
+
+    Relations: `rotation` on sentences; choose it where words cannot be aligned well.
+    `sentence_shift` fits one vector in place of a matrix.
+
+    Example:
+        methods:
+          none: {}
+          sentence_rotation: {center: true, pooling: last}
     """
 
     VERSION = 1

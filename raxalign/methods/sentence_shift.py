@@ -30,6 +30,14 @@ class SentenceShift(MapMethod):
 
     Reference: Jang et al. (2026, SHIFT), who subtract the difference from documents when they are
     indexed.
+
+    Relations: `sentence_rotation` fits a matrix to the same sentence pairs; choose this one where
+    they are few.
+
+    Example:
+        methods:
+          none: {}
+          sentence_shift: {layers: 8-12}
     """
 
     VERSION = 1

@@ -29,13 +29,26 @@ class StrongContrastive(ContrastMethod):
     negatives of one another (`same_type: mask`): in a batch of sentences these are frequent words
     above all, and would push translations apart.
 
-    The realignment of AlignFreeze is `{freeze: {blocks: lower}, negatives: all, pooling: first,
-    same_type: keep, projector_bias: false, regularizer: none, batch_size: 16, learning_rate: 2e-5,
-    max_length: 96}`: its code holds the lower half of the blocks (or the upper one) while the
-    embeddings are trained, and contrasts first pieces with all words of the batch.
+    The realignment of AlignFreeze (`raxalign init alignfreeze`) is `front_frozen` in the example
+    with `pooling: first`, `same_type: keep` and `projector_bias: false`: its code holds the lower
+    half of the blocks (or the upper one) while the embeddings are trained, and contrasts first
+    pieces with all words of the batch.
 
     Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
     AlignFreeze).
+
+    Relations: `weak_contrastive` pushes no words of one language apart; `finetune` has no negatives
+    and holds one side near its start.
+
+    Example:
+        methods:
+          none: {}
+          strong_contrastive: {lambda: [0.1, 1], epochs: 1}
+          front_frozen:
+            kind: strong_contrastive
+            freeze: {blocks: lower}
+            negatives: all
+            regularizer: none
     """
 
     VERSION = 1

@@ -41,6 +41,14 @@ class Tlm(MaskedLMMethod[Bitexts]):
 
     Reference: Conneau and Lample (2019); settings of Pan et al. (2021), of whose method this is the
     ablation without MoCo.
+
+    Relations: `mlm` with `data: bitext` is the control without translations in sight; `ppa` adds a
+    contrast of sentences, `weam` word links.
+
+    Example:
+        methods:
+          none: {}
+          tlm: {profile: sane, epochs: 1, batch_size: 32}
     """
 
     VERSION = 1

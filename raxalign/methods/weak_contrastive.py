@@ -25,6 +25,14 @@ class WeakContrastive(ContrastMethod):
 
     Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
     AlignFreeze).
+
+    Relations: Choose it over `strong_contrastive` where the words of one language are to keep their
+    distances.
+
+    Example:
+        methods:
+          none: {}
+          weak_contrastive: {lambda: [0.1, 1], epochs: 1}
     """
 
     VERSION = 1

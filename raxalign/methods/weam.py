@@ -43,6 +43,14 @@ class Weam(TrainedMethod[Bitexts]):
     `sane` takes means.
 
     Reference: Yang et al. (2021, Eq. 1-11).
+
+    Relations: `tlm` reads the same sentence pairs without links; `finetune` compares linked words
+    and needs no masked-LM head.
+
+    Example:
+        methods:
+          none: {}
+          weam: {profile: paper, lambda: [0.1, 1, 10], epochs: 2}
     """
 
     VERSION = 1

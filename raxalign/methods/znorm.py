@@ -20,6 +20,14 @@ class Znorm(TextMethod):
     Data: monolingual text of each language and the pivot, no translations.
 
     Reference: Zhao et al. (2021).
+
+    Relations: `centering` with the spread of each coordinate; choose it where a few coordinates
+    outweigh the others.
+
+    Example:
+        methods:
+          none: {}
+          znorm: {layers: 8-12}
     """
 
     VERSION = 1

@@ -13,6 +13,14 @@ class MacroF1(Metric):
 
     The labels are those that occur, as a right one or as a predicted one. For taggers every word is
     an example, and tests resample whole sentences.
+
+    Relations: Choose it next to a task's accuracy, or F1 over all entities, where labels differ
+    much in number.
+
+    Example:
+        tasks:
+          pos: {data: hub, metrics: [macro_f1]}
+          ner: {data: hub, metrics: {types_f1: {kind: macro_f1, leave_out: O}}}
     """
 
     VERSION = 1

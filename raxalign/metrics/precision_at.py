@@ -10,7 +10,17 @@ from raxalign.sample import Array, column
 
 
 class PrecisionAt(PerExample):
-    """The share of queries whose right answer is among the first k, the mean of both directions."""
+    """The share of queries whose right answer is among the first k, the mean of both directions.
+
+    Relations: The task `dictionary_retrieval`, whose predictions have ranks, reports k = 1, 5 and
+    10 by itself; choose it for another k.
+
+    Example:
+        tasks:
+          dictionary_retrieval:
+            dictionary: "dictionaries/{lang}-{pivot}.txt"
+            metrics: {p3: {kind: precision_at, k: 3}}
+    """
 
     VERSION = 1
     reads = frozenset({"rank"})

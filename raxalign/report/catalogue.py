@@ -31,6 +31,7 @@ TRAINING = "training"
 MANY = 5  # plug-ins that share an option
 _LAYERS = 12  # of an encoder that is asked about
 _SENTENCE = re.compile(r"\. (?=[A-Z`])|[.:]$")
+_EXAMPLE = re.compile(r"^Example:\n((?: +\S.*\n?)+)", re.MULTILINE)
 _PAPER = re.compile(r"([^\W\d_a-z][^\W\d_]*[^\d():;§]*?),? \(?((?:19|20)\d\d)")
 _TOLD = {
     "links": "word pairs",
@@ -135,6 +136,8 @@ def _entry(head: str, about: str) -> str:
 
 
 def _wrapped(text: str, first: str = "", others: str = "") -> str:
+    if _EXAMPLE.match(text):
+        return text
     return textwrap.fill(
         " ".join(text.split()),
         WIDTH,
@@ -164,13 +167,17 @@ def _page(folder: str, kind: str, plugin: Any) -> dict[str, Any]:
     own = [option for option in options if option not in rest]
     return {
         "head": f"{'#' if folder in PAGES else '##'} {kind}",
-        "about": inspect.cleandoc(plugin.__doc__ or ""),
+        "about": _EXAMPLE.sub(_fenced, inspect.cleandoc(plugin.__doc__ or "")),
         "facts": list(_facts(plugin)),
         "metrics": list(_metrics(plugin)),
         "options": inspect.cleandoc(about or "Options:") if options else "No options.",
         "own": own,
         "shared": rest,
     }
+
+
+def _fenced(example: re.Match[str]) -> str:
+    return f"Example:\n\n```yaml\n{textwrap.dedent(example[1]).rstrip()}\n```\n"
 
 
 def _facts(plugin: Any) -> Iterator[tuple[str, str]]:

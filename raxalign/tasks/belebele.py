@@ -39,7 +39,16 @@ class Belebele(ClassificationTask):
     questions of RACE, SciQ, MultiRC, MCTest, MCScript2.0 and ReClor), which their script makes:
     name the files of it in `data` to train on all of that.
 
+    Data: RACE, or other questions with four answers, in the pivot; a test set in every language.
+
     Reference: Bandarkar et al. (2024) for the data; Lai et al. (2017) for RACE.
+
+    Relations: `mlqa` and `tydiqa` ask for a span in place of one of four answers; choose this one
+    for languages without other data: it has 122.
+
+    Example:
+        tasks:
+          belebele: {data: hub, epochs: 3, max_length: 512}
     """
 
     VERSION = 2

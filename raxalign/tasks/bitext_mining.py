@@ -200,7 +200,20 @@ class BitextMining(VectorTask):
     The hub has no data for it: `mteb/BUCC` is one part alone, so that nothing could
     choose the threshold. The task `mteb` scores that part in mteb's manner (`tasks: [BUCC]`).
 
+    Data: sentences of both languages, and the pairs among them that are translations, for `dev` and
+    `test`.
+
     Reference: Zweigenbaum et al. (2018) for the data; Artetxe and Schwenk (2019) for the margin.
+
+    Relations: `sentence_retrieval` looks for the translation of each sentence, which all of them
+    have; choose this one for comparable text.
+
+    Example:
+        tasks:
+          bitext_mining:
+            data:
+              dev: {text: "bucc/dev.{lang}.{side}", gold: "bucc/dev.{lang}.gold"}
+              test: {text: "bucc/test.{lang}.{side}", gold: "bucc/test.{lang}.gold"}
     """
 
     VERSION = 2

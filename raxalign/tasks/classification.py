@@ -96,8 +96,23 @@ class Classification(ClassificationTask):
     columns and labels; `metrics: [macro_f1]` adds that one. With `preset` the name on the hub, the
     columns and the labels are those of a published data set; what is given besides replaces them.
 
+    Data: labelled texts or pairs of texts: training data in the pivot, dev and test data in every
+    language.
+
     Reference: Hu et al. (2020) for the setting; Adelani et al. (2024) for `sib200`, FitzGerald et
     al. (2023) for `massive_intents`, Schwenk and Li (2018) for `mldoc`.
+
+    Relations: `xnli` and `pawsx` are this task with data of their own; `tagging` labels words.
+
+    Example:
+        tasks:
+          topics: {kind: classification, preset: sib200, epochs: 20}
+          paraphrases:
+            kind: classification
+            data: {train: train.en.tsv, dev: "dev.{lang}.tsv",
+                   test: "test.{lang}.tsv"}
+            columns: {first: sentence1, second: sentence2}
+            labels: [no, yes]
     """
 
     VERSION = 2

@@ -233,7 +233,18 @@ class DictionaryRetrieval(VectorTask):
     dictionary remain, and the share of the text's word occurrences that they cover. A dictionary
     whose sides are clearly the other way round in the grid's text is refused.
 
+    Data: a dictionary with two words per line, and the grid's text.
+
     Reference: Liu et al. (2020, §4).
+
+    Relations: `retrieval` compares words in their sentences; choose this one for static vectors,
+    and where there is a dictionary but no reliable word aligner.
+
+    Example:
+        tasks:
+          dictionary_retrieval:
+            dictionary: "dictionaries/{lang}-{pivot}.txt"
+            measure: csls
     """
 
     VERSION = 2

@@ -25,7 +25,17 @@ class MassiveSlots(TaggingTask):
     as MASSIVE's own code divides them. Two neighbouring slots of one type are two slots here; that
     code joins them.
 
+    Data: requests with slots: training data in the pivot, dev and test data in every language.
+
     Reference: FitzGerald et al. (2023) for the data.
+
+    Relations: `slots` reads requests of your own files; its intents are `classification` with
+    `preset: massive_intents`.
+
+    Example:
+        tasks:
+          massive_slots: {data: hub, tagger: linear, epochs: 5}
+          intents: {kind: classification, preset: massive_intents}
     """
 
     VERSION = 2

@@ -29,7 +29,18 @@ class Mlqa(SpanTask):
     `pooling` has it, or as fitted before it (`keep`). Training follows XTREME (Hu et al. 2020)
     except for the warm-up, which is a share here, since 500 steps are longer than a small training.
 
+    Data: SQuAD in the pivot for training, dev and test questions with their contexts in every
+    language.
+
     Reference: Lewis et al. (2020) for the data; Hu et al. (2020); Pan et al. (2021).
+
+    Relations: `spans` reads other data in SQuAD's format, as XQuAD; in `tydiqa` questions are not
+    translations.
+
+    Example:
+        tasks:
+          mlqa: {data: hub, setting: zero-shot, learning_rate: 3.0e-5, epochs: 3}
+          mlqa_crossed: {kind: mlqa, data: hub, setting: g-xlt}
     """
 
     VERSION = 4

@@ -79,7 +79,16 @@ class Mteb(Task):
     classification, reranking, retrieval. Bitext mining has scores per example, and classification
     has those of its accuracy, so that differences are tested; the other values stand alone.
 
+    Data: that of mteb's tasks, from the hub or from local folders (`data`).
+
     Reference: Muennighoff et al. (2023), Enevoldsen et al. (2025).
+
+    Relations: The tasks of this package read transforms and statistics in their own manner and have
+    predictions for tests; choose this one to compare with figures of mteb's leaderboards.
+
+    Example:
+        tasks:
+          mteb: {tasks: [Tatoeba, SIB200Classification], pooling: mean}
     """
 
     VERSION = 1

@@ -37,6 +37,19 @@ class Ner(TaggingTask):
 
     Reference: Kulshreshtha et al. (2020, §4); Hu et al. (2020) for `linear`; Ma & Hovy (2016) for
     the conditioned CRF.
+
+    Relations: `tagging` takes entities of other data; `pos` tags every word, `slots` reads
+    requests.
+
+    Example:
+        tasks:
+          ner: {data: hub, tagger: linear}
+          conll:
+            kind: ner
+            data:
+              train: "conll/train.{pivot}.conll"
+              dev: "conll/dev.{lang}.conll"
+              test: "conll/test.{lang}.conll"
     """
 
     VERSION = 4

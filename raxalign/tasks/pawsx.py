@@ -15,7 +15,16 @@ class Pawsx(ClassificationTask):
 
     Model, settings, training and metrics are those of `xnli`.
 
+    Data: labelled sentence pairs: training data in the pivot, dev and test data in every language.
+
     Reference: Yang et al. (2019) for the data, Hu et al. (2020) for its use.
+
+    Relations: `xnli` with other data, in which word overlap says nothing; `classification` takes
+    any labels.
+
+    Example:
+        tasks:
+          pawsx: {data: hub, epochs: 3, selection: pivot-dev}
     """
 
     VERSION = 3

@@ -31,6 +31,13 @@ class Pos(TaggingTask):
     has no mean over the languages.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
+
+    Relations: `ner` finds spans of words; choose this one for syntax, and to divide `retrieval` by
+    part of speech.
+
+    Example:
+        tasks:
+          pos: {data: hub, tagger: linear, codes: {de: de_gsd, en: en_ewt}}
     """
 
     VERSION = 4

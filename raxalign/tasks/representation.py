@@ -134,9 +134,19 @@ class Representation(VectorTask):
     word types most often linked have the `kind` type and are placed by the mean of their vectors at
     the lowest layer, as in Figure 2 of WEAM; stop words and tokens that are not words are left out.
 
+    Data: held-out sentence pairs of the grid's corpus.
+
     Reference: Ethayarajh (2019) for anisotropy; Kargaran et al. (2024, MEXA), Kornblith et al.
     (2019, CKA), Nguyen et al. (2021, its unbiased form), Artetxe and Schwenk (2019, margin),
     Radovanović et al. (2010, hubness).
+
+    Relations: Most of its measures describe the space and rank no method; `retrieval` and
+    `sentence_retrieval` measure what the space is good for.
+
+    Example:
+        tasks:
+          representation: {languages: [de], layers: last, projection: tsne}
+          sentences: {kind: representation, unit: sentences, measures: [cka, mexa]}
     """
 
     VERSION = 1

@@ -269,7 +269,17 @@ class Retrieval(frame.VectorTask):
     A metric over no pairs is left out, and the notes record that. Words that the encoder did not
     read, because their sentence is too long, are not candidates.
 
+    Data: held-out linked words of the grid's corpus.
+
     Reference: Cao et al. (2020, §2.2).
+
+    Relations: `sentence_retrieval` finds sentences and needs no word links; `dictionary_retrieval`
+    reads words outside their sentences; `word_alignment` scores links that were made by hand.
+
+    Example:
+        tasks:
+          retrieval: {measure: csls, k: 10, unseen_in: 1_000}
+          retrieval_sentence: {kind: retrieval, augmentation: sentence}
     """
 
     VERSION = 3

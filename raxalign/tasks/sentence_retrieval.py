@@ -96,7 +96,17 @@ class SentenceRetrieval(VectorTask):
     7: its script leaves out the embeddings and counts the blocks from 0. With 24 blocks it takes
     its layer 13, which is `layers: 14` here.)
 
+    Data: held-out sentence pairs of the grid's corpus, or those of `data`.
+
     Reference: Hu et al. (2020, XTREME).
+
+    Relations: `bitext_mining` also decides which sentences have a translation at all; `retrieval`
+    finds words. `mteb` runs further retrieval data in mteb's manner.
+
+    Example:
+        tasks:
+          sentence_retrieval: {layers: 8, pooling: mean}
+          tatoeba: {kind: sentence_retrieval, data: tatoeba, profile: xtreme}
     """
 
     VERSION = 2

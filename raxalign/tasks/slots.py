@@ -25,6 +25,17 @@ class Slots(TaggingTask):
     drop` leaves these out, and the results say how many); or the phrasebook's requests.
 
     Reference: Kulshreshtha et al. (2020, §4).
+
+    Relations: `massive_slots` has slots of 51 languages; `ner` is for entities in running text.
+
+    Example:
+        tasks:
+          slots:
+            profile: paper
+            data:
+              train: "atis/train.{pivot}.conll"
+              dev: "atis/dev.{lang}.conll"
+              test: "atis/test.{lang}.conll"
     """
 
     VERSION = 4

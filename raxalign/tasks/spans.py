@@ -29,8 +29,24 @@ class SpanAnswers(SpanTask):
     Model, settings and metrics are those of `mlqa`, which equals this task with MLQA's sets and
     rules. TyDiQA's gold passages are files in SQuAD's format: name them in `data`.
 
+    Data: SQuAD or files in its format in the pivot for training, dev and test files in every
+    language.
+
     Reference: Hu et al. (2020) for the setting; Artetxe et al. (2020) for `xquad`, Lewis et al.
     (2020) for `mlqa`.
+
+    Relations: `mlqa` and `tydiqa` are this task with data and rules of their own; `belebele` has
+    answers to choose from.
+
+    Example:
+        tasks:
+          xquad: {kind: spans, preset: xquad, data: hub, selection: last}
+          own_questions:
+            kind: spans
+            data:
+              train: train.en.json
+              dev: "dev.{lang}.json"
+              test: "test.{lang}.json"
     """
 
     VERSION = 2

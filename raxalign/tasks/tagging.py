@@ -50,8 +50,22 @@ class Tagging(TaggingTask):
     is given besides replaces them. With `scheme: plain` the accuracy of words is the main metric,
     as in `pos`.
 
+    Data: tagged words: training data in the pivot, dev and test data in every language.
+
     Reference: Hu et al. (2020) for the setting; Adelani et al. (2022) for `masakhaner`, Pan et al.
     (2017) for `panx`.
+
+    Relations: `ner`, `pos` and `slots` are this task with data and tags of their own;
+    `classification` labels whole texts.
+
+    Example:
+        tasks:
+          panx: {kind: tagging, preset: panx, data: hub}
+          own_tags:
+            kind: tagging
+            scheme: plain
+            data: {train: train.en.tags, dev: "dev.{lang}.tags",
+                   test: "test.{lang}.tags"}
     """
 
     VERSION = 2

@@ -161,7 +161,16 @@ class TokenTranslation(Task):
     on dev is chosen for each direction, and the notes name it. Outside the grid's own corpus, the
     size of each language's vocabulary is measured too.
 
+    Data: text of each language and the pivot, and held-out sentence pairs of the corpus or XNLI.
+
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
+
+    Relations: Its own shift is that of the method `mean_shift`; `retrieval` chooses among the words
+    of given sentences, without the masked-LM head.
+
+    Example:
+        tasks:
+          token_translation: {layers: 6-12, alpha: [1.0, 2.0], dev_sentences: 256}
     """
 
     VERSION = 5

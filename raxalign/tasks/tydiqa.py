@@ -23,7 +23,16 @@ class Tydiqa(SpanTask):
     each other, so `translate-train` trains on the questions of all languages, and `g-xlt` finds no
     question twice.
 
+    Data: questions with their passages: training data in the pivot, a test set in every language.
+
     Reference: Clark et al. (2020) for the data; Hu et al. (2020) for its use.
+
+    Relations: `mlqa` and `spans` (`preset: xquad`) have questions that were translated from
+    English.
+
+    Example:
+        tasks:
+          tydiqa: {data: hub, languages: [ar, bn, fi, ko, ru, sw], epochs: 3}
     """
 
     VERSION = 2

@@ -137,9 +137,24 @@ class WordAlignment(VectorTask):
     possible links P, over all sentence pairs together. Where all links are sure, `f1` is one minus
     the error rate. `avg` has the means over language pairs.
 
+    Data: sentence pairs with links that were made by hand, as files.
+
     Reference: Och & Ney (2003) for the scores; Jalili Sabet et al. (2020, SimAlign) for
     `intersection`; Dou & Neubig (2021, awesome-align) for `softmax` and `entmax`, which they read
     from word pieces at layer 8 and this task from words; Peters et al. (2019) for entmax.
+
+    Relations: `retrieval` finds one word among those of all sentences and needs no links made by
+    hand; the word aligners `simalign` and `awesome_align` make links in this way for training.
+
+    Example:
+        tasks:
+          word_alignment:
+            data:
+              test:
+                text: "gold/{lang}-{pivot}.src-tgt"
+                links: "gold/{lang}-{pivot}.gold"
+            first: 1
+            extraction: softmax
     """
 
     VERSION = 2

@@ -35,7 +35,17 @@ class Xnli(ClassificationTask):
     Its learning rate is 1e-3; the rest of the training is as above. Liu et al. (2020, §3) do not
     name theirs.
 
+    Data: labelled sentence pairs: training data in the pivot, dev and test data in every language.
+
     Reference: Conneau et al. (2018) for the data; Cao et al. (2020, A.1); Pan et al. (2021).
+
+    Relations: `pawsx` asks for paraphrases, `classification` takes any labels; `retrieval` and
+    `sentence_retrieval` need neither labels nor a training run.
+
+    Example:
+        tasks:
+          xnli: {data: hub, setting: zero-shot, selection: pivot-dev}
+          xnli_translated: {kind: xnli, data: hub, setting: translate-train}
     """
 
     VERSION = 3

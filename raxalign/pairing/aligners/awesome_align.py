@@ -45,7 +45,20 @@ class AwesomeAlign(SimilarityAligner):
     `symmetrization` changes nothing. The encoder is that of the option `encoder`, whatever a grid's
     own `encoder` is: all encoders of a grid are tested on the same links.
 
+    Data: an encoder, and any number of sentence pairs; the method `awesome_align` trains an encoder
+    for it.
+
     Reference: Dou and Neubig (2021), section 2.1; Peters et al. (2019) for entmax.
+
+    Relations: `simalign` compares words by cosines; `fast_align` and `thot` learn from the sentence
+    pairs and need no encoder.
+
+    Example:
+        pairs:
+          aligner: awesome_align
+          encoder: bert-base-multilingual-cased
+          layer: 8
+          extraction: softmax
     """
 
     VERSION: ClassVar[int] = 1

@@ -38,7 +38,17 @@ class Eflomal(WordAligner):
     and two runs differ in about 40 % of the sentences; `thot` is the same model with a seed, and
     `fast_align` the quick choice. `pip install 'raxalign[eflomal]'` installs it, by a C compiler.
 
+    Data: the sentence pairs alone; the more, the better.
+
     Reference: Östling & Tiedemann 2016, Efficient word alignment with Markov Chain Monte Carlo.
+
+    Relations: `thot` has links that do not change from run to run and needs no program.
+
+    Example:
+        pairs:
+          aligner: eflomal
+          symmetrization: intersection
+          one_to_one: true
     """
 
     VERSION: ClassVar[int] = 1

@@ -32,6 +32,19 @@ class GivenLinks(WordAligner):
     Forward and reverse links are both what is given, so that no symmetrisation changes them. Links
     count the words of a text, so the text has to come in words: `pretokenized: true` for files
     whose words blanks divide. Text that a tokeniser divided is refused.
+
+    Data: the links of all sentence pairs of the corpus.
+
+    Relations: Choose it for gold links, or for those of a program of your own; all other word
+    aligners make links.
+
+    Example:
+        corpus:
+          source: tsv
+          path: "gold/{lang}-{pivot}.src-tgt"
+          delimiter: "|||"
+          pretokenized: true
+        pairs: {aligner: links, path: "gold/{lang}-{pivot}.gold", first: 1}
     """
 
     VERSION: ClassVar[int] = 1

@@ -40,8 +40,21 @@ class SimAlign(SimilarityAligner):
     the option `encoder`, whatever a grid's own `encoder` is: all encoders of a grid are tested on
     the same links.
 
+    Data: an encoder, and any number of sentence pairs.
+
     Reference: Jalili Sabet, Dufter, Yvon & Schütze 2020, SimAlign: High Quality Word Alignments
     without Parallel Training Data using Static and Contextualized Embeddings.
+
+    Relations: `awesome_align` takes probabilities of pieces for cosines of words, and the method of
+    that name trains the encoder for it; `fast_align` and `thot` learn from the sentence pairs and
+    need no encoder.
+
+    Example:
+        pairs:
+          aligner: simalign
+          encoder: bert-base-multilingual-cased
+          layer: 8
+          method: itermax
     """
 
     VERSION: ClassVar[int] = 1

@@ -29,7 +29,17 @@ class Thot(WordAligner):
     >>> sorted(forward.pair(0)), sorted(reverse.pair(1))
     ([(0, 0), (1, 1)], [(0, 0), (1, 1)])
 
+    Data: the sentence pairs alone; the more, the better.
+
     Reference: Östling & Tiedemann 2016, Efficient word alignment with Markov Chain Monte Carlo.
+
+    Relations: `eflomal` is the same model without a seed, in C; `fast_align` is quicker.
+
+    Example:
+        pairs:
+          aligner: thot
+          symmetrization: intersection
+          one_to_one: true
     """
 
     VERSION: ClassVar[int] = 1
