@@ -592,7 +592,7 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
     (tmp_path / "d.txt").write_text("der the\ndas the\nxyz xyz\n", encoding="utf-8")
     given = given.replace("--out out", "--out other -o supervision=dictionary -o dictionary=d.txt")
     done = run("align rotation", given)
-    assert "note: rotation de: 2 of 3 entries of the dictionary are in the text, whose" in done.err
+    assert "note: rotation de: 2 of 3 entries of the dictionary are in the text; of the word" in done.err
     parts = {"languages": "{each: [de]}", "sentences": "40", "methods": ("none: {}",)}
     grid = write_grid(tmp_path, size=120, **parts)  # type: ignore[arg-type]
     options = "--encoder out --device cpu --task retrieval --format json"

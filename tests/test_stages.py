@@ -208,8 +208,7 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):
 
 
 def test_each_seed_has_links_of_its_own_of_a_word_aligner_without_a_seed(tmp_path, place):
-    aligner = "eflomal, length: 0.1, samplers: 1"
-    parts = {**ONE, "methods": ("rotation: {}",), "seeds": "[0, 1]", "aligner": aligner}
+    parts = {**ONE, "methods": ("rotation: {}",), "seeds": "[0, 1]", "aligner": "eflomal"}
     workshop = open_at(write_grid(tmp_path, **parts), place)
     records = [run_trial(workshop, trial.key)[0] for trial in workshop.plan.trials]
     read = [workshop.plan.stages[trial.aligned].inputs for trial in workshop.plan.trials]

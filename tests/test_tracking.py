@@ -132,7 +132,7 @@ def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_runn
 ):
     fill(tmp_path, plan)
     with monkeypatch.context() as patch:
-        patch.setattr(recorder_module, "cells", lambda *given: {}["gone"])
+        patch.setattr(recorder_module, "comparisons", lambda *given: {}["gone"])
         with pytest.raises(TrackingError, match=r"a bug in raxalign \(KeyError: ") as raised:
             sync(plan, where)
     assert "does not answer" not in str(raised.value)

@@ -192,7 +192,7 @@ def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
 @pytest.mark.slow
 def test_a_training_of_adapters_that_is_resumed_equals_an_uninterrupted_one(root, tmp_path):
     options = {"batch_size": 4, "epochs": 3, "learning_rate": 1e-2}
-    method = make("finetune", root, lora=Lora(rank=4, dropout=0.2), **options)
+    method = make("finetune", root, lora=Lora(rank=4), **options)
     inputs = asked_for(method, root)
 
     class KilledError(Exception):
