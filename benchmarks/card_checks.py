@@ -45,13 +45,13 @@ from benchmarks.card import _TINY, _VOCABULARY, SIZES, encoder_of, random_pairs,
 from benchmarks.sentences import random_bert
 from benchmarks.steps import TRAINED, peak
 from raxalign.catalog import catalog
-from raxalign.config.run import BasePrecision, Checkpointing
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.held_base import hold
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
+from raxalign.options.run import BasePrecision, Checkpointing
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.runtime import Runtime

@@ -34,12 +34,12 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from benchmarks.sentences import first_rows, folders
 from benchmarks.table import Row, at_most, show
 from raxalign.catalog import catalog
-from raxalign.config.run import Precision
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
+from raxalign.options.run import Precision
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.devices import arithmetic
 from raxalign.train.runtime import Runtime

@@ -41,7 +41,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from raxalign.api import Finished, align, compare, evaluate, results, run, word_pairs
-    from raxalign.config.params import BaseParams as Params
     from raxalign.corpora.base import Corpus
     from raxalign.encoders.base import Encoder, EncoderKind
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from raxalign.measured import Measured
     from raxalign.methods.base import Method, Needs
     from raxalign.metrics.base import Metric
+    from raxalign.options.params import BaseParams as Params
     from raxalign.pairing.aligners.base import WordAligner
     from raxalign.plan.load import Opened
     from raxalign.plan.load import open_grid as plan
@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
     if name == "plan":
         return import_module("raxalign.plan")
     if name == "Params":
-        return import_module("raxalign.config.params").BaseParams
+        return import_module("raxalign.options.params").BaseParams
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'raxalign' has no attribute {name!r}")

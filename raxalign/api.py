@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from raxalign.analysis.cells import cells
 from raxalign.catalog import open_file, visible
-from raxalign.config.run import Precision
 from raxalign.lazy import pa
+from raxalign.options.run import Precision
 from raxalign.plan.load import Opened, choose, open_grid, reopened, resolve
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import lock_claims

@@ -23,6 +23,7 @@ LAYERS = [
     ("lazy",),
     ("arrays", "children", "errors", "languages", "printing", "version"),
     ("catalog", "caveats", "extras", "losses", "measured", "running", "sample", "waits"),
+    ("options",),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),
@@ -32,6 +33,7 @@ LAYERS = [
     ("plan",),
     ("tracking", "stages"),
     ("sweep", "report", "single"),
+    ("inspect",),
     ("api",),
     ("cli",),
 ]
@@ -209,7 +211,8 @@ def texts_of(path):
 def test_the_report_names_one_task_in_the_section_about_it_and_no_method():
     """The extra `pos` and what YAML and matplotlib call "none" are not names of plug-ins."""
     methods, tasks = set(catalog("methods")) - {"none"}, set(catalog("tasks"))
-    for path in sorted((PACKAGE / "report").rglob("*.py")):
+    shown = [path for room in ("report", "inspect") for path in (PACKAGE / room).rglob("*.py")]
+    for path in sorted(shown):
         texts = texts_of(path)
         assert methods.isdisjoint(texts), path.name
         named = [text for text in texts if text in tasks]

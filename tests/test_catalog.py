@@ -9,7 +9,7 @@ from pydantic import Field
 
 import raxalign
 from raxalign.catalog import FOLDERS, Catalog, UnknownKind, catalog
-from raxalign.config.params import BaseParams, about, models_in
+from raxalign.options.params import BaseParams, about, models_in
 
 KINDS = [(folder, kind) for folder in FOLDERS for kind in catalog(folder)]
 

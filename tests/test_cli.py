@@ -19,11 +19,11 @@ import pytest
 
 from raxalign import api, cli
 from raxalign.cli import _options
-from raxalign.config import run as run_config
 from raxalign.config import specs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
+from raxalign.options import run as run_config
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -118,10 +118,10 @@ def test_a_bug_is_one_line_and_an_interrupt_exits_130(run, grid, monkeypatch):
     def interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("raxalign.report.plans.as_text", lambda *_: 1 / 0)
+    monkeypatch.setattr("raxalign.inspect.plans.as_text", lambda *_: 1 / 0)
     bug = "error: ZeroDivisionError: division by zero (a bug in raxalign)"
     assert run("plan", grid) == Done(2, "", f"{bug}; --debug shows the traceback\n")
-    monkeypatch.setattr("raxalign.report.plans.as_text", interrupt)
+    monkeypatch.setattr("raxalign.inspect.plans.as_text", interrupt)
     assert run("plan", grid).code == 130
 
 
@@ -592,7 +592,10 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
     (tmp_path / "d.txt").write_text("der the\ndas the\nxyz xyz\n", encoding="utf-8")
     given = given.replace("--out out", "--out other -o supervision=dictionary -o dictionary=d.txt")
     done = run("align rotation", given)
-    assert "note: rotation de: 2 of 3 entries of the dictionary are in the text; of the word" in done.err
+    assert (
+        "note: rotation de: 2 of 3 entries of the dictionary are in the text; of the word"
+        in done.err
+    )
     parts = {"languages": "{each: [de]}", "sentences": "40", "methods": ("none: {}",)}
     grid = write_grid(tmp_path, size=120, **parts)  # type: ignore[arg-type]
     options = "--encoder out --device cpu --task retrieval --format json"

@@ -74,7 +74,7 @@ def list_(
         format: text, or markdown as in docs/.
     """
     from raxalign.catalog import visible
-    from raxalign.report import catalogue
+    from raxalign.inspect import catalogue
 
     with visible(_loaded(plugins or ())):
         print_out(
@@ -118,13 +118,13 @@ def doctor(
             it can be had, how large it is, and whether it is gated.
     """
     if encoder is None:
-        from raxalign.report.doctor import examine
+        from raxalign.inspect.doctor import examine
 
         lines, healthy = examine(file, storage, online=online)
         code = 0 if healthy else 2
     else:
+        from raxalign.inspect.encoder import examine_encoder
         from raxalign.plan.load import open_grid
-        from raxalign.report.encoder import examine_encoder
 
         opened = open_grid(file, storage=storage) if file is not None else None
         lines, code = examine_encoder(encoder, opened)
@@ -148,7 +148,7 @@ def gc(
         dry_run: Only list (the default), with number, bytes and why.
     """
     from raxalign.errors import RaxalignError
-    from raxalign.report.garbage import collect
+    from raxalign.inspect.garbage import collect
 
     if delete and dry_run:
         raise RaxalignError("gc: --delete and --dry-run exclude each other")

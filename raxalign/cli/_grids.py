@@ -100,7 +100,7 @@ def _tell_end(
     finished: Finished, file: Path, storage: str | None, confirm: int | None = None
 ) -> None:
     """Report how a grid ended, and how its results are shown; exit code 1 where trials failed."""
-    from raxalign.report.status import failure_lines
+    from raxalign.inspect.status import failure_lines
 
     if not finished.plan.trials:
         return
@@ -154,7 +154,7 @@ def plan(
     opened = open_grid(file, storage=storage, allow_missing=True)
     part = opened.plan if only is None else choose(opened.plan, only=only)[0]
     if format == "json":
-        from raxalign.report.plans import as_json
+        from raxalign.inspect.plans import as_json
 
         print_out(as_json(part, opened.storage, opened.run))
         _tell_faults(opened, part)
@@ -165,7 +165,7 @@ def plan(
 def _print_plan(
     opened: Opened, plan_: Plan, detect: float | None = None, run_sd: float = 0.5
 ) -> None:
-    from raxalign.report.plans import as_text, power_text
+    from raxalign.inspect.plans import as_text, power_text
 
     print_out(as_text(plan_, opened.storage, opened.run))
     if power := power_text(opened, plan_, detect, run_sd):
@@ -217,8 +217,8 @@ def status(file: opt.GridFile, storage: opt.Storage = None, watch: bool = False)
         watch: Show it again every few seconds until every trial is done or failed. Exit code 1:
             some failed.
     """
+    from raxalign.inspect.status import state, watched
     from raxalign.plan.load import open_grid
-    from raxalign.report.status import state, watched
 
     opened = open_grid(file, storage=storage)
     if not watch:

@@ -63,9 +63,9 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
+    from raxalign.inspect.status import trial_lines
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.remarks import remarks
-    from raxalign.report.status import trial_lines
     from raxalign.report.tables import FIELDS
     from raxalign.report.terminal.selection import Selection
 
@@ -256,7 +256,7 @@ def show(
     import json
 
     from raxalign.catalog import open_file
-    from raxalign.report.terminal.key_lookup import as_text, details, look_up
+    from raxalign.inspect.show import as_text, details, look_up
     from raxalign.single.place import storage_of
     from raxalign.tracking.client import TrackingError
     from raxalign.tracking.recorder import run_of
@@ -298,7 +298,7 @@ def diff(
         format: table or json.
     """
     from raxalign.catalog import open_file
-    from raxalign.report.terminal.differences import as_json, as_text, differences, read_side
+    from raxalign.inspect.diff import as_json, as_text, differences, read_side
 
     for path in plugins or ():
         open_file(path)

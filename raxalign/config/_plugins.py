@@ -11,8 +11,6 @@ from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._points import read_points
 from raxalign.config._validate import key_names, validate
-from raxalign.config.params import BaseParams, Parts, models_in
-from raxalign.config.sources import EncoderMarker
 from raxalign.config.specs import (
     CorpusSettings,
     CorpusSpec,
@@ -24,6 +22,8 @@ from raxalign.config.specs import (
     TaskSpec,
 )
 from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
+from raxalign.options.params import BaseParams, Parts, models_in
+from raxalign.options.sources import EncoderMarker
 from raxalign.printing import with_article
 
 DEFAULT_ALIGNER = "thot"

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 
 from raxalign.config._faults import Faults, Node, nearest
 from raxalign.config._validate import alternatives, key_names, known_keys, model_at, validate
-from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.config.search import KINDS, Space, Value, as_value
 from raxalign.errors import RaxalignError
+from raxalign.options.params import BaseParams, models_in, path_fields
 
 MOST_POINTS = 1_000_000
 _MOST_CORNERS = 64

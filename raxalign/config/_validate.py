@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from raxalign.config._faults import Faults, Node, nearest, suggestion
-from raxalign.config.params import about, models_in, removed_options
+from raxalign.options.params import about, models_in, removed_options
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -29,16 +29,16 @@ from raxalign.config._points import MOST_POINTS
 from raxalign.config._validate import validate
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.claims import FORMS, Claim, claim_of
-from raxalign.config.params import BaseParams, path_fields
-from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.search import Search
-from raxalign.config.sources import absolute
 from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, MethodSpec, TaskSpec
 from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import parse, read, written
 from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
 from raxalign.measured import declaration
+from raxalign.options.params import BaseParams, path_fields
+from raxalign.options.run import RunConfig, storage_root
+from raxalign.options.sources import absolute
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)

@@ -14,9 +14,9 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node
 from raxalign.config._validate import alternatives, key_names, validate
-from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.config.yaml_file import Builder
 from raxalign.errors import RaxalignError
+from raxalign.options.params import BaseParams, models_in, path_fields
 
 _OPENING = ("[", '"', "'")  # a list or a quoted text that does not end is a slip, not a text
 

@@ -29,9 +29,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._validate import validate
-from raxalign.config.sources import absolute
 from raxalign.config.yaml_file import read as read_yaml
 from raxalign.errors import DataError, GridError
+from raxalign.options.sources import absolute
 
 SCALAR = bool | int | float | str | None
 FOLDER = Path(__file__).resolve().parent.parent / "published"

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from raxalign.config.params import BaseParams
+from raxalign.options.params import BaseParams
 
 Kind = Literal["log_uniform", "uniform", "int", "choice"]
 KINDS: tuple[str, ...] = get_args(Kind)

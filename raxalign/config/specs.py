@@ -13,10 +13,10 @@ from raxalign.catalog import PluginFile
 from raxalign.config._points import SearchedMethod
 from raxalign.config.axes import Axis
 from raxalign.config.claims import Claim
-from raxalign.config.params import BaseParams
-from raxalign.config.run import RunConfig
 from raxalign.config.search import Search
-from raxalign.config.sources import EncoderName
+from raxalign.options.params import BaseParams
+from raxalign.options.run import RunConfig
+from raxalign.options.sources import EncoderName
 
 Symmetrization = Literal[
     "intersection",

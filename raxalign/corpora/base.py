@@ -14,11 +14,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Parts, PlugIn
-from raxalign.config.sources import DataPath, Source, expand_path
 from raxalign.corpora.readers.codes import ListName, own_code
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
+from raxalign.options.params import LATER, BaseParams, Parts, PlugIn
+from raxalign.options.sources import DataPath, Source, expand_path
 
 PRETOKENIZED = (
     "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser makes"

@@ -8,14 +8,14 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import LATER
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora.base import CODES, PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import ListName, hub_code, own_code
 from raxalign.corpora.readers.columns import read_records
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.corpora.readers.repository import COMMIT, first_line
 from raxalign.errors import DataError
+from raxalign.options.params import LATER
+from raxalign.options.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.printing import with_article
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.config.params import Parts
-from raxalign.config.sources import DataPrefix, LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.errors import DataError
+from raxalign.options.params import Parts
+from raxalign.options.sources import DataPrefix, LocalFile, Source
 
 _SIDE = "{side}"
 

@@ -14,13 +14,13 @@ from typing import IO, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import Removed
-from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
 from raxalign.corpora.readers.download import HttpFile, checked, download, place_of
 from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.errors import DataError
+from raxalign.options.params import Removed
+from raxalign.options.sources import RemoteData
 
 _BASE_URL = "https://object.pouta.csc.fi"
 _HTTP = ("http://", "https://")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field, model_validator
 
-from raxalign.config.sources import Source
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.phrases.rows import LANGS, detokenized, held, links, sentences
 from raxalign.errors import DataError
 from raxalign.languages import spelled
+from raxalign.options.sources import Source
 
 
 class PhrasebookCorpus(Corpus):

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import Removed
-from raxalign.config.sources import LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
 from raxalign.corpora.readers.columns import read_columns
 from raxalign.corpora.readers.lines import count_lines, plain_or_packed
 from raxalign.errors import DataError
+from raxalign.options.params import Removed
+from raxalign.options.sources import LocalFile, Source
 
 _NAMED = (
     "leave it out: the other language's sentence is in the first column and the pivot's in the"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.config.params import BaseParams, PlugIn
-from raxalign.config.run import BasePrecision, Precision
-from raxalign.config.sources import Source
 from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.models.folder import Footprint
 from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, assemble
+from raxalign.options.params import BaseParams, PlugIn
+from raxalign.options.run import BasePrecision, Precision
+from raxalign.options.sources import Source
 from raxalign.train.runtime import Runtime
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, final
 
-from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, config_depth, config_footprint, read_config
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.options.sources import LocalFile, Source
 
 FOLDER = Path(__file__).parent / "weights" / "phrasebook"
 """The folder of the encoder, in Hugging Face's form."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, final
 
-from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, footprint_of
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.errors import RaxalignError
+from raxalign.options.sources import LocalFile, Source
 from raxalign.train.runtime import Runtime
 
 

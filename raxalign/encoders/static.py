@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, final
 
-from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.static import Lookup, StaticEncoder, ngrams_of
 from raxalign.encoders.training.params import LANG, StaticParams
 from raxalign.encoders.training.static import train
 from raxalign.errors import RaxalignError
 from raxalign.extras import missing
+from raxalign.options.sources import LocalFile, Source
 from raxalign.train.runtime import Runtime
 
 MOST_VECTORS = 200_000  # the first ones of a file are read

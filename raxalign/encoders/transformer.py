@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
 
-from raxalign.config.params import LATER, Removed
-from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.corpora.readers.remote import Remote
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import (
@@ -34,6 +32,8 @@ from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
+from raxalign.options.params import LATER, Removed
+from raxalign.options.sources import LocalFile, RemoteData, Source
 
 _HUB = "encoder"
 _NO_HEAD = "none"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import Removed
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.encoders.training.masking import (
@@ -32,6 +31,7 @@ from raxalign.methods.families.masked_lm import MaskedLMParams
 from raxalign.methods.families.trained import Folders, TrainedMethod
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
 from raxalign.methods.rows.states import lay_out_rows
+from raxalign.options.params import Removed
 from raxalign.pairing.aligners.awesome_align import Extraction, linked, probabilities
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
 from raxalign.train.devices import on_device

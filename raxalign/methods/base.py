@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from raxalign.config.params import BaseParams, PlugIn, path_fields
-from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.measured import Motion
+from raxalign.options.params import BaseParams, PlugIn, path_fields
+from raxalign.options.sources import Source
 from raxalign.train.runtime import Runtime
 
 

@@ -11,8 +11,6 @@ from typing import Annotated, Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
-from raxalign.config.params import LATER, Removed
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import DictionaryFile, read_dictionary
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.words import look_up_form
@@ -26,6 +24,8 @@ from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
 from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
+from raxalign.options.params import LATER, Removed
+from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.train.chance import MIXING
 from raxalign.train.objective import Step
 

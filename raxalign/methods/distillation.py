@@ -9,8 +9,6 @@ from typing import Any, ClassVar, final
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
-from raxalign.config.sources import DataPath, Source
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.flat_pieces import CHUNK
@@ -28,6 +26,8 @@ from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedPar
 from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import Bitexts, Sentences, tokenise
 from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
+from raxalign.options.params import Removed
+from raxalign.options.sources import DataPath, Source
 from raxalign.train.devices import to_device
 from raxalign.train.loop import Fitted
 from raxalign.train.objective import Objective, Step

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self, final
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.config.params import LATER, Removed
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -21,6 +20,7 @@ from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, 
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import Spans, lay_out, real_gap
+from raxalign.options.params import LATER, Removed
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, RateSchedule, Warmup

@@ -6,7 +6,6 @@ from typing import ClassVar, final
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.methods.base import MethodInputs, Needs
@@ -21,6 +20,7 @@ from raxalign.methods.statistics.moments import (
     text_moments,
 )
 from raxalign.methods.statistics.procrustes import rotations, support
+from raxalign.options.params import Removed
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.runtime import Runtime
 

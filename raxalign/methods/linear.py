@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, Transform
 from raxalign.lazy import torch
@@ -20,6 +19,7 @@ from raxalign.methods.families.word_map import (
 )
 from raxalign.methods.statistics.moments import Moments
 from raxalign.methods.statistics.procrustes import support
+from raxalign.options.params import Removed
 
 _ROUNDING = 1e-12  # eigenvalues of X^T X below this share of the largest one count as zero
 

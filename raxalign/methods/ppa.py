@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import Removed
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
 from raxalign.methods.rows.sentences import Bitexts
+from raxalign.options.params import Removed
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder

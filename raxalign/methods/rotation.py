@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, final
 
-from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Transform
 from raxalign.methods.base import Effect, MethodInputs
@@ -19,6 +18,7 @@ from raxalign.methods.families.word_map import (
 )
 from raxalign.methods.statistics.moments import Moments
 from raxalign.methods.statistics.procrustes import procrustes, rotations, support
+from raxalign.options.params import Removed
 
 __all__ = ["Rotation", "procrustes"]
 

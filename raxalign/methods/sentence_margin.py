@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layer, parse_layers
@@ -19,6 +18,7 @@ from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import pool_sentences, read_states
+from raxalign.options.params import Removed
 from raxalign.train.devices import on_device
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Steps, Warmup
 

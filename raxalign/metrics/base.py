@@ -23,9 +23,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-from raxalign.config.params import BaseParams, PlugIn
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, Unit
+from raxalign.options.params import BaseParams, PlugIn
 from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
 
 BLOCKS = 200

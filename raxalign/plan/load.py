@@ -18,11 +18,11 @@ from raxalign.catalog import catalog
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
-from raxalign.config.run import RunConfig, effective
-from raxalign.config.sources import RemoteData, looked_up
 from raxalign.config.specs import Grid
 from raxalign.config.trust import require_trust_in
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
+from raxalign.options.run import RunConfig, effective
+from raxalign.options.sources import RemoteData, looked_up
 from raxalign.plan.estimates.cost import volume
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.config.run import BasePrecision, Precision
 from raxalign.errors import RaxalignError
+from raxalign.options.run import BasePrecision, Precision
 from raxalign.store.key import Json, digest
 
 _CATALOGUES = {

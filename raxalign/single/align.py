@@ -12,8 +12,6 @@ from typing import Any
 from raxalign.catalog import catalog, returned
 from raxalign.caveats import collecting, said
 from raxalign.config.options import read_options
-from raxalign.config.run import Precision
-from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.bitext import write_text
 from raxalign.corpora.text.dataset import check_whole, read_metadata
 from raxalign.encoders.base import EncoderInputs
@@ -23,6 +21,8 @@ from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
+from raxalign.options.run import Precision
+from raxalign.options.sources import LocalFile
 from raxalign.pairing.build import left_out
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.expansion.encoders import plugin_of

@@ -14,12 +14,12 @@ from typing import Any
 
 from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
-from raxalign.config.run import Precision
-from raxalign.config.sources import LocalFile
 from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
+from raxalign.options.run import Precision
+from raxalign.options.sources import LocalFile
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import plugin_of

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.analysis.cells import MEANS, Name, cells
 from raxalign.catalog import catalog
-from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.models.model_inputs import MODULES
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
+from raxalign.options.run import BasePrecision, Precision
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
-from raxalign.config.sources import looked_up
 from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, DependencyError, RaxalignError
 from raxalign.languages import language, same_language, spelled
+from raxalign.options.sources import looked_up
 from raxalign.pairing.build import OneToOne, export_pharaoh, left_out
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of

@@ -15,10 +15,10 @@ from typing import Any, get_args
 
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
-from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.config.specs import EncoderSpec
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
 from raxalign.lazy import torch
+from raxalign.options.run import Precision, RunConfig, effective
 from raxalign.plan.stage import Stage
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage

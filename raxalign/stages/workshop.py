@@ -14,11 +14,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from raxalign.caveats import collecting
-from raxalign.config.run import BasePrecision, Precision
-from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
+from raxalign.options.run import BasePrecision, Precision
+from raxalign.options.sources import LocalFile, Source
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr

@@ -16,8 +16,8 @@ from types import FrameType
 from typing import TypeVar
 
 from raxalign.catalog import refuse_changed
-from raxalign.config.run import Keep
 from raxalign.errors import RaxalignError, StorageError
+from raxalign.options.run import Keep
 from raxalign.plan.checks.bitexts import obstacles
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.estimates.cost import volume

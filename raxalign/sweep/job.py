@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from raxalign.catalog import load_files
-from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
 from raxalign.lazy import torch
+from raxalign.options.run import Checkpointing
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, plan_path
 from raxalign.stages import Workshop
@@ -25,7 +25,7 @@ from raxalign.train.runtime import Runtime
 @dataclass(frozen=True)
 class Job:
     """What a worker needs to know; `threads` and `gpus` are its share. For what has no comment see
-    `raxalign.config.run.RunConfig`.
+    `raxalign.options.run.RunConfig`.
     """
 
     storage: Storage

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from raxalign.config.params import BaseParams, PlugIn
-from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured
+from raxalign.options.params import BaseParams, PlugIn
+from raxalign.options.sources import Source
 from raxalign.train.runtime import Runtime
 
 

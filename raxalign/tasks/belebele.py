@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
 from raxalign.corpora.readers.codes import names_in, own_code
+from raxalign.options.params import Removed
 from raxalign.tasks.classifiers.scheme import Columns
 from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
 from raxalign.tasks.transfer.params import HubSet

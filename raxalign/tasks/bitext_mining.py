@@ -11,8 +11,6 @@ from typing import Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
-from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, DataPrefix, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, read_through
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import tokenize, within_text
@@ -21,6 +19,8 @@ from raxalign.encoders.models.vectors import LayerList
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
 from raxalign.measured import Measured, share
+from raxalign.options.params import BaseParams
+from raxalign.options.sources import DataPath, DataPrefix, LocalFile, Source, expand_path
 from raxalign.sample import Ratios, of_ratio
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import hubness

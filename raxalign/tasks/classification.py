@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 from pydantic import field_validator, model_validator
 
-from raxalign.config.params import BaseParams, Removed
+from raxalign.options.params import BaseParams, Removed
 from raxalign.tasks.classifiers.scheme import MEASURED, Columns
 from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
 

@@ -11,8 +11,6 @@ from typing import Annotated, Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
-from raxalign.config.params import LATER, Removed
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.corpora.text.dataset import read_table, word_counts
@@ -22,6 +20,8 @@ from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.encoders.models.word_means import ReadWords, word_means
 from raxalign.lazy import np, torch
 from raxalign.measured import count, share
+from raxalign.options.params import LATER, Removed
+from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.similarity.measures import Measure, scaled, scored
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors import frame

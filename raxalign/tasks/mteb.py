@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
-from raxalign.config.sources import DataPath, Source
 from raxalign.config.trust import require_trust
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.extras import missing, require
 from raxalign.lazy import np, pa
 from raxalign.measured import share
+from raxalign.options.params import Removed
+from raxalign.options.sources import DataPath, Source
 from raxalign.sample import Sample, column, numbered, summed
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.tasks.embedding_benchmark import registry

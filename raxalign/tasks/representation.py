@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal, final
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.arrays import Ints, spread_evenly
-from raxalign.config.params import LATER, SEVERAL, Removed
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, pc
 from raxalign.measured import Measured, share
+from raxalign.options.params import LATER, SEVERAL, Removed
 from raxalign.sample import Array, Sample, column, summed, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
-from raxalign.config.params import Removed
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
+from raxalign.options.params import Removed
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure

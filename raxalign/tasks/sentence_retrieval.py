@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
-from raxalign.config.params import LATER, Removed
-from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
+from raxalign.options.params import LATER, Removed
+from raxalign.options.sources import Source
 from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
-from raxalign.config.params import Removed
+from raxalign.options.params import Removed
 from raxalign.tasks.taggers.scheme import TagColumns, TaggingParams
 from raxalign.tasks.taggers.task import TaggingTask
 

@@ -10,8 +10,6 @@ from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Removed
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
@@ -20,6 +18,8 @@ from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import share
+from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.pairing.aligners.awesome_align import Extraction, linked
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from raxalign.config.run import BasePrecision, Precision
 from raxalign.errors import DependencyError, ResourceError
 from raxalign.lazy import np, torch
+from raxalign.options.run import BasePrecision, Precision
 
 
 def on_device(

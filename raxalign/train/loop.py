@@ -8,10 +8,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from raxalign.caveats import listener
-from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.lazy import torch
 from raxalign.losses import not_lowered, still_falling
+from raxalign.options.run import Precision
 from raxalign.store.key import Json, digest
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.checkpoint import Saver, TrainProgress, changing_state, copied, module_state

@@ -17,9 +17,9 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
+from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.train.chance import ORDER, mix
 
 Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]

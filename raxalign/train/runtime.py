@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from raxalign.config.run import Checkpointing, Precision
+from raxalign.options.run import Checkpointing, Precision
 
 TOKENS = "tokens_per_second"
 """The last part of the name under which a training reports its speed."""

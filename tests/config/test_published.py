@@ -10,9 +10,9 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.config import published
 from raxalign.config.grid import load
-from raxalign.config.params import removed_options
 from raxalign.config.published import names, read, short_name
 from raxalign.errors import GridError
+from raxalign.options.params import removed_options
 from tests.grids import write_grid
 
 REPORT = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.run import RunConfig, effective
 from raxalign.errors import RaxalignError
+from raxalign.options.run import RunConfig, effective
 
 HERE = Path.cwd()
 

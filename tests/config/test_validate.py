@@ -9,9 +9,9 @@ from pydantic import Field, ValidationError, model_validator
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, nearest
 from raxalign.config._validate import validate
-from raxalign.config.params import LATER, BaseParams, Removed
-from raxalign.config.sources import DataPath
 from raxalign.config.yaml_file import parse
+from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.sources import DataPath
 
 LOOP = {"schedule", "selection", "with_task"}
 UNKNOWN = "line 2: profil: unknown key (did you mean profile?)"

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.config.sources import LocalFile
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers.codes import hub_code, lists, opus_code, own_code
 from raxalign.errors import DataError
 from raxalign.languages import is_code, language
+from raxalign.options.sources import LocalFile
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.xnli import Xnli

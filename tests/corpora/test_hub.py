@@ -5,11 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.sources import LocalFile, RemoteData, looked_up
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.readers.hub import MissingSplit, load_rows
 from raxalign.errors import DataError, TransientError
+from raxalign.options.sources import LocalFile, RemoteData, looked_up
 from tests.corpora.places import placed
 
 ROWS = [

@@ -4,11 +4,11 @@ import lzma
 
 import pytest
 
-from raxalign.config.sources import LocalFile
 from raxalign.corpora.base import SentencePair
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.readers.lines import _BLOCK
 from raxalign.errors import DataError
+from raxalign.options.sources import LocalFile
 from tests.corpora.places import placed
 
 

@@ -5,11 +5,11 @@ import zipfile
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.sources import RemoteData, looked_up
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers import lines
 from raxalign.errors import DataError
+from raxalign.options.sources import RemoteData, looked_up
 
 NO_NAME = "is not a name that OPUS can have"
 EUROPARL = "/OPUS-Europarl/v8/moses/de-en.txt.zip"

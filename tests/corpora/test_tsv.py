@@ -5,7 +5,6 @@ import gzip
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.corpora.base import Corpus, SentencePair
 from raxalign.corpora.readers import lines
 from raxalign.corpora.readers.inspection import (
@@ -18,6 +17,7 @@ from raxalign.corpora.readers.inspection import (
 )
 from raxalign.corpora.tsv import Tsv
 from raxalign.errors import DataError
+from raxalign.options.sources import LocalFile, RemoteData
 from tests.corpora.places import placed
 
 OTHER = r"pairs\.tsv:2: . columns?, the first line has 2. .*`delimiter`"

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.config.sources import LocalFile
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -30,6 +29,7 @@ from raxalign.encoders.training.masked_lm import (
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import SPECIALS, read_words, train_wordpiece, wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
+from raxalign.options.sources import LocalFile
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import masked_losses

@@ -12,7 +12,6 @@ import torch
 
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
-from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.hub import cached_config, hub_call
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -20,6 +19,7 @@ from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
+from raxalign.options.sources import LocalFile, RemoteData
 from raxalign.plan.load import open_grid, resolve
 from tests.grids import write_grid
 from tests.single.loopback_hub import COMMIT, hub_in_use, use_hub

@@ -5,7 +5,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.config.params import removed_options
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.masked_lm import MaskedLM
@@ -14,6 +13,7 @@ from raxalign.methods.mlm import Mlm
 from raxalign.methods.rows.sentences import joint_rows, read_bitexts, single_rows
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.methods.tlm import Tlm
+from raxalign.options.params import removed_options
 from raxalign.train.objective import Step
 from tests.methods.contract import masked_losses, train, weights
 from tests.methods.planted import method

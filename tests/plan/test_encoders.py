@@ -10,10 +10,10 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
 from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.inspect.doctor import examine
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
-from raxalign.report.doctor import examine
 from tests.grids import of_kind, write_grid
 from tests.tiny import tiny_bert
 

@@ -10,11 +10,11 @@ import pytest
 
 from raxalign import catalog as catalog_module
 from raxalign.errors import StorageError
+from raxalign.inspect.garbage import unfinished
 from raxalign.plan import metrics
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path, stored_plans
-from raxalign.report.garbage import unfinished
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage

@@ -6,13 +6,13 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
-from raxalign.config.run import RunConfig
 from raxalign.errors import GridError
+from raxalign.inspect.plans import as_text
 from raxalign.methods.base import Acts
+from raxalign.options.run import RunConfig
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan, meet
-from raxalign.report.plans import as_text
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import Reads
 from tests.grids import small_plan, write_grid

@@ -16,12 +16,12 @@ from raxalign.catalog import FOLDERS, catalog
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
 from raxalign.config.published import PublishedTable, names, read
-from raxalign.config.run import RunConfig
 from raxalign.config.specs import CorpusSettings, PairsSettings
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
+from raxalign.inspect.catalogue import PAGES, TRAINING, as_markdown, describe
+from raxalign.options.run import RunConfig
 from raxalign.plan.load import open_grid
-from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
 from raxalign.report.compose import cited, entries, references
 from raxalign.report.document import Document, Entry, Line, Part, Table
 from raxalign.report.render import as_html, as_latex, tex

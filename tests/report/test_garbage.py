@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.inspect import garbage as module
+from raxalign.inspect.garbage import collect
 from raxalign.plan.load import open_grid
-from raxalign.report import garbage as module
-from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.inspect.diff import as_json, differences, read_side
+from raxalign.inspect.diff import as_text as text_of
+from raxalign.inspect.show import as_text, details, look_up
 from raxalign.methods.rotation import Rotation
-from raxalign.report.terminal.differences import as_json, differences, read_side
-from raxalign.report.terminal.differences import as_text as text_of
-from raxalign.report.terminal.key_lookup import as_text, details, look_up
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool

@@ -10,8 +10,11 @@ from typer.testing import CliRunner
 
 from raxalign.analysis.cells import cells
 from raxalign.cli import app
-from raxalign.config.run import RunConfig
 from raxalign.errors import RaxalignError
+from raxalign.inspect.doctor import _devices
+from raxalign.inspect.plans import as_json, as_text
+from raxalign.inspect.status import status
+from raxalign.options.run import RunConfig
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, Untouched
@@ -19,11 +22,8 @@ from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.cells.confirmed import confirmed
 from raxalign.report.compose import compose
-from raxalign.report.doctor import _devices
-from raxalign.report.plans import as_json, as_text
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.short_tables import short_tables
-from raxalign.report.status import status
 from raxalign.report.tables import blocks
 from raxalign.stages import GPU_BYTES
 from raxalign.store.artifacts import ArtifactStore

@@ -2,10 +2,10 @@
 
 import pytest
 
+from raxalign.inspect.plans import as_text
 from raxalign.plan.load import reopened
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
-from raxalign.report.plans import as_text
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.search.study import read_record
 from raxalign.store.ledger import Ledger

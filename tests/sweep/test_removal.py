@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.inspect.plans import as_text
+from raxalign.inspect.status import status
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import weights_of
-from raxalign.report.plans import as_text
-from raxalign.report.status import status
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal

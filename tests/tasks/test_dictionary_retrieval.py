@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.config.sources import LocalFile
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
+from raxalign.options.sources import LocalFile
 from raxalign.tasks import dictionary_retrieval
 from raxalign.tasks.base import TaskNeeds
 from raxalign.tasks.dictionary_retrieval import best_gold_ranks, mean_vectors

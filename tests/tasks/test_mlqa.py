@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
+from raxalign.options.sources import RemoteData
 from raxalign.tasks.answers.head import span_loss
 from raxalign.tasks.answers.metrics import exact_match, f1
 from raxalign.tasks.answers.task import HubSets

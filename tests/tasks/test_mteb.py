@@ -9,10 +9,10 @@ import pytest
 import torch
 from datasets import Dataset
 
-from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.measured import declaration
+from raxalign.options.sources import LocalFile, RemoteData
 from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mteb import Mteb

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from raxalign.caveats import thin_support
-from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
+from raxalign.options.sources import RemoteData
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.taggers.reading import read_hub

@@ -11,9 +11,9 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from raxalign.config.sources import looked_up
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
+from raxalign.options.sources import looked_up
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation, XnliFiles, XnliSentences

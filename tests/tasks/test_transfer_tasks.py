@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
+from raxalign.options.sources import LocalFile, RemoteData
 from raxalign.tasks.base import Score, TaskInputs, means
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner

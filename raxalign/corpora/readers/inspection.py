@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from raxalign.config.sources import LocalFile, Source
 from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.errors import DataError
+from raxalign.options.sources import LocalFile, Source
 
 KEPT = 20
 """Faults of one file that are kept; those beyond are counted."""

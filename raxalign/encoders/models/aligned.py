@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raxalign.config.run import BasePrecision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.model_inputs import is_half
@@ -31,6 +30,7 @@ from raxalign.encoders.models.vectors import (
 )
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import torch
+from raxalign.options.run import BasePrecision
 from raxalign.train.devices import on_device
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]

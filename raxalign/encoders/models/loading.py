@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from raxalign.config.run import BasePrecision
 from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.folder import (
     ADAPTER,
@@ -29,6 +28,7 @@ from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.errors import DataError, RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch
+from raxalign.options.run import BasePrecision
 
 _MODEL = ("config.json", "*.safetensors", "*.safetensors.index.json", ADAPTER)
 _TOKENIZER = (*TOKENIZERS, "*token*.json", "merges.txt")

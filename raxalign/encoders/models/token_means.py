@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import BaseParams, Removed
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.blocks import Edit
@@ -18,6 +17,7 @@ from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, read_template
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
+from raxalign.options.params import BaseParams, Removed
 
 Chunks = Iterable[Sequence[Sequence[str]]]  # a text as chunks of sentences, lists of words
 

@@ -13,13 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from raxalign.config.params import BaseParams, Removed
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch
+from raxalign.options.params import BaseParams, Removed
 
 _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from raxalign.caveats import listener
-from raxalign.config.run import BasePrecision, Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.hub import encoder_place
@@ -51,6 +50,7 @@ from raxalign.encoders.models.vectors import (
 )
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
+from raxalign.options.run import BasePrecision, Precision
 from raxalign.train.devices import arithmetic
 
 

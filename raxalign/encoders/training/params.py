@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import LATER, Removed
-from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
+from raxalign.options.params import LATER, Removed
+from raxalign.options.sources import DataPath
 
 LANG = "{lang}"
 """The placeholder of the language in the names of files of vectors."""

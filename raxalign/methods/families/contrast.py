@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, Removed
 from raxalign.encoders.models.trained_weights import Freeze
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling
@@ -17,6 +16,7 @@ from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.rows.sentences import Bitexts
+from raxalign.options.params import LATER, Removed
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Generic
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
 from raxalign.encoders.models.packing import Packed
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
@@ -22,6 +21,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
 from raxalign.methods.rows.states import lay_out_rows
+from raxalign.options.params import Removed
 from raxalign.train.objective import Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
 

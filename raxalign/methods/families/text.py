@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
@@ -16,6 +15,7 @@ from raxalign.lazy import torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
+from raxalign.options.params import Removed
 from raxalign.train.runtime import Runtime
 
 

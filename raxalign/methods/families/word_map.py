@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import LATER
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
@@ -27,6 +25,8 @@ from raxalign.lazy import np, torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import CHUNK, linked_vectors
+from raxalign.options.params import LATER
+from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.runtime import Runtime
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from raxalign.arrays import Bools, Int32s, Ints, offsets_of, ranges
-from raxalign.config.params import BaseParams, PlugIn
-from raxalign.config.sources import Source
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.lazy import np
+from raxalign.options.params import BaseParams, PlugIn
+from raxalign.options.sources import Source
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1

@@ -20,9 +20,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from raxalign.children import child_environment
-from raxalign.config.params import Removed
 from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.lazy import pa, pc
+from raxalign.options.params import Removed
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words

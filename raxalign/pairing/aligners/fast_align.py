@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.arrays import Floats, Int32s, Ints, offsets_of
-from raxalign.config.params import Removed
 from raxalign.lazy import np
+from raxalign.options.params import Removed
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 

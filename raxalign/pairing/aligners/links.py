@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from raxalign.arrays import Ints
-from raxalign.config.params import Removed
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np
+from raxalign.options.params import Removed
+from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_marked
 from raxalign.pairing.words import Words

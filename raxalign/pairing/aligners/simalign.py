@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, final
 
 from raxalign.arrays import offsets_of
-from raxalign.config.params import Removed
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
+from raxalign.options.params import Removed
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.similar.aligner import SimilarityAligner
 from raxalign.pairing.words import Words

@@ -9,8 +9,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.config.params import Removed
 from raxalign.lazy import np, pa
+from raxalign.options.params import Removed
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from raxalign.config.params import LATER
-from raxalign.config.sources import EncoderName
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import RaxalignError
+from raxalign.options.params import LATER
+from raxalign.options.sources import EncoderName
 from raxalign.pairing.aligners.base import WordAligner
 from raxalign.running import Spacing
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from raxalign.catalog import catalog
-from raxalign.config.run import Keep
 from raxalign.encoders.models.folder import Footprint
+from raxalign.options.run import Keep
 from raxalign.plan.estimates.cost import duration, roughly, volume
 from raxalign.plan.expansion.data import EVERYTHING, ROW_BYTES, row_count
 from raxalign.plan.expansion.identity import UNRESOLVED

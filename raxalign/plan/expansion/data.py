@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.params import Parts
-from raxalign.config.run import RunConfig
 from raxalign.config.specs import CorpusSpec, EncoderSpec, Grid
 from raxalign.encoders.models.folder import read_config
 from raxalign.errors import Fault, RaxalignError
+from raxalign.options.params import Parts
+from raxalign.options.run import RunConfig
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage

@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.config.params import BaseParams
 from raxalign.config.specs import EncoderSpec, Grid, PairsSpec
 from raxalign.config.yaml_file import line_of
 from raxalign.encoders.base import EncoderKind
 from raxalign.errors import DataError, Fault, RaxalignError
+from raxalign.options.params import BaseParams
 from raxalign.plan.expansion.identity import Identity
 
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
-from raxalign.config.params import BaseParams
 from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, GridError
 from raxalign.measured import declaration
 from raxalign.methods.base import Method, Needs
+from raxalign.options.params import BaseParams
 from raxalign.plan.expansion.data import SharedStages, code_not_run, corpus_faults
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity

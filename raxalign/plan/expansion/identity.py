@@ -8,9 +8,9 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language, same_language
+from raxalign.options.sources import LocalFile, RemoteData, Source
 from raxalign.store.key import file_digest
 
 UNRESOLVED = "unresolved:"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.config.params import BaseParams
+from raxalign.options.params import BaseParams
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
 from raxalign.plan.values.scoreboard import Scoreboard

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.corpora.readers.codes import hub_code
+from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.tasks.answers.metrics import MEASURED, Rules
 from raxalign.tasks.answers.rows import WindowSizes
 from raxalign.tasks.base import TaskInputs

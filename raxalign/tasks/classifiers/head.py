@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from raxalign.arrays import offsets_of
-from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -23,6 +22,7 @@ from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa
+from raxalign.options.sources import differs_by_language
 from raxalign.running import in_text
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.corpora.phrases.rows import read
+from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import Split

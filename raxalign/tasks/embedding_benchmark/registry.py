@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import executed
-from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.errors import DataError
 from raxalign.languages import spelled
+from raxalign.options.sources import LocalFile, RemoteData, Source
 from raxalign.store.key import file_digest
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from raxalign.arrays import Ints
-from raxalign.config.params import LATER, BaseParams, Removed
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.lazy import np
 from raxalign.measured import share
+from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.sample import Ratios, of_ratio
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import LanguageNames, Selection

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams, Removed
-from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.lazy import np
+from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.sources import DataPath, RemoteData, expand_path
 from raxalign.tasks.base import Task
 from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of

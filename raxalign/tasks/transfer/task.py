@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.codes import hub_code, lacking
 from raxalign.languages import spelled
+from raxalign.options.sources import LocalFile, Source, differs_by_language
 from raxalign.tasks.base import Outcome, Reads, Refit, Task, TaskInputs, Training, Unseen
 from raxalign.tasks.transfer.params import (
     DataFiles,

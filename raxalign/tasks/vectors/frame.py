@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
-from raxalign.config.params import Removed
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
@@ -20,6 +19,7 @@ from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, pa
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured
+from raxalign.options.params import Removed
 from raxalign.sample import Sample, clusters_of, column, summed, units_of
 from raxalign.similarity.measures import MEASURES, TEMPERATURE, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means

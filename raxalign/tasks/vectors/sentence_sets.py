@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.catalog import catalog
-from raxalign.config.params import LATER, BaseParams, Removed
-from raxalign.config.sources import DataPrefix, LocalFile, Source
 from raxalign.corpora.base import CODES, CorpusInputs, FileCorpus
 from raxalign.corpora.readers.codes import Codes, ListName, own_code
 from raxalign.corpora.readers.hub import check_columns
@@ -21,6 +19,8 @@ from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.languages import spelled
 from raxalign.lazy import np
+from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.sources import DataPrefix, LocalFile, Source
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.vectors.pairs import SentencePairs
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from raxalign.config.sources import LocalFile
 from raxalign.errors import DataError, RaxalignError
+from raxalign.options.sources import LocalFile
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks
 

@@ -10,6 +10,7 @@ import pytest
 
 import raxalign as rx
 from raxalign.encoders.models.folder import config_footprint, footprint_of
+from raxalign.inspect.plans import Stock, as_json, as_text
 from raxalign.plan.estimates.cost import duration, roughly, seconds_by_key
 from raxalign.plan.estimates.forecast import (
     Work,
@@ -22,7 +23,6 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.retention import weights_of
-from raxalign.report.plans import Stock, as_json, as_text
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
 

@@ -7,6 +7,8 @@ import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design, detectable
 from raxalign.analysis.significance import holm
+from raxalign.inspect.garbage import collect
+from raxalign.inspect.plans import power_text
 from raxalign.lazy import np
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
@@ -15,8 +17,6 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.scoreboard import Scoreboard, table_of
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import as_text, comparison_rows, rankings
-from raxalign.report.garbage import collect
-from raxalign.report.plans import power_text
 from tests.grids import write_grid
 from tests.ledgers import fill_all, made_up, words
 from tests.report.material import results_of

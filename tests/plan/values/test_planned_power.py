@@ -3,6 +3,7 @@
 import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design
+from raxalign.inspect.plans import power_text
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.power import (
     ASSUMED,
@@ -14,7 +15,6 @@ from raxalign.plan.values.power import (
     planned_sides,
     power_lines,
 )
-from raxalign.report.plans import power_text
 from raxalign.store.storage import Storage
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up

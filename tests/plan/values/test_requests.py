@@ -3,10 +3,10 @@
 import pytest
 
 from raxalign.api import run
+from raxalign.inspect.plans import as_json, as_text
+from raxalign.inspect.status import status
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows
-from raxalign.report.plans import as_json, as_text
-from raxalign.report.status import status
 from raxalign.sweep import tracker as tracked
 from tests.aws import BUCKET
 from tests.grids import write_grid

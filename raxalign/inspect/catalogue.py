@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from raxalign.catalog import FOLDERS, Catalog, catalog
-from raxalign.config.params import BaseParams, about, models_in, path_fields
-from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
+from raxalign.options.params import BaseParams, about, models_in, path_fields
+from raxalign.options.sources import EncoderMarker
 from raxalign.report.render import macro
 from raxalign.report.terminal.fit import TextTable, fitted
 

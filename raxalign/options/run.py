@@ -13,9 +13,9 @@ from typing import Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from raxalign.config.params import BaseParams
-from raxalign.config.sources import absolute
 from raxalign.errors import RaxalignError
+from raxalign.options.params import BaseParams
+from raxalign.options.sources import absolute
 
 DEFAULT_STORAGE = ".raxalign"
 Keep = Literal["all", "none"]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from raxalign.config.sources import DataPrefix, PathMarker
+from raxalign.options.sources import DataPrefix, PathMarker
 
 
 class Later:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from raxalign.config.run import RunConfig
+from raxalign.options.run import RunConfig
 from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.estimates.forecast import (
     RAY_SECONDS,

@@ -1,0 +1,1 @@
+"""What a plug-in needs to declare options, below all plug-ins."""
