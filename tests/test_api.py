@@ -224,10 +224,14 @@ def hung_up() -> Iterator[None]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_after_an_interrupted_grid_signals_mean_what_they_meant_before(number) -> None:
     known = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    outside = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     before = [*map(signal.getsignal, known)]
-    with pytest.raises(KeyboardInterrupt), _interrupt_twice(), hung_up():
-        signal.raise_signal(number)
-    assert [*map(signal.getsignal, known)] == before
+    try:
+        with pytest.raises(KeyboardInterrupt), _interrupt_twice(), hung_up():
+            signal.raise_signal(number)
+        assert [*map(signal.getsignal, known)] == before
+    finally:
+        signal.signal(signal.SIGHUP, outside)
 
 
 def test_under_nohup_a_grid_outlives_its_terminal() -> None:

@@ -190,6 +190,30 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
     assert [stage.params.get("frozen") for stage in tuned] == [None, "1"]
 
 
+def test_what_another_process_finishes_while_its_encoder_is_opened_is_not_evaluated_again(
+    tmp_path, place, monkeypatch
+):
+    tasks = ("sentence_retrieval: {}",)
+    path = write_grid(tmp_path, methods=("none: {}",), tasks=tasks, **{**ONE, "seeds": "[7]"})
+    workshop, other, read, made = open_at(path, place), open_at(path, place), Workshop.aligned, []
+    (trial,) = workshop.plan.trials
+    own = SentenceRetrieval.evaluate
+
+    def aligned(self, key):
+        if self is workshop:
+            run_trial(other, trial.key)
+        return read(self, key)
+
+    def evaluate(self, *given):
+        made.append(given)
+        return own(self, *given)
+
+    monkeypatch.setattr(Workshop, "aligned", aligned)
+    monkeypatch.setattr(SentenceRetrieval, "evaluate", evaluate)
+    assert run_trial(workshop, trial.key) == run_trial(other, trial.key)
+    assert len(made) == 1
+
+
 def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):
     """A task that reads sentences alone gets the same rows without a word aligner."""
     tasks = ("sentence_retrieval: {}", "retrieval: {}")

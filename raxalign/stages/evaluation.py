@@ -84,7 +84,7 @@ def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     """Make one entry of the ledger, and before it the stages that it depends on, for a task and an
-    encoder by the names that the grid gives them.
+    encoder by the names that the grid gives them; nothing where another process has made it since.
     """
     stage = workshop.plan.stages[key]
     trained = _ensure_inputs(workshop, stage)
@@ -92,6 +92,8 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     plugin, runtime = stage.plugin(), workshop.runtime_for(stage)
     with workshop.reading(stage):
         aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
+        if workshop.ledger.has(key):  # a trial that shares it has finished it meanwhile
+            return
         with collecting() as found:
             result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
     outcome = returned(plugin, "evaluate", result, Outcome)
