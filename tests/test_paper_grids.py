@@ -58,6 +58,7 @@ BERT = {
 DEPTHS = {"xlm-roberta-base": 12, "distilbert-base-multilingual-cased": 6, "xlm-roberta-large": 24}
 DEPTHS |= {"Qwen/Qwen2.5-7B-Instruct": 28, "google/gemma-2-9b": 42, "google/gemma-7b": 28}
 LLAMAS = ("Llama-3.1-8B", "Meta-Llama-3-8B", "Meta-Llama-3-8B-Instruct", "Llama-2-7b-hf")
+DEPTHS |= {"intfloat/multilingual-e5-small": 12}
 DEPTHS |= {f"meta-llama/{name}": 32 for name in LLAMAS}
 DEPTHS |= {"huggyllama/llama-7b": 32, "mistralai/Mistral-7B-v0.3": 32, "allenai/OLMo-7B-hf": 32}
 for number, (encoder, depth) in enumerate(DEPTHS.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
 
@@ -30,6 +31,7 @@ from raxalign.encoders.models.hub import (
 )
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import TextForm, set_text_form
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.options.params import LATER, Removed
@@ -59,6 +61,8 @@ class Transformer(EncoderKind):
     Example:
         encoder:
           - bert-base-multilingual-cased
+          - {kind: transformer, name: intfloat/multilingual-e5-small,
+             prefix: "query:"}
           - {kind: transformer, name: Qwen/Qwen2.5-0.5B, bidirectional: true}
     """
 
@@ -87,6 +91,11 @@ class Transformer(EncoderKind):
         nothing, so that it is read as published (`none`), composition to Unicode's form C (`nfc`),
         or composition without joiners and other format characters (`clean`); of an exported encoder
         `AutoModel` does not do it.
+        """
+        prefix: Annotated[str, LATER] = ""
+        """Text that is put, with a space after it, before every sentence whose vector is read with
+        `pooling: own`: where the encoder's card asks for one that its folder does not keep as a
+        prompt (`"query:"` for multilingual-e5).
         """
 
     params: Params
@@ -205,6 +214,9 @@ class Transformer(EncoderKind):
             make_bidirectional(encoder.model)
         if self.params.normalize != "none":
             set_text_form(encoder.model.config, encoder.tokenizer, self.params.normalize)
+        if self.params.prefix:
+            own = encoder.sentences or SentenceConfig()
+            encoder.sentences = replace(own, prompt=f"{self.params.prefix} ")
         return encoder
 
     def _folder(self) -> Path:

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.pieces import set_text_form
@@ -104,6 +105,22 @@ def changed(folder, name, **entries):
         record |= entries
     (folder / name).write_text(json.dumps(record))
     return read_sentence_config(files_of(str(folder)))
+
+
+def test_a_prefix_of_the_grid_is_the_prompt_of_a_folder_without_one(encoder, tmp_path):
+    encoder.sentences = SentenceConfig("cls", normalize=True)
+    encoder.model.save_pretrained(tmp_path)
+    encoder.tokenizer.save_pretrained(tmp_path)
+    kind = Transformer(Transformer.Params(name=str(tmp_path), prefix="the cat :"))
+    opened_here = kind.load(EncoderInputs(), "cpu")
+    assert opened_here.sentences == SentenceConfig("mean", prompt="the cat : ")
+    encoder.write_sentences(tmp_path, encoder.sentences)
+    with_prefix = kind.load(EncoderInputs(), "cpu")
+    assert with_prefix.sentences == SentenceConfig("cls", normalize=True, prompt="the cat : ")
+    AlignedEncoder(with_prefix).export(tmp_path / "out")
+    theirs = opened(tmp_path / "out").encode([*map(" ".join, SENTENCES)], convert_to_tensor=True)
+    assert torch.allclose(vectors(with_prefix, "own"), theirs, atol=1e-5)
+    assert not torch.allclose(vectors(encoder, "own"), theirs, atol=1e-2)
 
 
 def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
