@@ -87,6 +87,13 @@ def test_a_call_has_one_limit_of_time_and_a_wait_is_reported(serve, monkeypatch,
     assert f"the tracking store at {url} {waited}" in capsys.readouterr().err
 
 
+def test_a_steady_call_goes_on_where_the_system_does_not_count_its_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(waits, "_OPEN_FILES", tmp_path / "absent")
+    slow = threading.Event()
+    threading.Timer(0.3, slow.set).start()
+    assert waits.within(0.05, "a slow call", lambda: slow.wait(60), steady=True)
+
+
 @pytest.mark.parametrize(
     ("answer", "state", "remedy"),
     [
