@@ -32,7 +32,8 @@ def within(
     """Return what a call returns, which has one limit of time for the whole: libraries have one for
     each step, and a server that sends a byte now and then stays within that. A `steady` call has
     more time as long as this process exchanges `_LEAST` bytes with servers meanwhile, and where the
-    system does not count them. `what` is reported on stderr where the main thread waits for it for long.
+    system does not count them. `what` is reported on stderr where the main thread waits for it for
+    long.
 
     Raises `TimeoutError` at the limit; the call is then left alone, and ends with the process.
     """
