@@ -19,11 +19,13 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Meeting
 from raxalign.plan.values.remarks import remarks
 from raxalign.stages import Workshop, run_trial
+from raxalign.store import lease
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY
+from tests.forks import forks
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
@@ -190,28 +192,36 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
     assert [stage.params.get("frozen") for stage in tuned] == [None, "1"]
 
 
-def test_what_another_process_finishes_while_its_encoder_is_opened_is_not_evaluated_again(
-    tmp_path, place, monkeypatch
-):
-    tasks = ("sentence_retrieval: {}",)
-    path = write_grid(tmp_path, methods=("none: {}",), tasks=tasks, **{**ONE, "seeds": "[7]"})
-    workshop, other, read, made = open_at(path, place), open_at(path, place), Workshop.aligned, []
-    (trial,) = workshop.plan.trials
-    own = SentenceRetrieval.evaluate
-
-    def aligned(self, key):
-        if self is workshop:
-            run_trial(other, trial.key)
-        return read(self, key)
+def run_as_process(line, path):
+    """Run the only trial of a grid, say when its evaluation begins, and wait there."""
+    lease.LOOK, own = 0.01, SentenceRetrieval.evaluate
 
     def evaluate(self, *given):
-        made.append(given)
+        line.send("evaluates")
+        line.recv()
         return own(self, *given)
 
-    monkeypatch.setattr(Workshop, "aligned", aligned)
-    monkeypatch.setattr(SentenceRetrieval, "evaluate", evaluate)
-    assert run_trial(workshop, trial.key) == run_trial(other, trial.key)
-    assert len(made) == 1
+    SentenceRetrieval.evaluate = evaluate
+    workshop = replace(open_at(path), tell=line.send)
+    line.send(run_trial(workshop, workshop.plan.trials[0].key)[0]["created"])
+
+
+def test_an_evaluation_that_two_processes_need_at_once_is_made_by_one_of_them(tmp_path):
+    parts = {**ONE, "methods": ("none: {}",), "tasks": ("sentence_retrieval: {}",)}
+    path = write_grid(tmp_path, encoder="phrasebook", **parts)
+    lines, others = zip(*(forks().Pipe() for _ in range(2)), strict=True)
+    processes = [forks().Process(target=run_as_process, args=(end, path)) for end in others]
+    try:
+        processes[0].start()
+        assert lines[0].recv() == "evaluates"
+        processes[1].start()
+        assert "holds the lock of the same evaluation" in lines[1].recv()
+        lines[0].send("go on")
+        assert lines[0].recv() == lines[1].recv(), "both have the one record"
+    finally:
+        for process in processes:
+            if process.pid:
+                process.kill()
 
 
 def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):

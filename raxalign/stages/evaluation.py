@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from raxalign.train.group import agree
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
     """Run the evaluations of a trial that the ledger does not have, on one worker; return the
-    records of all of them, in the order of the tasks.
+    records of all of them, in the order of the tasks. One that another process makes now, for a
+    trial that shares it, is waited for.
 
     Where the trial may be pruned, what decides on that runs first, and `Pruned` is raised where it
     is. Its checkpoint stays.
@@ -36,8 +38,9 @@ def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
     trial, ledger = workshop.plan.by_key[key], workshop.ledger
     workshop, ordered = _in_order(workshop, key)
     for task, evaluation in ordered:
-        if not ledger.has(evaluation):
-            evaluate(workshop, evaluation, task, trial.encoder)
+        with workshop.turn("evaluation", evaluation, partial(ledger.has, evaluation)) as held:
+            if held is not None:
+                evaluate(workshop, evaluation, task, trial.encoder)
     return [ledger.read(evaluation) for evaluation in trial.evaluations.values()]
 
 
@@ -84,7 +87,7 @@ def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     """Make one entry of the ledger, and before it the stages that it depends on, for a task and an
-    encoder by the names that the grid gives them; nothing where another process has made it since.
+    encoder by the names that the grid gives them.
     """
     stage = workshop.plan.stages[key]
     trained = _ensure_inputs(workshop, stage)
@@ -92,8 +95,6 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     plugin, runtime = stage.plugin(), workshop.runtime_for(stage)
     with workshop.reading(stage):
         aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
-        if workshop.ledger.has(key):  # a trial that shares it has finished it meanwhile
-            return
         with collecting() as found:
             result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
     outcome = returned(plugin, "evaluate", result, Outcome)

@@ -356,31 +356,43 @@ class Workshop:
         return folder
 
     @contextmanager
-    def _turn(self, stage: Stage) -> Iterator[Held | None]:
-        """Wait for another grid or another part of this one, on any machine, that makes the same
-        stage on the same storage, and then find it made. The checkpoints of a training belong to
-        one process: they are fetched first, and removed when the artifact is there. Yields the
-        lock, where this process needs one.
+    def turn(self, kind: str, key: str, done: Callable[[], bool]) -> Iterator[Held | None]:
+        """Wait for another grid or another part of this one, on any machine, that makes the same on
+        the same storage. Yields the lock, or None where it is done before or meanwhile.
         """
-        key = stage.key
-        if self.runtime.rank != 0 or self.store.has(stage.kind, key):
+        if done():
             yield None
             return
 
         def told(holder: str) -> None:
             self.tell(
-                f"waits for {holder}, which holds the lock of the same {stage.kind} {key[:12]},"
+                f"waits for {holder}, which holds the lock of the same {kind} {key[:12]},"
                 " until it is done or shows no sign of life for a minute or more"
             )
 
-        with hold(self.storage, f"making/{key}", told, self.patience) as held:
-            if stage.kind in FITTED and not self.store.has(stage.kind, key):
-                self.checkpoints(key).restore()
-            self._held[key] = held
+        making = "evaluating" if kind == "evaluation" else "making"
+        with hold(self.storage, f"{making}/{key}", told, self.patience) as held:
+            yield None if done() else held
+
+    @contextmanager
+    def _turn(self, stage: Stage) -> Iterator[Held | None]:
+        """Wait until this process alone may make a stage. The checkpoints of a training belong to
+        one process: they are fetched first, and removed when the artifact is there. Yields the
+        lock, where this process needs one.
+        """
+        kind, key = stage.kind, stage.key
+        if self.runtime.rank != 0:
+            yield None
+            return
+        with self.turn(kind, key, lambda: self.store.has(kind, key)) as held:
+            if held is not None:
+                if kind in FITTED:
+                    self.checkpoints(key).restore()
+                self._held[key] = held
             try:
                 yield held
             finally:
-                del self._held[key]
+                self._held.pop(key, None)
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one

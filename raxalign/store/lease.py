@@ -1,5 +1,5 @@
 """Who works on a storage: locks that hold across machines, with an owner, a sign of life and an
-end. Stages, writers of runs, drivers and searches hold one each.
+end. Stages, evaluations, writers of runs, drivers and searches hold one each.
 
 A lock is a folder with one file per holder, numbered from 1. Who wants it creates the file with the
 next number, which only one process can; the file with the highest number is the holder's. The
