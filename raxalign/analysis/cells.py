@@ -160,6 +160,14 @@ def cells(rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared) -> 
     return [_cell(group, pivot, measured) for group in groups.values()]
 
 
+def cell_of_trial(rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared) -> Cell | None:
+    """Return the cell of the rows of one trial by itself, also of one that a search suggested,
+    which `cells` leaves out; None where it has no rows.
+    """
+    own = list(rows)
+    return _cell(own, pivot, measured) if own else None
+
+
 def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cell:
     first = group[0]
     found: dict[Name, dict[Any, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
-from raxalign.analysis.cells import MEANS, Name, cells
+from raxalign.analysis.cells import MEANS, Name, cell_of_trial
 from raxalign.catalog import catalog
 from raxalign.encoders.models.model_inputs import MODULES
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
@@ -140,11 +140,13 @@ def scores_of(
     """
     found = rows(plan, ledger)
     rows_ = [row for row in found if row["trial"] == trial.key]
-    if not rows_:
+    this = cell_of_trial(rows_, plan.pivot, plan.measured)
+    if this is None:
         return []
-    (this,) = cells(rows_, plan.pivot, plan.measured)
     board = Scoreboard.of(found, plan)
-    whole = next(cell for cell in board.cells if trial.key in cell.trials)
+    whole = next((cell for cell in board.cells if trial.key in cell.trials), this)
+    if whole is this:  # a search suggested it: dev values alone, which are in no table of the grid
+        board = replace(board, cells=[this])
     kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
     tables = [table for task in kinds if (table := board.leading(task)) is not None]
     own = [[name for name in this.values if table_of(name) == table] for table in tables]

@@ -4,6 +4,7 @@ import time
 
 from raxalign.plan.load import reopened
 from raxalign.plan.values.results import dev_scores, rows
+from raxalign.single.model_card import scores_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
@@ -62,6 +63,15 @@ def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path):
     seeds = {row["seed"] for row in found if row["searched"] == "confirmed"}
     assert seeds == {1, 2}
     assert {row["seed"] for row in found if row["searched"] == "suggested"} == {0}
+
+
+def test_the_card_of_a_suggested_trial_has_its_values_on_dev_alone(tmp_path):
+    opened = searches.finished(tmp_path, "trials: 2, confirm: 1")
+    plan = reopened(opened).plan
+    trial = next(trial for trial in plan.trials if not trial.searched.confirmed)
+    found = scores_of(plan, opened.storage.ledger, trial)
+    assert {(score.split, score.base) for score in found} == {("dev", None)}
+    assert planted(trial)[0] in [score.value for score in found]
 
 
 def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path):
