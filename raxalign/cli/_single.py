@@ -136,8 +136,7 @@ def power(
         accuracy: In percent; it counts where the sides have different examples.
         detect: A difference in points: how often it is found, and what it takes to find it.
     """
-    from raxalign.analysis.power import Assumed
-    from raxalign.single.power import power_lines
+    from raxalign.analysis.power import Assumed, power_lines
 
     given = Assumed(
         tuple(examples or (1000,)), tuple(run_sd or (0.5,)), disagree, disagree_runs, accuracy

@@ -2,10 +2,9 @@
 
 import pytest
 
-from raxalign.analysis.power import Assumed
+from raxalign.analysis.power import Assumed, power_lines
 from raxalign.errors import RaxalignError
 from raxalign.lazy import load
-from raxalign.single.power import power_lines
 
 stats = load("scipy.stats")  # whose import takes a second
 
