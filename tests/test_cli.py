@@ -13,17 +13,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from raxalign import api, cli
-from raxalign.cli import _options
-from raxalign.config import specs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
-from raxalign.options import run as run_config
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -547,15 +544,6 @@ def test_doctor_reads_the_data_files(run: Callable[..., Done], tmp_path: Path) -
     done = run("doctor", write_xnli(tmp_path, test_de="premise\thypothesis\nA\tB\n"))
     assert done.code == 2
     assert f"broken   {tmp_path}/test.de.tsv:1: no labels" in done.out
-
-
-def test_the_words_of_options_are_those_of_grid_files() -> None:
-    for flag, known in (
-        (_options.Keep, run_config.Keep),
-        (_options.Precision, run_config.Precision),
-        (_options.Symmetrization, specs.Symmetrization),
-    ):
-        assert get_args(flag) == get_args(known)
 
 
 def test_a_model_is_registered_with_sentence_transformers_alone(run, tmp_path, monkeypatch):

@@ -1,9 +1,14 @@
 """Options of the command line: YAML values, the plug-in's own checks, and all faults at once."""
 
+from typing import get_args
+
 import pytest
 
+from raxalign.cli import _options
+from raxalign.config import specs
 from raxalign.config.options import read_options
 from raxalign.errors import RaxalignError
+from raxalign.options import run as run_config
 
 MAPPING = "codes: '{nl nld' is not a YAML .*mappings {name: value}"
 CODES = r"codes: 'nl' is not permitted \(permitted: a mapping, flores, ntrex\)"
@@ -85,3 +90,12 @@ def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path, kind, option, fie
 def test_what_takes_no_text_is_refused_with_how_it_is_written(tmp_path, kind, options, told):
     with pytest.raises(RaxalignError, match=told):
         read_options("corpora", kind, [part for part in options.split(";") if part], tmp_path)
+
+
+def test_the_words_of_options_are_those_of_grid_files() -> None:
+    for flag, known in (
+        (_options.Keep, run_config.Keep),
+        (_options.Precision, run_config.Precision),
+        (_options.Symmetrization, specs.Symmetrization),
+    ):
+        assert get_args(flag) == get_args(known)
