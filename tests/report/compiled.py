@@ -9,11 +9,23 @@ from pathlib import Path
 
 import pytest
 
+LOADER = "luaotfload.sty"
+
+
+def lacking(engine: str) -> str:
+    """What this machine lacks to compile with an engine; empty where it lacks nothing. Debian has
+    lualatex in one package, and what loads its fonts in another one.
+    """
+    if shutil.which(engine) is None:
+        return f"{engine} is not installed"
+    if engine != "lualatex":
+        return ""
+    found = subprocess.run(["kpsewhich", LOADER], stdout=subprocess.DEVNULL, check=False)
+    return f"{LOADER} is not installed (Debian: texlive-luatex)" if found.returncode else ""
+
+
 ENGINES = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"),
-    )
+    pytest.param(name, marks=pytest.mark.skipif(bool(lacks := lacking(name)), reason=lacks))
     for name in ("pdflatex", "xelatex", "lualatex")
 ]
 
