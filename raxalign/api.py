@@ -240,7 +240,7 @@ def align(
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: torch's own number).
         precision: `fp32`, `tf32` or `bf16`: that of the products inside the encoder.
-        storage: the storage root, for checkpoints (None: RAXALIGN_STORAGE, then .raxalign).
+        storage: the storage root, which keeps what is made (None: RAXALIGN_STORAGE, then .raxalign).
         plugins: files with your own plug-ins.
 
     Returns:

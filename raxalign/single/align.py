@@ -1,32 +1,32 @@
-"""One method on one encoder: an encoder folder out."""
+"""One method on one encoder: an encoder folder out, by the stages that a grid would make."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raxalign.catalog import catalog, returned
-from raxalign.caveats import collecting, said
+from raxalign.catalog import catalog
+from raxalign.caveats import said
 from raxalign.config.options import read_options
-from raxalign.corpora.text.bitext import write_text
+from raxalign.config.specs import CorpusSettings, EncoderSpec, Grid, PairsSpec, Split
 from raxalign.corpora.text.dataset import check_whole, read_metadata
-from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_module import SentenceUse
-from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
-from raxalign.methods.base import MethodInputs
-from raxalign.options.run import Precision
+from raxalign.options.params import BaseParams
+from raxalign.options.run import Precision, RunConfig
 from raxalign.options.sources import LocalFile
 from raxalign.pairing.build import left_out
 from raxalign.pairing.schema import check, read_pairs
+from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import plugin_of
 from raxalign.plan.expansion.identity import Identity
+from raxalign.plan.expansion.tasks import TrialInputs
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.single.model_card import Card, Origin, hub_name
 from raxalign.single.place import (
     appearing,
@@ -35,6 +35,7 @@ from raxalign.single.place import (
     runtime,
     transforms_of,
 )
+from raxalign.stages import Workshop
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage
 
@@ -56,72 +57,81 @@ class AlignRequest:
     precision: Precision = "fp32"
 
 
+@dataclass
+class _GivenPairs(SharedStages):
+    """The stages of an alignment whose word pairs are there: its text is theirs too."""
+
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    def draw(self, seed: int | None) -> int | None:
+        """Return None: there is no run of a word aligner."""
+
+    def training_pairs(self, lang: str, sentences: int, draw: int | None) -> Stage:  # noqa: ARG002
+        """Add the word pairs of a language."""
+        files = {file.name: LocalFile(file) for file in self.folders[lang].glob("*.arrow")}
+        params = {"lang": lang, "pivot": self.grid.pivot}
+        return self.add(Stage("pairs", "given", 1, params, {}, *self.identity.of(files)))
+
+    def training_bitext(self, lang: str, sentences: int) -> Stage:
+        """Add the sentences of the word pairs, which have the columns of a bitext too."""
+        return self.training_pairs(lang, sentences, None)
+
+
 def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[str, Any]:
     """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
-    killed training goes on from there.
+    killed training goes on from there, and the alignment, so that it is not made twice.
     """
     refuse_existing(out)
-    method, start = _method_and_encoder(request)
-    inputs, seed = _inputs(method, request), request.seed
+    method, spec = _method_and_encoder(request)
+    start, folders = plugin_of(spec), request.pairs
+    _check_pairs(request, method)
+    where = runtime(request.device, request.threads, request.precision)
     identity = Identity(storage.digests.of, start.fetch().get)
-    encoder_digests, locations = identity.of(start.sources())
-    pairs = {
-        lang: digest(_digests(identity, {file.name: file for file in folder.glob("*.arrow")}))
-        for lang, folder in request.pairs.items()
-    }
-    files = {name: _digests(identity, places) for name, places in inputs.files.items()}
+    shared = _GivenPairs(_grid(request, spec), identity, folders=folders)
+    pairs = {lang: shared.training_pairs(lang, 0, None) for lang in folders}
+    begins, kind = shared.encoder(spec), catalog("methods").kind(request.method)
+    params, languages = method.canonical(), tuple(folders)
+    given = TrialInputs(kind, method, params, begins, start.family, languages, 0, request.seed)
+    stage = given.stage(shared)
     identity.refuse_missing()
-    key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
-    checkpoints = storage.local / "checkpoints" / key
-    where = runtime(request.device, request.threads, request.precision, seed=seed)
-    where = replace(where, checkpoints=checkpoints)
-    found_at = EncoderInputs(locations=locations, revisions=encoder_digests)
-    with (
-        storage.digests.unchanged(identity.files),
-        tempfile.TemporaryDirectory(prefix="raxalign-") as work,
-        collecting() as found,
-    ):
-        encoder = start.load(found_at, where.device)
-        encoder.precision = where.precision
-        found.partial |= left_out(*request.pairs.values())
-        made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
-    aligned = returned(method, "align", made, AlignedEncoder)
-    refuse_unsound(method, request.method, aligned)
-    languages, notes = inputs.languages, {**aligned.notes, **found.notes()}
-    card = Card(request.method, method.canonical(), start.label(), languages, request.pivot, seed)
+    workshop = Workshop(Plan("align", request.pivot, 1, (), shared.stages, {}), storage, where)
+    for lang, made in pairs.items():
+        with workshop.reading(made):
+            workshop.store.make("pairs", made.key, _copied(folders[lang]))
+    aligned = workshop.aligned(stage.key)
+    notes: dict[str, Any] = dict(workshop.store.manifest("aligned", stage.key).notes)
+    if partial := {**left_out(*folders.values()), **notes.get("partial", {})}:
+        notes["partial"] = partial
     origin, told = hub_name(request.encoder) if start.by_name else None, said(request.method, notes)
-    card = replace(card, data=pairs, origin=Origin(origin), caveats=tuple(told))
-    with appearing(out) as partial:
-        use = SentenceUse((*languages, request.pivot))
-        replace(card, precision=request.precision).written(aligned, use, partial)
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    card = Card(
+        *(request.method, params, start.label(), languages, request.pivot, request.seed),
+        data={lang: digest(made.digests) for lang, made in pairs.items()},
+        caveats=tuple(told),
+        origin=Origin(origin),
+        precision=request.precision,
+    )
+    with appearing(out) as folder:
+        card.written(aligned, SentenceUse((*languages, request.pivot)), folder)
     return notes
 
 
-def _digests(identity: Identity, files: Mapping[str, Path]) -> Mapping[str, str]:
-    return identity.of({name: LocalFile(path) for name, path in files.items()})[0]
+def _copied(folder: Path) -> Any:
+    """Return what puts a dataset into an artifact."""
+
+    def build(into: Path) -> Mapping[str, Any]:
+        shutil.copytree(folder, into / "data")
+        return {"from": str(folder)}
+
+    return build
 
 
-def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:
-    """Return the key of a training's checkpoints, from the digests of all that it reads."""
-    return digest(
-        {
-            "method": catalog("methods").kind(request.method),
-            "version": method.VERSION,
-            "params": method.canonical(),
-            "seed": request.seed,
-            "inputs": inputs,
-            **({} if request.precision == "fp32" else {"precision": request.precision}),
-        }
-    )
-
-
-def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
+def _method_and_encoder(request: AlignRequest) -> tuple[Any, EncoderSpec]:
     """Return the method and the kind of encoder, not loaded. Raises `RaxalignError` if unfit."""
     language(request.pivot)
     params = read_options("methods", request.method, request.options, Path.cwd())
     method = catalog("methods")[request.method](params)
-    start = plugin_of(encoder_of(request.encoder))
+    spec = encoder_of(request.encoder)
+    start = plugin_of(spec)
     if transforms_of(folder := Path(request.encoder).expanduser()):
         # one more alignment would leave them behind without a word
         remedy = "Align the encoder that it was made from"
@@ -138,11 +148,11 @@ def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
             f"{request.method}: `selection: dev` needs the dev part of a corpus, which only a grid"
             " has; leave `selection` out"
         )
-    return method, start
+    return method, spec
 
 
-def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
-    """The checked word pairs and files of a method."""
+def _check_pairs(request: AlignRequest, method: Any) -> None:
+    """Raise `RaxalignError` for word pairs that are none, and for files that are remote."""
     if not request.pairs:
         raise RaxalignError(
             "no word pairs: give --pairs LANGUAGE=FOLDER for each language (`raxalign pairs` makes"
@@ -158,24 +168,29 @@ def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
         if told not in (None, asked):
             remedy = "Name its languages with --pairs and --pivot"
             raise DataError(folder, f"holds {told}, not {asked}", remedy=remedy)
-    files: dict[str, dict[str, Path]] = {}
-    for lang in request.pairs:
-        for name, source in method.sources(lang, request.pivot).items():
+        for source in method.sources(lang, request.pivot).values():
             if not isinstance(source, LocalFile):
                 raise RaxalignError(f"{request.method}: {source.name} is remote; name a local file")
-            files.setdefault(name, {})[lang] = source.path
-    return MethodInputs(
-        tuple(request.pairs), request.pivot, request.pairs, request.pairs, files=files
-    )
 
 
-def _with_text(method: Any, inputs: MethodInputs, work: Path) -> MethodInputs:
-    """Monolingual text, where the method reads it: the sides of the word pairs."""
-    if not method.needs().text:
-        return inputs
-    for lang, folder in inputs.pairs.items():
-        write_text([folder], "src", work / lang)
-    write_text(list(inputs.pairs.values()), "tgt", work / inputs.pivot)
-    return replace(
-        inputs, text={lang: work / lang / "data" for lang in (*inputs.languages, inputs.pivot)}
+def _grid(request: AlignRequest, spec: EncoderSpec) -> Grid:
+    """A grid of one method on one encoder, whose word pairs are there."""
+    languages, nothing = tuple(request.pairs), Split.model_construct(test=0, dev=0)
+    return Grid(
+        path=Path.cwd() / "align",
+        text_of_file="",
+        name="align",
+        pivot=request.pivot,
+        encoders=(spec,),
+        together=True,
+        languages=languages,
+        corpora={},
+        corpus=CorpusSettings(split=nothing),
+        text=None,
+        pairs=PairsSpec(kind="given", params=BaseParams()),
+        sentences=(0,),
+        seeds=(request.seed,),
+        methods=(),
+        tasks=(),
+        run=RunConfig(precision=request.precision),
     )
