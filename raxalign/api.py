@@ -191,7 +191,7 @@ def word_pairs(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.single.pairs import PairsRequest, make_pairs
+    from raxalign.single.align import PairsRequest, make_pairs
 
     request = PairsRequest(
         source,
@@ -240,7 +240,8 @@ def align(
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: torch's own number).
         precision: `fp32`, `tf32` or `bf16`: that of the products inside the encoder.
-        storage: the storage root, which keeps what is made (None: RAXALIGN_STORAGE, then .raxalign).
+        storage: the storage root, which keeps what is made (None: RAXALIGN_STORAGE, then
+            .raxalign).
         plugins: files with your own plug-ins.
 
     Returns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -53,7 +54,7 @@ def pairs(
             corpus.
     """
     from raxalign.catalog import open_file, visible
-    from raxalign.single.pairs import PairsRequest, make_pairs
+    from raxalign.single.align import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
     request = PairsRequest(
@@ -170,14 +171,13 @@ def align(
     """
     from raxalign.catalog import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
-    from raxalign.single.pairs import parse_named
     from raxalign.single.place import storage_of
 
     request = AlignRequest(
         method,
         tuple(option or ()),
         encoder,
-        parse_named(pairs, "--pairs"),
+        _named(pairs, "--pairs"),
         pivot,
         seed,
         device,
@@ -297,3 +297,24 @@ def export(
         )
     if push:
         tell(f"pushed to {to_hub(folder, push, private=private)}")
+
+
+def _named(options: Sequence[str], flag: str) -> dict[str, Path]:
+    """``de=FOLDER`` texts -> language -> absolute path. Raises `RaxalignError` for what is none, or
+    a language given twice.
+    """
+    from raxalign.errors import RaxalignError
+    from raxalign.languages import language, spelled
+
+    found: dict[str, Path] = {}
+    for option in options:
+        lang, equals, place = option.partition("=")
+        if not equals or not lang or not place:
+            raise RaxalignError(
+                f"{flag} {option}: write LANGUAGE=FOLDER, for example {flag} de=pairs/de-en"
+            )
+        if (other := spelled(language(lang).code, found)) is not None:
+            same = "" if other == lang else f", as {other}"
+            raise RaxalignError(f"{flag} {option}: {lang} is given twice{same}")
+        found[lang] = Path(place).expanduser().absolute()
+    return found

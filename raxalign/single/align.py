@@ -1,43 +1,50 @@
-"""One method on one encoder: an encoder folder out, by the stages that a grid would make."""
+"""Word pairs of any corpus as a dataset folder, and one method on one encoder as an encoder folder:
+by the stages that a grid would make, so that neither makes them again.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.caveats import said
 from raxalign.config.options import read_options
-from raxalign.config.specs import CorpusSettings, EncoderSpec, Grid, PairsSpec, Split
+from raxalign.config.specs import CorpusSettings, CorpusSpec, EncoderSpec, Grid, PairsSpec, Split
+from raxalign.corpora.text.bitext import TooShort
 from raxalign.corpora.text.dataset import check_whole, read_metadata
 from raxalign.encoders.models.sentence_module import SentenceUse
-from raxalign.errors import DataError, RaxalignError
-from raxalign.languages import language
+from raxalign.errors import DataError, DependencyError, RaxalignError
+from raxalign.languages import language, same_language
 from raxalign.options.params import BaseParams
 from raxalign.options.run import Precision, RunConfig
-from raxalign.options.sources import LocalFile
-from raxalign.pairing.build import left_out
+from raxalign.options.sources import LocalFile, looked_up
+from raxalign.pairing.build import OneToOne, export_pharaoh, left_out
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.encoders import plugin_of
+from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TrialInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.single.model_card import Card, Origin, hub_name
+from raxalign.single.model_card import Card, Origin
 from raxalign.single.place import (
+    announced,
     appearing,
     encoder_of,
     refuse_existing,
     runtime,
+    silent,
     transforms_of,
 )
 from raxalign.stages import Workshop
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage
+from raxalign.train.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,11 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     _check_pairs(request, method)
     where = runtime(request.device, request.threads, request.precision)
     identity = Identity(storage.digests.of, start.fetch().get)
-    shared = _GivenPairs(_grid(request, spec), identity, folders=folders)
+    grid = _grid(
+        "align", request.pivot, tuple(folders), PairsSpec(kind="given", params=BaseParams())
+    )
+    grid = replace(grid, run=RunConfig(precision=request.precision))
+    shared = _GivenPairs(grid, identity, folders=folders)
     pairs = {lang: shared.training_pairs(lang, 0, None) for lang in folders}
     begins, kind = shared.encoder(spec), catalog("methods").kind(request.method)
     params, languages = method.canonical(), tuple(folders)
@@ -102,12 +113,13 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     notes: dict[str, Any] = dict(workshop.store.manifest("aligned", stage.key).notes)
     if partial := {**left_out(*folders.values()), **notes.get("partial", {})}:
         notes["partial"] = partial
-    origin, told = hub_name(request.encoder) if start.by_name else None, said(request.method, notes)
+    origin = Origin.named(request.encoder) if start.by_name else Origin()
+    told = said(request.method, notes)
     card = Card(
         *(request.method, params, start.label(), languages, request.pivot, request.seed),
         data={lang: digest(made.digests) for lang, made in pairs.items()},
         caveats=tuple(told),
-        origin=Origin(origin),
+        origin=origin,
         precision=request.precision,
     )
     with appearing(out) as folder:
@@ -173,24 +185,176 @@ def _check_pairs(request: AlignRequest, method: Any) -> None:
                 raise RaxalignError(f"{request.method}: {source.name} is remote; name a local file")
 
 
-def _grid(request: AlignRequest, spec: EncoderSpec) -> Grid:
-    """A grid of one method on one encoder, whose word pairs are there."""
-    languages, nothing = tuple(request.pairs), Split.model_construct(test=0, dev=0)
+def _grid(name: str, pivot: str, languages: Sequence[str], pairs: PairsSpec) -> Grid:
+    """Return a grid of some languages without anything else."""
     return Grid(
-        path=Path.cwd() / "align",
+        path=Path.cwd() / name,
         text_of_file="",
-        name="align",
-        pivot=request.pivot,
-        encoders=(spec,),
+        name=name,
+        pivot=pivot,
+        encoders=(),
         together=True,
-        languages=languages,
+        languages=tuple(languages),
         corpora={},
-        corpus=CorpusSettings(split=nothing),
+        corpus=CorpusSettings(),
         text=None,
-        pairs=PairsSpec(kind="given", params=BaseParams()),
+        pairs=pairs,
         sentences=(0,),
-        seeds=(request.seed,),
+        seeds=(0,),
         methods=(),
         tasks=(),
-        run=RunConfig(precision=request.precision),
     )
+
+
+_ALL = 1_000_000_000  # sentence pairs: more than any corpus has
+
+
+@dataclass(frozen=True)
+class PairsRequest:
+    """Which word pairs: `sentences` None takes all that there are; the last `heldout` lines of the
+    corpus are left out.
+
+    `encoder` is that of a word aligner that reads one (in place of its option `encoder`), and
+    `device` where it runs (None: on the GPU where there is one). `overlap` is what is done with
+    repeated pairs and those that share a side with a held-out line.
+    """
+
+    source: str
+    options: tuple[str, ...]
+    lang: str
+    pivot: str
+    sentences: int | None
+    heldout: int
+    aligner: str
+    aligner_options: tuple[str, ...]
+    symmetrization: str
+    one_to_one: OneToOne
+    encoder: str | None = None
+    device: str | None = None
+    overlap: Literal["drop", "keep"] = "drop"
+
+
+def make_pairs(
+    request: PairsRequest,
+    out: Path,
+    *,
+    storage: Storage,
+    export_links: Path | None = None,
+    threads: int | None = None,
+    tell: Callable[[str], None] = silent,
+) -> dict[str, Any]:
+    """Write the dataset, and return the notes of its manifest.
+
+    Args:
+        request: What to make.
+        out: The folder to write. Where it is taken, this is an error before any work.
+        storage: The storage.
+        export_links: A Pharaoh file for the links.
+        threads: CPU threads (None: all cores; one for a word aligner that reads an encoder).
+        tell: Receives one line per stage that was made.
+    """
+    refuse_existing(out)
+    if export_links is not None and not export_links.absolute().parent.is_dir():
+        raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
+    stages, stage = _plan(request, storage)
+    plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
+    workshop = Workshop(plan, storage, _runtime(request, stage, threads))
+    workshop.announce = announced(tell)
+    try:
+        folder = workshop.ensure(stage.key)
+    except TooShort as error:  # what to do about it, by the names of the command's options
+        lower, text = f"lower --heldout (now {request.heldout})", "name a corpus with more text"
+        fewer = f"lower --sentences (now {request.sentences}), or leave it out to take all"
+        remedies = [lower] * bool(request.heldout) + [fewer] * bool(request.sentences)
+        remedy = ("; ".join(remedies) or text).capitalize()
+        raise DataError(error.file, error.problem, remedy=remedy) from error
+    with appearing(out) as partial:
+        shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
+    if export_links is not None:
+        export_pharaoh(out, export_links)
+    notes: dict[str, Any] = dict(workshop.store.manifest("pairs", stage.key).notes)
+    return {**notes, "partial": {**left_out(out), **notes.get("partial", {})}}
+
+
+def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtime:
+    """Where the stages are made: on a device where the word aligner reads an encoder, else without
+    torch. Raises `RaxalignError` for a device that would not be used.
+    """
+    if "encoder" in stage.inputs:
+        return runtime(request.device, threads=threads or 1)
+    if request.device is not None:
+        raise RaxalignError(
+            f"--device {request.device}: {request.aligner} reads no encoder and uses no device;"
+            " leave it out"
+        )
+    return Runtime(threads=threads or os.cpu_count() or 1)
+
+
+def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]:
+    """The stages, with remote data looked up."""
+    grid = _pairs_grid(request)
+    corpus = catalog("corpora")[request.source](grid.corpora[request.lang].params)
+    aligner = catalog("aligners")[request.aligner](grid.pairs.params)
+    digests, sides = storage.digests, (request.lang, request.pivot)
+    identity = Identity(digests.of)
+    for fault in aligner.missing():
+        raise DependencyError(fault)
+    start = aligner_encoder(grid.pairs)
+    revisions = plugin_of(start).fetch() if start is not None else {}
+    for fault in encoder_faults(grid, revisions.get):
+        raise RaxalignError(f"--aligner {request.aligner}: {fault.problem}")
+    identity.of({**corpus.sources(*sides), **aligner.sources(*sides)})
+    if identity.missing:
+        places = "\n".join(f"{path}: {problem}" for path, problem in identity.missing.items())
+        raise RaxalignError(
+            f"{places}\nRelative paths of options are relative to the working directory, here"
+            f" {Path.cwd()}"
+        )
+    downloads = storage.local / "downloads"
+    found = looked_up(corpus.sources(*sides), downloads) if identity.unresolved else {}
+    shared = SharedStages(grid, Identity(digests.of, {**revisions, **found}.get))
+    draw = shared.draw(grid.seeds[0])
+    return shared, shared.training_pairs(request.lang, grid.sentences[0], draw)
+
+
+def _pairs_grid(request: PairsRequest) -> Grid:
+    """A grid of data alone."""
+    here = Path.cwd()
+    for code in (request.lang, request.pivot):
+        language(code)
+    if same_language(request.lang, request.pivot):
+        same = "" if request.lang == request.pivot else f" {request.pivot}"
+        raise RaxalignError(f"--lang {request.lang}: is the pivot{same}; name the other language")
+    source = read_options("corpora", request.source, request.options, here)
+    aligner = read_options("aligners", request.aligner, _aligner_options(request), here)
+    spec = PairsSpec(
+        kind=catalog("aligners").kind(request.aligner),
+        params=aligner,
+        symmetrization=request.symmetrization,
+        one_to_one=request.one_to_one,
+    )
+    return replace(
+        _grid("pairs", request.pivot, (request.lang,), spec),
+        together=False,
+        corpora={request.lang: CorpusSpec(catalog("corpora").kind(request.source), source)},
+        corpus=CorpusSettings(
+            split=Split.model_construct(test=request.heldout, dev=0),
+            overlap=request.overlap,
+            shortage="refuse" if request.sentences is not None else "use-all",
+        ),
+        sentences=(request.sentences or _ALL,),
+    )
+
+
+def _aligner_options(request: PairsRequest) -> tuple[str, ...]:
+    """The options of the word aligner, with its encoder. Raises `RaxalignError` for another."""
+    if request.encoder is None:
+        return request.aligner_options
+    if "encoder" not in catalog("aligners")[request.aligner].Params.model_fields:
+        every = catalog("aligners").items()
+        able = [name for name, kind in every if "encoder" in kind.Params.model_fields]
+        raise RaxalignError(
+            f"--encoder {request.encoder}: {request.aligner} reads no encoder; those that do:"
+            f" {', '.join(able)}"
+        )
+    return (*request.aligner_options, f"encoder={request.encoder}")

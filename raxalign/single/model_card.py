@@ -64,6 +64,11 @@ class Origin:
     texts: tuple[Text, ...] = ()
     aligners: tuple[str, ...] = ()
 
+    @classmethod
+    def named(cls, encoder: str) -> Origin:
+        """Return that of an encoder alone, by its hub name or folder."""
+        return cls(hub_name(encoder))
+
 
 def hub_name(name: object) -> str | None:
     """Return the name of an encoder on the Hugging Face Hub; None for a folder.

@@ -15,6 +15,7 @@ import torch
 from datasets import load_from_disk
 from transformers import AutoModel, AutoTokenizer
 
+from raxalign.cli._single import _named
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import RaxalignError
 from raxalign.pairing.schema import full_schema, read_pairs
@@ -24,10 +25,9 @@ from raxalign.plan.stored import plan_path
 from raxalign.plan.values.remarks import remarks
 from raxalign.plan.values.results import read_records, rows
 from raxalign.single.aer import ErrorRateRequest, error_rate
-from raxalign.single.align import AlignRequest, make_aligned
+from raxalign.single.align import AlignRequest, PairsRequest, make_aligned, make_pairs
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial, find
-from raxalign.single.pairs import PairsRequest, make_pairs, parse_named
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
@@ -238,10 +238,10 @@ def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(site, tmp_p
 
 
 def test_pairs_are_named_by_language() -> None:
-    assert parse_named(["de=/a", "fr=/b=c"], "--pairs") == {"de": Path("/a"), "fr": Path("/b=c")}
+    assert _named(["de=/a", "fr=/b=c"], "--pairs") == {"de": Path("/a"), "fr": Path("/b=c")}
     for wrong in (["de"], ["de=/a", "de=/b"], ["jp=/a"]):
         with pytest.raises(RaxalignError):
-            parse_named(wrong, "--pairs")
+            _named(wrong, "--pairs")
 
 
 def test_training_changes_weights_and_is_the_same_again_and_a_rotation_leaves_them_alone(
