@@ -54,7 +54,7 @@ def ours(encoder: Path, pairs: Path, options: argparse.Namespace) -> Run:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.base import MethodInputs
     from raxalign.methods.finetune import Finetune
-    from raxalign.methods.rows.linked_words import read_linked_rows
+    from raxalign.methods.rows.sentences import read_linked_rows
     from raxalign.train.runtime import Runtime
 
     clock, steps = clock_of(options.threads), options.steps

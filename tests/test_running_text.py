@@ -15,8 +15,13 @@ from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
 from raxalign.methods.code_switching import read_switchable
 from raxalign.methods.distillation import Distillation
-from raxalign.methods.rows.linked_words import read_linked_rows, read_sentence_rows
-from raxalign.methods.rows.sentences import read_bitexts, read_texts
+from raxalign.methods.rows import sentences as sentence_rows
+from raxalign.methods.rows.sentences import (
+    read_bitexts,
+    read_linked_rows,
+    read_sentence_rows,
+    read_texts,
+)
 from raxalign.methods.statistics.moments import WordReading, linked_vectors
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
@@ -51,14 +56,16 @@ class Heard:
 
 @pytest.fixture
 def heard(monkeypatch):
-    found, bulk_pieces = Heard(), pieces.bulk_pieces
+    found, text_to_pieces = Heard(), pieces.text_to_pieces
 
-    def recording(tokenizer, sentences, *languages):
-        found.hear(sentences)
-        return bulk_pieces(tokenizer, sentences, *languages)
+    def recording(tokenizer, chunks, *languages):
+        chunks = list(chunks)
+        for sentences in chunks:
+            found.hear(sentences)
+        return text_to_pieces(tokenizer, chunks, *languages)
 
-    for module in (pieces, transformer, token_means, flat_pieces, masked_lm, sweep):
-        monkeypatch.setattr(module, "bulk_pieces", recording)
+    for module in (pieces, transformer, token_means, flat_pieces, masked_lm, sweep, sentence_rows):
+        monkeypatch.setattr(module, "text_to_pieces", recording)
     return found
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.packing import Packed, can_pack, flat_states, lay_out
+from raxalign.encoders.models.rows import Rows, joint_rows, single_rows
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.encoders.training.masking import (
     Masked,
@@ -29,8 +30,7 @@ from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
 from raxalign.methods.families.trained import Folders, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
-from raxalign.methods.rows.states import lay_out_rows
+from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.options.params import Removed
 from raxalign.pairing.aligners.awesome_align import Extraction, linked, probabilities
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
@@ -212,7 +212,7 @@ class _Drawn:
     losses, and 2 B rows of two sentences, first those that are translations (None: not wanted).
     """
 
-    masked: list[tuple[Masked[Rows], float]]
+    masked: list[tuple[Masked, float]]
     identified: Rows | None
 
 
@@ -287,13 +287,13 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         if self.options["so"] or self.options["co"]:
             numbers = self.rows.sides(step.rows[positions])
             rows, n = single_rows(self.rows.sentences, numbers), len(positions)
-            alone = lay_out_rows(self.encoder, [(rows, rows.ids)])
+            alone = lay_out(self.encoder, [rows])
             halves = np.arange(n), np.arange(n, 2 * n)
             src, tgt = (_Side.of(rows.take(half), alone.starts_S[half]) for half in halves)
             sides = src, tgt
         if batch.identified is not None:
             pairs = batch.identified.take(np.concatenate([positions, len(step.rows) + positions]))
-            identified = lay_out_rows(self.encoder, [(pairs, pairs.ids)])
+            identified = lay_out(self.encoder, [pairs])
         return _Parts(alone, sides, identified, self._predicted(batch, positions))
 
     def _predicted(self, batch: _Drawn, positions: np.ndarray) -> _Predicted | None:
@@ -305,7 +305,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
                 chosen.append((masked.rows.take(at), masked.masks.take(at), weight))
         if not chosen:
             return None
-        packed = lay_out_rows(self.encoder, [(rows, m.applied(rows)) for rows, m, _ in chosen])
+        packed = lay_out(self.encoder, [m.applied(rows) for rows, m, _ in chosen])
         starts = np.split(packed.starts_S, np.cumsum([len(rows) for rows, *_ in chosen])[:-1])
         places = [m.flat(begins) for (_, m, _), begins in zip(chosen, starts, strict=True)]
         targets = [m.targets for _, m, _ in chosen]

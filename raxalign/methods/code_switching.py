@@ -15,6 +15,7 @@ from raxalign.corpora.readers.dictionary import DictionaryFile, read_dictionary
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.pieces import inner_pieces
+from raxalign.encoders.models.rows import Rows, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
@@ -23,7 +24,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
-from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
+from raxalign.methods.rows.sentences import read_texts
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.train.chance import MIXING

@@ -13,6 +13,7 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.rows import Sentences
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
@@ -23,8 +24,7 @@ from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
-from raxalign.methods.rows.linked_words import read_sentence_rows
-from raxalign.methods.rows.sentences import Bitexts, Sentences, tokenise
+from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows, tokenise
 from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, Source

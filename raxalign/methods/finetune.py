@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self, final
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.packing import Packed, can_pack, flat_states, lay_out
+from raxalign.encoders.models.rows import single_rows
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
@@ -17,9 +18,8 @@ from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.rows.linked_words import read_linked_rows
-from raxalign.methods.rows.sentences import Bitexts
-from raxalign.methods.rows.states import Spans, lay_out, real_gap
+from raxalign.methods.rows.sentences import Bitexts, read_linked_rows
+from raxalign.methods.rows.states import Spans, real_gap
 from raxalign.options.params import LATER, Removed
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
@@ -306,8 +306,8 @@ class Alignment(HostSided[_Weights, _Read]):
             name: self.weight > 0 or self.target == name for name in ("live", "frozen")
         }
         both = np.concatenate([moving, held]) if is_read["live"] else moving
-        live = lay_out(self.encoder, sentences, both)
-        frozen = lay_out(self.frozen, sentences, held) if is_read["frozen"] else None
+        live = lay_out(self.encoder, [single_rows(sentences, both)])
+        frozen = lay_out(self.frozen, [single_rows(sentences, held)]) if is_read["frozen"] else None
         starts = {"moving": live.starts_S[: len(rows)], "live": live.starts_S[len(rows) :]}
         if frozen is not None:
             starts["frozen"] = frozen.starts_S

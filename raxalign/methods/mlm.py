@@ -6,18 +6,19 @@ from typing import Literal, final
 
 from pydantic import Field
 
+from raxalign.encoders.models.rows import Rows, RowSource, single_rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
-from raxalign.methods.rows.sentences import Rows, Texts, read_bitexts, read_texts, single_rows
+from raxalign.methods.rows.sentences import read_bitexts, read_texts
 from raxalign.train.objective import Step
 
 
 @final
-class Mlm(MaskedLMMethod[Texts]):
+class Mlm(MaskedLMMethod[RowSource]):
     """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
@@ -58,19 +59,21 @@ class Mlm(MaskedLMMethod[Texts]):
         text = self.params.data == "text"
         return Needs(text=text, bitext=not text, dev=self.selects(), head=True, pieces=True)
 
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Texts:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+    ) -> RowSource:
         """Return the sentences of all languages."""
         length, least = self.params.max_length, self.params.min_pieces
         if inputs.pivot in folders:  # text, which the dev part never is
             return read_texts(encoder, folders, length, min_pieces=least)
         bitexts = read_bitexts(encoder, folders, inputs.pivot, length, (least, None))
-        return Texts(bitexts.sentences, bitexts.sides(np.arange(len(bitexts))))
+        return RowSource(bitexts.sentences, bitexts.sides(np.arange(len(bitexts))))
 
-    def batch_of(self, rows: Texts, step: Step) -> Rows:
+    def batch_of(self, rows: RowSource, step: Step) -> Rows:
         """Return rows of single sentences."""
         return single_rows(rows.sentences, rows.numbers_R[step.rows])
 
-    def counts(self, rows: Texts) -> dict[str, object]:
+    def counts(self, rows: RowSource) -> dict[str, object]:
         """Return the number of sentences of each language."""
         languages = rows.sentences.languages
         langs_R = rows.sentences.langs_S[rows.numbers_R]

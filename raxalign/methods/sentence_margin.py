@@ -15,8 +15,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
-from raxalign.methods.rows.linked_words import read_sentence_rows
-from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.options.params import Removed
 from raxalign.train.devices import on_device

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self, final
 
 from pydantic import Field, model_validator
 
+from raxalign.encoders.models.rows import Rows, joint_rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
 from raxalign.lazy import np
@@ -13,7 +14,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
+from raxalign.methods.rows.sentences import Bitexts
 from raxalign.options.params import LATER
 from raxalign.train.chance import MIXING
 from raxalign.train.objective import Step

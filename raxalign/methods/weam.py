@@ -10,8 +10,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
-from raxalign.methods.rows.linked_words import with_piece_links
-from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.rows.sentences import Bitexts, with_piece_links
 from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace as Namespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,15 +16,14 @@ from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models import flat_pieces as made_pieces
 from raxalign.encoders.models.flat_pieces import (
     ARRAYS,
-    FlatPieces,
     column_pieces,
-    flat_pieces,
     map_pieces,
     write_pieces,
 )
-from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
+from raxalign.encoders.models.pieces import Pieces, read_template, text_to_pieces
+from raxalign.encoders.models.rows import RowSource, single_rows
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.rows.sentences import single_rows, tokenise
+from raxalign.methods.rows.sentences import tokenise
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
 from tests.methods.toy import WORDS, toy_encoder
 
@@ -42,7 +43,7 @@ def dataset(folder, sentences=SENTENCES):
     return folder
 
 
-def same(one: FlatPieces, other: FlatPieces) -> bool:
+def same(one: Pieces, other: Pieces) -> bool:
     arrays = ((getattr(part, name)[:].tolist() for part in (one, other)) for name in ARRAYS)
     return all(a == b for a, b in arrays) and one.unknown == other.unknown
 
@@ -56,14 +57,14 @@ def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences
     read = tokenise(encoder, [sentences[:2], sentences[2:]], max_length, "de")
     rows, template, number = [], read_template(encoder.tokenizer), 0
     for s, sentence in enumerate(sentences):
-        (whole,) = bulk_pieces(encoder.tokenizer, [sentence], "de")
-        row = cut(whole, max_length - 2)
-        rows.append([*template.before, *row.ids.tolist(), *template.after_single])
+        whole = text_to_pieces(encoder.tokenizer, [[sentence]], "de")
+        rows.append([*template.before, *whole.ids[: max_length - 2], *template.after_single])
         assert single_rows(read, np.array([s])).ids.tolist() == rows[s]
-        pieces, words = word_pieces(row.words, row.lasts)
+        pieces, words = word_pieces(whole.words, whole.lasts)
         for word in range(len(sentence)):
             first, count = read.spans(np.array([number]))
             own = pieces[words == word]
+            own = own if len(own) and own[-1] < max_length - 2 else own[:0]
             assert count.tolist() == [len(own)]
             if len(own):
                 assert first.tolist() == [own[0] + 1]
@@ -76,10 +77,12 @@ def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences
 def test_words_that_share_a_piece_are_cut_together(kind):
     tokenizer = tokenizer_of(kind)
     sentence = ["We", "now", "have", "four", "mice", "."]
-    (whole,) = bulk_pieces(tokenizer, [sentence], "en")
-    flat = flat_pieces(tokenizer, [[sentence]], "en")
-    for room in range(1, len(whole.ids) + 1):
-        row = cut(whole, room)
+    flat = text_to_pieces(tokenizer, [[sentence]], "en")
+    encoder = Namespace(template=read_template(tokenizer), filler=0, not_as_trained={})
+    around = len(encoder.template.before) + len(encoder.template.after_single)
+    for room in range(1, len(flat.ids) + 1):
+        encoder.max_positions = room + around
+        row = RowSource.of(encoder, [flat]).take()
         _, words = word_pieces(row.words, row.lasts)
         read = [word for word in range(6) if word in words]
         whole_W = (flat.count_W > 0) & (flat.first_W + flat.count_W <= room)
@@ -94,7 +97,7 @@ def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, monkeypatch, thr
     data = dataset(tmp_path / "data")
     counts = write_pieces(encoder.tokenizer, data, LANGS, threads, tmp_path)
     for column, sentences in (("src", SENTENCES), ("tgt", SENTENCES[::-1])):
-        made = flat_pieces(encoder.tokenizer, [sentences], LANGS[column])
+        made = text_to_pieces(encoder.tokenizer, [sentences], LANGS[column])
         mapped = map_pieces(tmp_path / column, LANGS[column])
         assert mapped is not None
         assert same(mapped, made)

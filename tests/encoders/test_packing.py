@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import torch
 
 from raxalign.encoders.models import packing
 from raxalign.encoders.models.packing import can_pack, compiled_blocks, flat_states, pack
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Batch, Spoken
+from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import encoder_of
@@ -26,7 +28,7 @@ from tests.methods.toy import WORDS, toy_encoder
 
 def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
     lengths = np.array([3, 7, 2, 5, 4, 9])
-    packed = pack(np.arange(100, 130), lengths, pad=0, width=10)
+    packed = pack([Rows.of(np.arange(100, 130), lengths)], pad=0, width=10)
     assert packed.ids_BT.shape == (3, 11)
     assert sorted(packed.ids_BT[packed.sentences_BT >= 0]) == list(range(100, 130))
     flat, firsts = packed.ids_BT.reshape(-1), np.cumsum(lengths) - lengths
@@ -34,7 +36,7 @@ def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
         own, places = slice(start, start + lengths[s]), np.arange(lengths[s])
         assert flat[own].tolist() == (100 + firsts[s] + places).tolist()
         assert packed.positions_BT.reshape(-1)[own].tolist() == places.tolist()
-    longer = pack(np.arange(12), np.array([2, 10]), pad=0, width=4)  # than the width
+    longer = pack([Rows.of(np.arange(12), np.array([2, 10]))], pad=0, width=4)  # than the width
     assert longer.ids_BT.shape == (3, 10)
 
 
@@ -42,22 +44,20 @@ def test_packed_sentences_and_pairs_have_the_states_that_they_have_alone(tmp_pat
     encoder = toy_encoder(tmp_path)
     assert can_pack(encoder)
     words = list(WORDS)
-    rows = encoder.pieces([words[:3], words[3:9], words[1:2], words[::2]], "de")
-    for first, second in ((words[:3], words[3:9]), (words[1:2], words[::2])):
-        rows += encoder.pieces([first], "de", [second], "en")
-    lengths = np.array([len(row) for row in rows])
-    ids, segments = (
-        np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments")
-    )
+    singles = encoder.pieces([words[:3], words[3:9], words[1:2], words[::2]], "de")
+    pairs = encoder.pieces([words[:3], words[1:2]], "de", [words[3:9], words[::2]], "en")
+    rows = [(source, np.array([r])) for source in (singles, pairs) for r in range(len(source))]
+    parts = [source.take() for source in (singles, pairs)]
     for width in (0, 16, 60):
-        states = flat_states(encoder, packed := pack(ids, lengths, 0, width, segments), (0, 1, 2))
-        plain = flat_states(encoder, pack(ids, lengths, 0, width), (2,))
+        states = flat_states(encoder, packed := pack(parts, 0, width), (0, 1, 2))
+        untyped = [replace(part, segments=np.zeros_like(part.segments)) for part in parts]
+        plain = flat_states(encoder, pack(untyped, 0, width), (2,))
         for s, row in enumerate(rows):
-            alone = encoder.hidden(encoder.collate([row]))
-            part = slice(packed.starts_S[s], packed.starts_S[s] + lengths[s])
+            alone = encoder.hidden(batch := encoder.collate(*row))
+            part = slice(packed.starts_S[s], packed.starts_S[s] + packed.lengths_S[s])
             for found, wanted in zip(states, alone, strict=True):
                 assert torch.allclose(found[part], wanted[0], atol=1e-5)
-            typed = bool(row.segments.any())
+            typed = bool(batch.segments_BT.any())
             assert torch.allclose(plain[0][part], alone[2][0], atol=1e-3) is not typed
 
 
@@ -65,7 +65,7 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
     encoder = toy_encoder(tmp_path)
     encoder.inputs.segment_types = 1
     ids, lengths = np.arange(5, 11), np.array([6])
-    rows = (pack(ids, lengths, 0, 0, types) for types in (np.ones(6), None))
+    rows = (pack([Rows.of(ids, lengths, types)], 0, 0) for types in (np.ones(6, int), None))
     assert torch.equal(*(flat_states(encoder, packed, (2,))[0] for packed in rows))
 
 
@@ -94,22 +94,25 @@ def batch_of(*languages: str) -> Batch:
 
 
 def test_items_of_several_parts_keep_their_languages() -> None:
-    joined = Spoken.join([Spoken(("de", "en"), np.array([1, 0])), Spoken.of("fr", 1)])
-    assert joined is not None
-    assert [joined.names[n] for n in joined.repeat(np.array([2, 1, 1])).numbers] == [
+    ids, one = np.arange(3), np.array([1])
+    both = replace(
+        Rows.of(ids, np.array([2, 1])), langs=np.array([1, 1, 0]), languages=("de", "en")
+    )
+    other = replace(Rows.of(ids[:1], one), langs=np.array([0]), languages=("fr",))
+    joined = pack([both, other], 0, 0)
+    assert [joined.languages[n] for n in joined.langs_BT[joined.langs_BT >= 0]] == [
         *("en", "en", "de", "fr")
     ]
-    assert [joined.names[n] for n in joined.take(np.array([2, 0])).numbers] == ["fr", "en"]
-    assert Spoken.join([Spoken.of("de", 1), None]) is None
+    assert pack([both, Rows.of(ids[:1], one)], 0, 0).langs_BT is None
 
 
 @pytest.mark.parametrize("name", ["xmod", "xlm"])
 def test_rows_of_a_training_have_the_states_of_their_languages(name: str) -> None:
     encoder = with_config(name)
     ids, lengths = np.array([7, 8, 9, 10, 7, 8, 9]), np.array([3, 1, 3])
-    spoken = Spoken(("de", "en"), np.array([0, 1, 0])).repeat(lengths)
+    langs = np.repeat([0, 1, 0], lengths)
     assert not can_pack(encoder)
-    packed = pack(ids, lengths, pad=0, width=0, spoken=spoken)
+    packed = pack([replace(Rows.of(ids, lengths), langs=langs, languages=("de", "en"))], 0, 0)
     with torch.no_grad():
         (found,) = flat_states(encoder, packed, (encoder.n_layers,))
         wanted = {lang: _alone(encoder, [7, 8, 9], lang) for lang in ("de", "en")}
@@ -131,7 +134,7 @@ def _alone(encoder: TransformerEncoder, ids: list[int], lang: str) -> torch.Tens
 def test_rows_whose_language_is_not_known_are_refused() -> None:
     encoder = with_config("xmod")
     with pytest.raises(RaxalignError, match="the language of its rows is not known"):
-        flat_states(encoder, pack(np.array([7, 8]), np.array([2]), pad=0, width=0), (1,))
+        flat_states(encoder, pack([Rows.of(np.array([7, 8]), np.array([2]))], pad=0, width=0), (1,))
 
 
 def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code():
@@ -196,7 +199,7 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
 
     monkeypatch.setattr(packing, "_compiled", compiled)
     blocks = list(encoder.model.encoder.layer)
-    packed = pack(np.arange(5, 12), np.array([3, 4]), 0, 7)
+    packed = pack([Rows.of(np.arange(5, 12), np.array([3, 4]))], 0, 7)
     flat_states(encoder, packed, (1, 3))
     assert calls == blocks
     assert not any("forward" in vars(block) for block in blocks)

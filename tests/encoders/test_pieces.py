@@ -1,6 +1,7 @@
 """The pieces of running text, the words that they belong to, rows of them, and forms of text."""
 
 import unicodedata
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,16 +17,15 @@ from raxalign.encoders.models.pieces import (
     Encoded,
     Pieces,
     Template,
-    bulk_pieces,
-    cut,
     encode_texts,
     inner_pieces,
     other_pieces,
     place_words,
-    share,
     text_pieces,
+    text_to_pieces,
     token_batches,
 )
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.vectors import index_words, pool_words
 from raxalign.encoders.transformer import Transformer
 from raxalign.running import Sentence, in_text
@@ -35,7 +35,7 @@ from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 def pieces_of(kind, sentence, lang="en"):
     """The pieces of one sentence as texts, and with their words."""
     tokenizer = tokenizer_of(kind)
-    (found,) = bulk_pieces(tokenizer, [sentence], lang)
+    found = text_to_pieces(tokenizer, [[sentence]], lang)
     return tokenizer.convert_ids_to_tokens(found.ids.tolist()), found
 
 
@@ -53,7 +53,7 @@ def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind):
         expected = tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         for words in (Sentence.of_text(text), Sentence.within(split_characters(text), text)):
             assert words is not None
-            (found,) = bulk_pieces(tokenizer, [words], lang)
+            found = text_to_pieces(tokenizer, [[words]], lang)
             assert found.ids.tolist() == expected["input_ids"]
             assert set(range(len(words))) == {
                 w for a, b in zip(found.words, found.lasts, strict=True) for w in range(a, b + 1)
@@ -63,7 +63,7 @@ def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind):
         ("en", english, "We have four ."),
         ("zh", chinese, "我们有New York。"),
     ):
-        (found,) = bulk_pieces(tokenizer, [words], lang)
+        found = text_to_pieces(tokenizer, [[words]], lang)
         assert found.ids.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
@@ -119,11 +119,13 @@ def test_words_that_share_a_piece_each_count_it():
 
 
 def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_own():
-    whole = Pieces(np.arange(4), np.array([0, 0, 1, 3]), np.array([0, 1, 3, 3]))
-    kept = cut(whole, 2)
-    assert (kept.words.tolist(), kept.lasts.tolist()) == ([0, 0], [0, 0])
-    kept = cut(whole, 3)
-    assert (kept.words.tolist(), kept.lasts.tolist()) == ([0, 0, 1], [0, 1, 2])
+    words, lasts, none = np.array([0, 0, 1, 3]), np.array([0, 1, 3, 3]), np.zeros(0, np.int64)
+    offsets, sizes = np.array([0, 4]), np.array([0, 4])
+    whole = Pieces(np.arange(4), offsets, words, lasts, sizes, none, none, lang="en")
+    encoder = SimpleNamespace(template=Template((), (), (), ()), filler=9, not_as_trained={})
+    for encoder.max_positions, *expected in ((2, [0, 0], [0, 0]), (3, [0, 0, 1], [0, 1, 2])):
+        kept = RowSource.of(encoder, [whole]).take()
+        assert [kept.words.tolist(), kept.lasts.tolist()] == expected
 
 
 def test_the_pieces_inside_a_text_are_those_behind_another_word():
@@ -146,7 +148,7 @@ def test_the_pieces_of_a_word_cover_each_of_its_characters(text, kind, character
     words = words or Sentence.of_text(text)
     tokenizer = tokenizer_of(kind)
     encoded = encode_texts(tokenizer, [words.text], None)
-    (found,) = bulk_pieces(tokenizer, [words], "en")
+    found = text_to_pieces(tokenizer, [[words]], "en")
     for w, (word, start) in enumerate(zip(words, words.starts, strict=True)):
         chosen = np.flatnonzero((found.words <= w) & (w <= found.lasts))
         covered = {c for p in chosen for c in range(encoded.starts_P[p], encoded.ends_P[p])}
@@ -179,7 +181,7 @@ def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind, form
     text = unicodedata.normalize(form, "Die Stra\u00dfe am Caf\u00e9, o\u200dkay M\u00e4u\u00adse")
     words = within_text(tokenize("de"), text)
     assert words == ["Die", "Stra\u00dfe", "am", "Caf\u00e9", ",", "okay", "M\u00e4use"]
-    (found,) = bulk_pieces(tokenizer, [words], "de")
+    found = text_to_pieces(tokenizer, [[words]], "de")
     expected = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     assert found.ids.tolist() == expected["input_ids"]
     for word, (start, end) in enumerate(words.spans()):
@@ -193,60 +195,48 @@ def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought
     names = encoder.tokenizer.convert_ids_to_tokens(row.ids)
     assert names == ["[CLS]", "the", "play", "##ing", "dogs", "[SEP]"]
     assert row.words.tolist() == [-1, 0, 1, 1, 2, -1]
-    assert row.n_words == 3
 
 
 def test_a_word_of_only_control_characters_has_no_piece(encoder):
     (row,) = encoder.pieces([["the", "\u00ad", "\u0007", "dogs"]], "en")
     assert row.words.tolist() == [-1, 0, 3, -1]
-    assert row.n_words == 4
 
 
-def test_pairs_number_words_and_segments_and_languages_through(encoder):
+def test_pairs_have_words_by_sentence_and_segments_and_languages(encoder):
     rows = encoder.pieces([["der", "Hund"]], "de", [["the", "dogs"]], "en")
     batch = encoder.collate(rows)
     assert batch.languages == ("de", "en")
-    assert batch.words_BT.tolist() == [[-1, 0, 1, -1, 2, 3, -1]]
+    assert batch.words_BT.tolist() == [[-1, 0, 1, -1, 0, 1, -1]]
     assert batch.segments_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
     assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
 
 
 def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(encoder):
-    rows = encoder.pieces([["der"]], "de") + encoder.pieces([["the", "cat"]], "en")
-    batch = encoder.collate(rows + encoder.pieces([["a"]], "en", [["das"]], "de"))
+    rows = [encoder.pieces([["der"]], "de"), encoder.pieces([["the", "cat"]], "en")]
+    batch = encoder.collate(RowSource.join(rows))
     assert batch.languages == ("de", "en")
-    assert batch.langs_BT.tolist() == [[0, 0, 0, -1, -1], [1, 1, 1, 1, -1], [1, 1, 1, 0, 0]]
-    assert batch.mask_BT.sum(1).tolist() == [3, 4, 5]
+    assert batch.langs_BT.tolist() == [[0, 0, 0, -1], [1, 1, 1, 1]]
+    assert batch.mask_BT.sum(1).tolist() == [3, 4]
     assert batch.ids_BT.dtype == batch.mask_BT.dtype == batch.words_BT.dtype == torch.int64
 
 
 def test_a_word_that_truncation_cuts_in_two_is_no_word_and_the_longer_side_is_cut_first(encoder):
     encoder.tokenizer(["the dogs"], truncation=True, max_length=3, padding="max_length")
-    assert [len(row) for row in encoder.pieces([["the"], ["the", "cat", "sleeps"]], "en")] == [3, 5]
+    assert encoder.pieces([["the"], ["the", "cat", "sleeps"]], "en").lengths.tolist() == [3, 5]
     words = ["the"] * (encoder.max_positions - 3) + ["playing", "dogs"]
     (row,) = encoder.pieces([words], "en")
-    assert len(row) == encoder.max_positions
+    assert len(row.ids) == encoder.max_positions
     assert row.words[-2] == -1
     assert encoder.tokenizer.convert_ids_to_tokens(row.ids[-2:]) == ["play", "[SEP]"]
     assert row.words.max() == encoder.max_positions - 4
     (row,) = encoder.pieces([["the"] * 60], "en", [["der"] * 3], "de")
-    assert len(row) == encoder.max_positions
-    assert row.words[row.first :].tolist() == [60, 61, 62, -1]
+    assert len(row.ids) == encoder.max_positions
+    assert row.words[row.segments == 1].tolist() == [0, 1, 2, -1]
 
 
 def test_two_lists_of_different_lengths_are_refused(encoder):
     with pytest.raises(ValueError, match="2 sentences, but 1"):
         encoder.pieces([["a"], ["a"]], "en", [["der"]], "de")
-
-
-@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 40))
-def test_shares_fill_the_room_and_the_longer_side_is_cut_first(first, second, room):
-    a, b = share(first, second, room)
-    assert 0 <= a <= first
-    assert 0 <= b <= second
-    assert a + b == min(room, first + second)
-    assert a == first or a >= b - 1
-    assert b == second or b >= a - 1
 
 
 @settings(max_examples=40)

@@ -14,12 +14,11 @@ import pytest
 import torch
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.training.masked_lm import (
-    PackedRows,
     Pretraining,
+    joined,
     new_bert,
     pack_rows,
     slice_rows,
@@ -124,26 +123,24 @@ def vocabulary_of_chance() -> str:
     return f"{len(tokenizer)} {hashlib.sha256(made.encode()).hexdigest()}"
 
 
-def single(length: int) -> PieceRow:
-    ids = np.array([2, *range(10, 8 + length), 3])
-    none = np.full(length, -1)
-    return PieceRow(ids, none, none, length, length - 2, ("en",))
+def single(length: int) -> np.ndarray:
+    return np.array([2, *range(10, 8 + length), 3])
 
 
 def test_packed_rows_hold_every_sentence_once_within_the_window() -> None:
     singles = [single(length) for length in [5, 7, 4, 12, 30, 3] * 20]
     rows = pack_rows(singles, 20, np.random.default_rng(0))
-    assert max(len(row) for row in rows) == 20
-    assert all(row.ids[0] == 2 and row.ids[1] != 2 for row in rows)
-    assert sum(int((row.ids == 3).sum()) for row in rows) == 100  # all but the twenty that were cut
-    pairs = [row for row in rows if row.first < len(row)]
+    assert max(len(row) for row, _ in rows) == 20
+    assert all(row[0] == 2 and row[1] != 2 for row, _ in rows)
+    assert sum(int((row == 3).sum()) for row, _ in rows) == 100  # all but the twenty that were cut
+    pairs = [(row, second) for row, second in rows if second < len(row)]
     assert pairs
-    assert all(row.ids[row.first - 1] == 3 for row in pairs)
+    assert all(row[second - 1] == 3 for row, second in pairs)
 
 
 def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None:
     for lengths, expected in (([16] * 40, 8), ([8] * 40, 16), ([4, 12] * 20, 16), ([16] * 3, 8)):
-        rows = PackedRows.of([single(length) for length in lengths])
+        rows = joined([(single(length), length) for length in lengths])
         assert train_settings(SMALL, rows).batch_size == expected
 
 
@@ -152,9 +149,10 @@ def objective(params: ScratchParams) -> Pretraining:
     tokenizer = train_wordpiece(everything, params.vocab_size)
     torch.manual_seed(0)
     encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer)
-    rows = pack_rows(encoder.pieces(everything[:40], "en"), params.window, np.random.default_rng(0))
+    singles = [row.ids for row in encoder.pieces(everything[:40], "en")]
+    rows = pack_rows(singles, params.window, np.random.default_rng(0))
     encoder.model.eval()
-    return Pretraining(encoder, PackedRows.of(rows), params)
+    return Pretraining(encoder, joined(rows), params)
 
 
 def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch() -> None:
@@ -214,16 +212,16 @@ def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None
     rng = np.random.default_rng(1)
     sentences = numbered(rng.integers(1, 60, 300))
     rows = slice_rows(sentences, window, (CLS, SEP), rng)
-    kept = [row.ids[(row.ids != CLS) & (row.ids != SEP)] for row in rows]
+    kept = [row[(row != CLS) & (row != SEP)] for row, _ in rows]
     assert np.array_equal(np.concatenate(kept), np.concatenate(sentences))
-    assert {len(row) for row in rows[:-1]} == {window}
-    assert len(rows[-1]) <= window
-    assert all(row.ids[0] == CLS and row.ids[-1] == SEP for row in rows)
-    pairs = [row for row in rows if row.first < len(row)]
+    assert {len(row) for row, _ in rows[:-1]} == {window}
+    assert len(rows[-1][0]) <= window
+    assert all(row[0] == CLS and row[-1] == SEP for row, _ in rows)
+    pairs = [(row, second) for row, second in rows if second < len(row)]
     assert 0.1 * len(rows) < len(pairs) < 0.65 * len(rows)
     begins = {int(sentence[0]) for sentence in sentences}
-    assert all(row.ids[row.first - 1] == SEP and int(row.ids[row.first]) in begins for row in pairs)
-    assert all((row.ids == SEP).sum() == 1 + (row.first < len(row)) for row in rows)
+    assert all(row[second - 1] == SEP and int(row[second]) in begins for row, second in pairs)
+    assert all((row == SEP).sum() == 1 + (second < len(row)) for row, second in rows)
 
 
 def test_rows_by_hand() -> None:
@@ -231,14 +229,14 @@ def test_rows_by_hand() -> None:
     assert slice_rows([], 20, (CLS, SEP), np.random.default_rng(0)) == []
     sentences = [np.arange(10, 14), np.arange(20, 33)]
     none = slice_rows(sentences, 10, (CLS, SEP), np.random.default_rng(0))
-    rows = [row.ids.tolist() for row in none]
+    rows = [row.tolist() for row, _ in none]
     assert rows[0] == [CLS, 10, 11, 12, 13, 20, 21, 22, 23, SEP]  # not divided with this seed
     assert rows[1] == [CLS, *range(24, 32), SEP]
     assert rows[2] == [CLS, 32, SEP]
     two = slice_rows(sentences, 10, (CLS, SEP), np.random.default_rng(2))
-    assert two[0].ids.tolist() == [CLS, 10, 11, 12, 13, SEP, 20, 21, 22, SEP]
-    assert two[0].segments.tolist() == [0] * 6 + [1] * 4
-    assert two[1].ids.tolist() == [CLS, *range(23, 31), SEP]
+    assert two[0][0].tolist() == [CLS, 10, 11, 12, 13, SEP, 20, 21, 22, SEP]
+    assert joined(two).segments[:10].tolist() == [0] * 6 + [1] * 4
+    assert two[1][0].tolist() == [CLS, *range(23, 31), SEP]
 
 
 def test_sliced_text_reads_as_its_file_does_whose_last_line_comes_first_in_the_dataset() -> None:

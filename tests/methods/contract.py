@@ -125,7 +125,7 @@ def of_ids(ids: Any, segments: Any) -> dict[str, torch.Tensor]:
 @torch.no_grad()
 def masked_losses(model: Any, rows: Any, masks: Any) -> list[float]:
     """-log p of each masked piece, from Hugging Face's own forward of each row alone."""
-    ids, found = masks.applied(rows), list[float]()
+    ids, found = masks.applied(rows).ids, list[float]()
     for r in range(len(rows)):
         part, mask = slice(rows.offsets[r], rows.offsets[r + 1]), masks.take(np.array([r]))
         logits = model(**of_ids(ids[part], rows.segments[part])).logits[0]

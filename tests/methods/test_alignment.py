@@ -7,7 +7,7 @@ import torch
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.finetune import Alignment, alignment_loss
-from raxalign.methods.rows.linked_words import read_linked_rows
+from raxalign.methods.rows.sentences import read_linked_rows
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, resolved
 from tests.methods.toy import columns_of, toy_encoder, toy_rows, write_pairs

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from raxalign.encoders.models.rows import single_rows
 from raxalign.errors import DataError
 from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.objectives.word_contrast import (
@@ -16,8 +17,7 @@ from raxalign.methods.objectives.word_contrast import (
     parameter_distance,
     word_contrastive_loss,
 )
-from raxalign.methods.rows.linked_words import read_sentence_rows, read_word_rows
-from raxalign.methods.rows.sentences import single_rows
+from raxalign.methods.rows.sentences import read_sentence_rows, read_word_rows
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, in_micro_batches, resolved

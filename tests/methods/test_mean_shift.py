@@ -5,7 +5,9 @@ import torch
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.token_means import Reading, text_rows, token_means
+from raxalign.encoders.models.pieces import Pieces
+from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.token_means import Reading, text_blocks, token_means
 from raxalign.errors import RaxalignError
 from raxalign.methods.mean_shift import MeanShift
 from raxalign.train.runtime import Runtime
@@ -46,8 +48,9 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
         after = {}
         for lang in (moving, held):
             states = [
-                aligned.toward("de").hidden(encoder.collate([row]))[-1][0]
-                for row in text_rows(encoder, text(inputs, lang), lang, BLOCKS)
+                aligned.toward("de").hidden(encoder.collate(RowSource.of(encoder, [rows])))[-1][0]
+                for block in text_blocks(encoder, text(inputs, lang), lang, BLOCKS)
+                for rows in [Pieces.of([block], lang)]
             ]
             after[lang] = torch.stack([part.double().mean(0) for part in states]).mean(0)
         reading = Reading(max_blocks=None)
@@ -74,7 +77,7 @@ def test_means_are_those_of_a_loop_over_blocks(encoder, inputs):
 
 
 def test_blocks_are_clamped_to_the_positions_and_limited(encoder, inputs):
-    lengths = [len(row) for row in text_rows(encoder, text(inputs, "de"), "de", BLOCKS)]
+    lengths = [len(block) + 2 for block in text_blocks(encoder, text(inputs, "de"), "de", BLOCKS)]
     assert lengths[:-1] == [32] * (len(lengths) - 1)
     assert len(lengths) > 2
     assert align(encoder, inputs, max_blocks=2).notes["de"] == {"rows": 2, "tokens": 64}

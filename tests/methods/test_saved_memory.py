@@ -10,7 +10,7 @@ import torch
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.trained_weights import Lora
-from raxalign.tasks.transfer.model import lay_out, states_of
+from raxalign.tasks.transfer.model import lay_out
 from raxalign.train import loop
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
@@ -106,9 +106,9 @@ def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
     assert can_pack(encoder)
     ways = []
     for encoder.packs in (True, False):
-        laid_out = lay_out(aligned, rows)
+        laid_out = lay_out(aligned, rows.take())
         with torch.no_grad():
-            states = states_of(aligned, laid_out)
+            states = aligned.packed_hidden(laid_out)
         sentences = zip(laid_out.starts_S, laid_out.lengths_S, strict=True)
         ways.append([states[start : start + length] for start, length in sentences])
     for packed, padded in zip(*ways, strict=True):

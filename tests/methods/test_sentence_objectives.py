@@ -9,8 +9,7 @@ import torch
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.distillation import Distill, Distillation, Lessons, Teacher
-from raxalign.methods.rows.linked_words import read_sentence_rows
-from raxalign.methods.rows.sentences import tokenise
+from raxalign.methods.rows.sentences import read_sentence_rows, tokenise
 from raxalign.methods.sentence_margin import Margin, margin_loss
 from raxalign.options.sources import LocalFile
 from raxalign.train.objective import Step

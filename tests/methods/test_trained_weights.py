@@ -20,7 +20,7 @@ from raxalign.encoders.models.trained_weights import (
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast
-from raxalign.methods.rows.linked_words import read_word_rows
+from raxalign.methods.rows.sentences import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.runtime import Runtime

@@ -5,13 +5,14 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from raxalign.encoders.models.packing import lay_out
+from raxalign.encoders.models.rows import joint_rows, single_rows
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.masked_lm import MaskedLM
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.mlm import Mlm
-from raxalign.methods.rows.sentences import joint_rows, read_bitexts, single_rows
-from raxalign.methods.rows.states import lay_out_rows
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.options.params import removed_options
 from raxalign.train.objective import Step
@@ -244,10 +245,10 @@ def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder, bite
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
 
     def logits():
-        packed = lay_out_rows(encoder, [(rows, masks.applied(rows))])
+        packed = lay_out(encoder, [masks.applied(rows)])
         return masked_logits(encoder, packed, masks.flat(packed.starts_S))
 
     with torch.no_grad():
         packed = logits()
-        monkeypatch.setattr("raxalign.methods.rows.states.can_pack", lambda _: False)
+        monkeypatch.setattr("raxalign.encoders.models.packing.can_pack", lambda _: False)
         assert torch.allclose(logits(), packed, atol=1e-4)

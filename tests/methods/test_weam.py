@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from raxalign.encoders.models.rows import joint_rows
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.weam import CrossHead, WordExchange, exchange, split_head
-from raxalign.methods.rows.linked_words import Partners, piece_links, with_piece_links
-from raxalign.methods.rows.sentences import joint_rows, read_bitexts
+from raxalign.methods.rows.sentences import Partners, piece_links, read_bitexts, with_piece_links
 from raxalign.train.objective import Step
 from tests.families.subject import Subject
 from tests.methods.contract import of_ids, summed
@@ -31,7 +31,7 @@ def plain_losses(trained):
     for r, number in enumerate(ROWS):
         part, mask = rows.take(np.array([r])), masks.take(np.array([r]))
         with torch.no_grad():
-            row = of_ids(mask.applied(part), part.segments)
+            row = of_ids(mask.applied(part).ids, part.segments)
             states = model.bert(**row).last_hidden_state[0]
         matrix = torch.zeros(len(states), len(states))
         sides = (columns[name][number] for name in ("tgt_links", "src_links"))

@@ -9,7 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from raxalign.caveats import collecting
+from raxalign.encoders.models import pieces
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.answers.rows import (
@@ -28,8 +30,7 @@ from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.taggers.reading import Tagged, TaggedSentences, read_sentences, write_sentences
-from raxalign.tasks.transfer import lazy_lists
-from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
+from raxalign.tasks.transfer.lazy_lists import prepared_rows
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli, word_qa
 
@@ -90,7 +91,7 @@ def same(found, expected):
     for own, other in zip(found, expected, strict=True):
         for name in ("ids", "words", "lasts"):
             assert getattr(own, name).tolist() == getattr(other, name).tolist()
-        assert (own.first, own.n_words) == (other.first, other.n_words)
+        assert own.segments.tolist() == other.segments.tolist()
         assert own.languages == other.languages
 
 
@@ -108,12 +109,12 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
         single = encoder.pieces(first, "de")
     mapped = examples.read_examples(folder, "de", None)
     sides = [mapped.texts(name, places) for name in mapped.text_names]
-    assert all(isinstance(side, PreparedTexts) for side in sides)
+    assert all(isinstance(side, Pieces) for side in sides)
     with collecting() as counted:
         found, alone = prepared_rows(encoder, sides), prepared_rows(encoder, sides[:1])
         same(found, expected)  # rows are formed, and cut, when they are read
         same(alone, single)
-    assert [row.n_words for row in found[1:3]] == [row.n_words for row in expected[1:3]]
+    assert alone.n_words().tolist() == single.n_words().tolist()
     assert counted.notes() == read.notes()
     assert (counted.pieces, counted.unknown) == (read.pieces, read.unknown)
     with pytest.raises(IndexError):
@@ -152,7 +153,7 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
     folder = prepared("sentences", "en", encoder, tmp_path)
     found = read_sentences(folder, "en", None)
     with collecting() as read:
-        expected = compact_rows(encoder, SENTENCES.words(), "en")
+        expected = encoder.pieces(SENTENCES.words(), "en")
     with collecting() as mapped:
         same(found.piece_rows(encoder, "en"), expected)
     assert read.unknown["en"] > 0
@@ -176,10 +177,8 @@ def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_pat
     assert len(found) == len(expected) > len(QUESTIONS)
     assert found.cuts_S5.tolist() == expected.cuts_S5.tolist()
     assert found.answered() == expected.answered() > 2
-    same([window.row for window in found], [window.row for window in expected])
-    for own, other in zip(found, expected, strict=True):
-        assert own.row.ids.dtype == other.row.ids.dtype
-        assert (own.question, own.begin, own.target) == (other.question, other.begin, other.target)
+    same(found.rows, expected.rows)
+    assert found.begins().tolist() == expected.begins().tolist()
     assert read.unknown["en"] > 0
     assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
 
@@ -192,11 +191,8 @@ def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(en
     assert (len(found), found.misplaced, found.left_out, found.source) == (4, 1, 3, "q.json")
     assert read_questions(tmp_path, "en", "other.json").source == "other.json"
     assert found.fingerprints().tolist() == QUESTIONS.fingerprints().tolist()
-    pieces = found.pieces
-    assert pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]
-    assert [part.tolist() for part in pieces.contexts[2:3]] == [pieces.contexts[0].tolist()]
-    with pytest.raises(IndexError):
-        pieces.asked[4]
+    assert found.pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]
+    assert found.pieces.contexts.numbers().tolist() == [0, 1, 0, 2]
 
 
 @pytest.mark.parametrize(
@@ -304,17 +300,16 @@ MANY = [
 ]
 
 
-def test_compact_rows_are_the_rows(encoder, monkeypatch):
+def test_rows_of_texts_in_several_chunks_are_those_of_one(encoder, monkeypatch):
     texts = [Sentence.of_text(row.first) for row in MANY]
     others = [Sentence.of_text(row.second) for row in MANY]
     rows = encoder.pieces(texts, "de", pairs=others, pair_lang="en")
-    monkeypatch.setattr(lazy_lists, "_CHUNK", 7)
-    compact = compact_rows(encoder, texts, "de", others, "en")
-    same(compact, rows)
-    assert (compact[-1].ids.tolist(), compact[-1].ids.dtype) == (rows[-1].ids.tolist(), np.int64)
-    same(compact[3:5], rows[3:5])
+    monkeypatch.setattr(pieces, "CHUNK", 7)
+    chunked = encoder.pieces(texts, "de", pairs=others, pair_lang="en")
+    same(chunked, rows)
+    assert chunked[-1].ids.tolist() == chunked[len(rows) - 1].ids.tolist()
     with pytest.raises(IndexError):
-        compact[len(rows)]
+        chunked[len(rows)]
 
 
 def test_examples_are_read_back_from_their_table():

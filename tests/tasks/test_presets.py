@@ -125,8 +125,8 @@ def test_an_answer_of_a_question_is_scored_as_a_pair_with_its_passage(tmp_path, 
     head.labels = ("1", "2", "3", "4")
     model = head.new_model(AlignedEncoder(tiny(WORDS)), 0, training=False)
     (row,) = read_choices(tmp_path / "deu_Latn.jsonl").rows[:1]
-    (asked,) = model.questions([row], "de")
-    ids = [model.encoder.tokenizer.convert_ids_to_tokens(part.ids.tolist()) for part in asked.rows]
+    asked = model.questions([row], "de")
+    ids = [model.encoder.tokenizer.convert_ids_to_tokens(part.ids.tolist()) for part in asked]
     for answer, pieces in zip(row.answers, ids, strict=True):
         assert pieces == ["[CLS]", *row.first.split(), "[SEP]", row.question, answer, "[SEP]"]
     flipped = model.questions([row, row], "de")

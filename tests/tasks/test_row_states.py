@@ -9,6 +9,7 @@ import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
+from raxalign.encoders.models.rows import RowSource
 from raxalign.errors import RaxalignError
 from raxalign.tasks.answers.rows import Answer, Question, Questions, WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs
@@ -16,7 +17,7 @@ from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.head import SentenceClassifier
 from raxalign.tasks.taggers.head import SentenceBatches
 from raxalign.tasks.transfer import model as module
-from raxalign.tasks.transfer.model import lay_out, shares_rows, states_of
+from raxalign.tasks.transfer.model import lay_out, shares_rows
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.loop import TrainSettings, fit
@@ -40,14 +41,14 @@ def encoder(tiny):
 @pytest.fixture
 def passes(monkeypatch):
     """The number of packed rows of every pass."""
-    counts, pack = [], module.pack
+    counts, lay_out_rows = [], module.lay_out_rows
 
     def counted(*args):
-        packed = pack(*args)
-        counts.append(len(packed.ids_BT))
+        packed = lay_out_rows(*args)
+        counts.extend([len(packed.ids_BT)] * packed.shared)
         return packed
 
-    monkeypatch.setattr(module, "pack", counted)
+    monkeypatch.setattr(module, "lay_out_rows", counted)
     return counts
 
 
@@ -166,25 +167,23 @@ def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
 def states_of_rows_alone(aligned, rows, atol):
     """The states of rows together, which are those of each row alone."""
     with torch.no_grad():
-        layout = lay_out(aligned, rows)
-        found = states_of(aligned, layout)
-        for s, row in enumerate(rows):
-            alone = aligned.hidden(aligned.encoder.collate([row]))[-1][0]
-            assert torch.allclose(found[layout.starts_S[s] :][: len(row)], alone, atol=atol)
+        layout = lay_out(aligned, rows.take())
+        found = aligned.packed_hidden(layout)
+        for s in range(len(rows)):
+            alone = aligned.hidden(aligned.encoder.collate(rows, np.array([s])))[-1][0]
+            assert torch.allclose(found[layout.starts_S[s] :][: len(alone)], alone, atol=atol)
     return found
 
 
 def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     aligned = AlignedEncoder(encoder, turned("en", "de"))
     first, second = texts(), texts(1)
-    rows = [
-        *encoder.pieces(first, "en", second, "de"),
-        *encoder.pieces(first, "de"),
-        *encoder.pieces([WORDS * 3], "fr"),
-    ]
-    assert max(len(row) for row in rows) == POSITIONS
-    found = states_of_rows_alone(aligned, rows, 1e-5)
-    assert len(found) < 1.1 * sum(map(len, rows))
+    pairs = encoder.pieces(first, "en", second, "de")
+    alone = RowSource.join([encoder.pieces(first, "de"), encoder.pieces([WORDS * 3], "fr")])
+    for rows in (pairs, alone):
+        assert rows.lengths.max() == POSITIONS
+        found = states_of_rows_alone(aligned, rows, 1e-5)
+        assert len(found) < 1.1 * rows.lengths.sum()
 
 
 @pytest.mark.parametrize(
@@ -204,13 +203,13 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
     rows = encoder.pieces(texts(), "de")
     assert not shares_rows(aligned, {"de"})
     with torch.no_grad():
-        found, without = (states_of(view, lay_out(view, rows)) for view in (aligned, plain))
+        found, without = (v.packed_hidden(lay_out(v, rows.take())) for v in (aligned, plain))
         states_BTH = aligned.hidden(encoder.collate(rows))[-1]
     assert torch.equal(found, states_BTH.flatten(0, 1))
     assert not torch.allclose(found[0], without[0], atol=1e-2)
     assert len(passes) == 1
     with pytest.raises(RaxalignError, match="without inside transforms"):
-        aligned.packed_hidden(module._packed(encoder, rows, np.array([len(r) for r in rows])))
+        aligned.packed_hidden(lay_out(plain, rows.take()))
 
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=3, steps=5)

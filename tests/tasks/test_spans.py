@@ -1,5 +1,7 @@
 """Windows over contexts, and answers decoded as the context's own characters."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.rows import Rows
 from raxalign.tasks.answers.head import SpanModel, best_span, span_loss
 from raxalign.tasks.answers.rows import WindowSizes, cuts, make_windows
 from tests.tasks.word_qa import questions
@@ -29,6 +32,24 @@ def windows_of(encoder, *rows, langs=("en", "en"), sizes=SIZES):
     return make_windows(asked, encoder, langs, sizes)
 
 
+class Window(NamedTuple):
+    """A row of a question with some of its context, and where these are."""
+
+    row: Rows
+    question: int
+    begin: int
+    first: int
+    size: int
+    target: tuple[int, int]
+
+
+def each(made):
+    """The windows, one by one."""
+    cuts = zip(made.windows.cuts_S5.tolist(), made.windows.begins().tolist(), strict=True)
+    for row, ((question, first, size, *target), begin) in zip(made.windows.rows, cuts, strict=True):
+        yield Window(row, question, begin, first, size, tuple(target))
+
+
 def model_of(aligned):
     return SpanModel(aligned, 2, dropout=0.0, max_length=32, seed=0).eval()
 
@@ -39,8 +60,8 @@ def pointing(encoder, *places):
     """
     model = model_of(AlignedEncoder(encoder))
 
-    def forward(rows):
-        logits = torch.zeros(len(rows), max(len(row) for row in rows), 2)
+    def forward(rows, chosen):
+        logits = torch.zeros(len(chosen), int(rows.lengths[chosen].max()), 2)
         for number, (start, end) in enumerate(places):
             logits[number, start, 0] = logits[number, end, 1] = 9
         return logits
@@ -82,11 +103,11 @@ def test_the_stride_is_what_is_asked_for_where_it_fits():
 
 def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
     asked = ("who came?", "Roma ist alt.", "ist alt")
-    (window,) = windows_of(encoder, asked, langs=("en", "de")).windows
+    (window,) = each(windows_of(encoder, asked, langs=("en", "de")))
     pieces = encoder.tokenizer.convert_ids_to_tokens(window.row.ids.tolist())
     assert " ".join(pieces) == "[CLS] who came ? [SEP] Rom ##a ist alt . [SEP]"
     assert (window.begin, window.first, window.size, window.target) == (5, 0, 5, (7, 8))
-    batch = encoder.collate([window.row])
+    batch = encoder.collate(window.row)
     spoken = [batch.languages[i] for i in batch.langs_BT[0].tolist()]
     assert spoken == ["en"] * 5 + ["de"] * 6
     assert batch.segments_BT[0].tolist() == [0] * 5 + [1] * 6
@@ -95,27 +116,27 @@ def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
 def test_windows_without_the_whole_answer_point_at_the_first_piece(encoder):
     context = "Rom " * 40 + "ist alt " + "Rom " * 10
     made = windows_of(encoder, ("who ?", context, "ist alt"))
-    for window in made.windows:
+    for window in each(made):
         whole = window.first <= 40 and window.first + window.size >= 42
         begin = window.begin + 40 - window.first
         assert window.target == ((begin, begin + 1) if whole else (0, 0))
-    assert sum(window.target != (0, 0) for window in made.windows) >= 1
-    assert {len(window.row) for window in made.windows[:-1]} == {32}
+    assert sum(window.target != (0, 0) for window in each(made)) >= 1
+    assert {len(window.row.ids) for window in [*each(made)][:-1]} == {32}
 
 
 def test_a_long_question_leaves_half_of_the_room_to_the_context(encoder):
     made = windows_of(encoder, ("who " * 60, "Rom ist alt. " * 10, "Rom"))
-    assert all(window.begin == 1 + 14 + 1 for window in made.windows)
-    assert max(window.size for window in made.windows) == 32 - 3 - 14
+    assert all(window.begin == 1 + 14 + 1 for window in each(made))
+    assert max(window.size for window in each(made)) == 32 - 3 - 14
     asked = ("who " * 60, "Rom", "Rom")
-    (window,) = windows_of(encoder, asked, sizes=WindowSizes(5, 9, 4)).windows
+    (window,) = each(windows_of(encoder, asked, sizes=WindowSizes(5, 9, 4)))
     assert window.begin == 1 + 5 + 1
 
 
 def test_a_chinese_answer_comes_back_as_it_stands(encoder):
     context = "2000年， 三驾马车 公司 ，在哪"
     made = windows_of(encoder, ("在哪？", context, "三驾马车 公司"), langs=("zh", "zh"))
-    (window,) = made.windows
+    (window,) = each(made)
     assert pointing(encoder, window.target).answers(made, 30) == ["三驾马车 公司"]
     first = window.begin + 1
     assert pointing(encoder, (first, first + 1)).answers(made, 30) == ["年，"]
@@ -124,7 +145,7 @@ def test_a_chinese_answer_comes_back_as_it_stands(encoder):
 def test_characters_that_the_tokenizer_changes_come_back_unchanged(encoder):
     context = "Anna\u00a0\t came [SEP] Rom\u200b alt"
     made = windows_of(encoder, ("who?", context, "Anna\u00a0\t came"))
-    (window,) = made.windows
+    (window,) = each(made)
     assert pointing(encoder, window.target).answers(made, 30) == ["Anna\u00a0\t came"]
     assert encoder.tokenizer.sep_token_id not in window.row.ids[window.begin : -1]
 
@@ -133,9 +154,9 @@ def test_the_best_window_answers(encoder):
     context = "Rom " * 30 + "alt " + "ist " * 60
     made, words = windows_of(encoder, ("who ?", context, "alt")), context.split()
     model = model_of(AlignedEncoder(encoder))
-    logits = model([window.row for window in made.windows]).detach().numpy()
+    logits = model(made.windows.rows).detach().numpy()
     scores = []
-    for window, of_row in zip(made.windows, logits, strict=True):
+    for window, of_row in zip(each(made), logits, strict=True):
         inside = of_row[window.begin : window.begin + window.size]
         score, first, last = best_span(inside[:, 0], inside[:, 1], 4)
         scores.append((score, " ".join(words[window.first :][first : last + 1])))
@@ -157,13 +178,13 @@ def test_the_loss_is_the_mean_of_two_cross_entropies_summed_over_rows():
 
 def test_padding_has_no_share_and_transforms_reach_their_language_alone(encoder):
     both = ("who came?", "Anna came.", "Anna"), ("who?", "Anna.", "Anna")
-    rows = [window.row for window in windows_of(encoder, *both, langs=("en", "de")).windows]
+    rows, second = windows_of(encoder, *both, langs=("en", "de")).windows.rows, np.array([1])
     plain = model_of(AlignedEncoder(encoder))
     shift = Transform("de", 2, steps=(Affine(shift=torch.ones(32)),))
     turned = model_of(AlignedEncoder(encoder, (shift,)))
     with torch.no_grad():
-        together, alone, moved = plain(rows), plain(rows[1:]), turned(rows[1:])
-    width = len(rows[1])
+        together, alone, moved = plain(rows), plain(rows, second), turned(rows, second)
+    width = len(rows[1].ids)
     assert torch.isinf(together[1, width:]).all()
     assert torch.allclose(together[1, :width], alone[0], atol=1e-5)
     difference = moved[0] - alone[0]

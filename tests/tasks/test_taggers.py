@@ -73,9 +73,9 @@ def test_features_are_the_sum_of_layers_after_their_readouts(encoder):
         vectors, lengths = features.padded(np.array([2, 0]))
         for k, i in enumerate((2, 0)):
             with torch.no_grad():
-                states = encoder.hidden(encoder.collate([rows[i]]))
+                states = encoder.hidden(encoder.collate(rows[i]))
             expected = states[2][0] @ turn + states[3][0]
-            assert int(lengths[k]) == len(rows[i])
+            assert int(lengths[k]) == len(rows[i].ids)
             assert torch.allclose(vectors[k, : lengths[k]], expected, atol=1e-4)
             assert not vectors[k, lengths[k] :].any()
 
@@ -113,7 +113,7 @@ def test_the_linear_loss_is_the_mean_over_the_words(encoder):
     found = []
     for i, row in enumerate(placed.rows):
         with torch.no_grad():
-            logits = tagger.head(encoder.hidden(encoder.collate([row]))[-1][0, placed.firsts[i]])
+            logits = tagger.head(encoder.hidden(encoder.collate(row))[-1][0, placed.firsts[i]])
         found += [-float(logits[k].log_softmax(0)[label]) for k, label in enumerate(LABELS[i])]
     step = Step(0, 0, np.arange(4))
     objective.begin(step)

@@ -125,7 +125,7 @@ def test_the_shift_flows_through_the_blocks_above_into_the_head(encoder):
         found = translated(AlignedEncoder(encoder), rows, layer, shift)
         for row, output in zip(rows, found, strict=True):
             with torch.no_grad():
-                states = encoder.hidden(encoder.collate([row]))
+                states = encoder.hidden(encoder.collate(row))
                 moved = states[layer] + shift
                 for block in model.bert.encoder.layer[layer:]:
                     moved = block(moved)

@@ -12,7 +12,7 @@ from typing import Any
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.model_inputs import is_half
-from raxalign.encoders.models.packing import Packed, flat_states
+from raxalign.encoders.models.packing import Packed, flat_states, one_per_row
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
 from raxalign.encoders.models.soundness import refuse_unsound_words
@@ -153,12 +153,14 @@ class AlignedEncoder:
         return tuple(states)
 
     def packed_hidden(self, packed: Packed) -> torch.Tensor:
-        """Hidden states (F, H) of the last layer, in the order of the places of packed rows,
-        transformed by the language of each piece. Gradient flows.
+        """Hidden states (F, H) of the last layer, in the order of the places of rows that were laid
+        out, transformed by the language of each piece. Gradient flows.
 
-        Raises `RaxalignError` where an inside transform applies to a language of the rows, which
-        needs one row per sentence.
+        Raises `RaxalignError` where sentences share rows and an inside transform applies to a
+        language of these.
         """
+        if not packed.shared and isinstance(self.encoder, TransformerEncoder):
+            return self.hidden(one_per_row(self.encoder, packed))[-1].flatten(0, 1)
         inside = any(t.lang in (packed.languages or t.lang) for t in self.active("inside"))
         if not isinstance(self.encoder, TransformerEncoder) or inside:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")

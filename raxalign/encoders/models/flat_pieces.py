@@ -12,80 +12,36 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
-from raxalign.caveats import collecting, listener
+from raxalign.arrays import offsets_of
+from raxalign.caveats import collecting
 from raxalign.children import child_environment
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.pieces import bulk_pieces
-from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.pieces import Pieces, text_to_pieces
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, pc
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
 
 CHUNK = 8192
 """Sentences that are tokenised at once."""
 
 ARRAYS = ("ids", "offsets", "words", "lasts", "word_offsets", "first_W", "count_W")
-"""The fields of `FlatPieces` that are arrays, and the names of their files."""
+"""The fields of `Pieces` that are arrays, and the names of their files."""
+OF_ROWS = ARRAYS[:5]
+"""Those of them that rows are made of."""
 _RECORD = "pieces.json"
 PART = 32_768
 """Sentences of one part."""
 _SMALL = 2**15  # what words, places and numbers of pieces have to be below to take two bytes each
 _NARROW = ("words", "lasts", "first_W", "count_W")
-
-
-@dataclass(frozen=True)
-class FlatPieces:
-    """The pieces of some sentences, none of them special. Those of sentence s are the entries
-    ``offsets[s]`` to ``offsets[s + 1]`` of `ids`; the same entries of `words` and `lasts` are the
-    first and the last word of each (see `Pieces`).
-
-    Word w of sentence s has the number ``word_offsets[s] + w``. Its pieces are `count_W` adjacent
-    ones (0: it has none) from the place `first_W` of the sentence on. Neighbours may share a piece.
-    `unknown` counts the tokenizer's unknown piece (None: it has no such piece).
-
-    The arrays of mapped files are read-only, except `count_W`: what is written there is not
-    written to the file.
-    """
-
-    ids: Flat
-    offsets: np.ndarray
-    words: Flat
-    lasts: Flat
-    word_offsets: np.ndarray
-    first_W: Flat
-    count_W: Flat
-    unknown: int | None = None
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The number of pieces of each sentence."""
-        return np.diff(self.offsets)
-
-    @classmethod
-    def join(cls, parts: Sequence[FlatPieces]) -> FlatPieces:
-        """Return the sentences of all parts end to end, without counts of unknown pieces."""
-        if len(parts) == 1:
-            return parts[0]
-        ids, words, lasts, first_W, count_W = (
-            end_to_end([getattr(part, name) for part in parts])
-            for name in ("ids", "words", "lasts", "first_W", "count_W")
-        )
-        offsets, word_offsets = (
-            offsets_of(np.concatenate([np.diff(getattr(part, name)) for part in parts]))
-            for name in ("offsets", "word_offsets")
-        )
-        return cls(ids, offsets, words, lasts, word_offsets, first_W, count_W)
 
 
 def column_pieces(
@@ -94,7 +50,7 @@ def column_pieces(
     column: str,
     lang: str | None,
     counted: str | None = None,
-) -> FlatPieces:
+) -> Pieces:
     """Return the pieces of a column of words of a dataset in a language (None: a spaced one):
     mapped where they were made before (`TransformerEncoder.prepared`), else made now. Unknown
     pieces are counted under the name `counted` (None: the language). Raises `DataError` where what
@@ -104,63 +60,25 @@ def column_pieces(
     found = None if made is None else map_pieces(made / column, lang)
     if found is None:
         chunks = sentence_chunks(table, column, CHUNK)
-        return flat_pieces(encoder.tokenizer, chunks, lang, counted)
+        return text_to_pieces(encoder.tokenizer, chunks, lang, counted)
     n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
     if (len(found), len(found.first_W)) != (len(table), n_words):
         fault = f"has the pieces of other sentences than {folder}"
         remedy = "Remove both folders, and run the grid again to make them"
         raise DataError(f"{made}/{column}", fault, remedy=remedy)
-    heard, name = listener(), counted or lang
-    if heard is not None and name is not None and found.unknown is not None:
-        heard.read(name, len(found.ids), found.unknown)
+    found.report(counted or lang, found.unknown)
     return found
 
 
-def flat_pieces(
-    tokenizer: Any,
-    chunks: Iterable[Sequence[Sequence[str]]],
-    lang: str | None,
-    counted: str | None = None,
-) -> FlatPieces:
-    """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
-    none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
-    for sentences in chunks:
-        pieces = list(bulk_pieces(tokenizer, sentences, lang, counted))
-        sizes = np.array([len(sentence) for sentence in sentences], np.int64)
-        lengths = np.array([len(row.ids) for row in pieces], np.int64)
-        ids, words, lasts = (np.concatenate([none, *(row[i] for row in pieces)]) for i in range(3))
-        parts.append((ids, words, lasts, lengths, sizes, *word_spans(words, lasts, lengths, sizes)))
-    ids, words, lasts, lengths, sizes, first_W, count_W = map(
-        np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
-    )
-    number = tokenizer.unk_token_id
-    unknown = None if number is None else int((ids == number).sum())
-    offsets = (offsets_of(lengths), offsets_of(sizes))
-    return FlatPieces(ids, offsets[0], words, lasts, offsets[1], first_W, count_W, unknown)
-
-
-def word_spans(
-    firsts: np.ndarray, lasts: np.ndarray, lengths: np.ndarray, sizes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(place of the first piece in its sentence, number of pieces) of all words, int32, by the
-    first and the last word of each piece and the numbers of pieces and words of each sentence.
-    """
-    read, words = word_pieces(firsts, lasts)
-    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    number = words + np.repeat(np.cumsum(sizes) - sizes, lengths)[read]
-    found, where, counts = np.unique(number, return_index=True, return_counts=True)
-    first, count = np.zeros((2, int(sizes.sum())), np.int32)
-    first[found], count[found] = place[read[where]], counts
-    return first, count
-
-
-def map_pieces(folder: Path, lang: str | None) -> FlatPieces | None:
+def map_pieces(folder: Path, lang: str | None) -> Pieces | None:
     """Return the pieces of a language in a folder of `write_pieces`, mapped, if there."""
     record = read_record(folder)
     if record is None or record["lang"] != lang:
         return None
-    arrays = {name: map_array(folder, name) for name in ARRAYS}
-    return FlatPieces(**arrays, unknown=record["unknown"])
+    none = np.zeros(0, np.int32)
+    there = {name for name in ARRAYS if (folder / f"{name}.npy").exists()} | {"lasts"}
+    arrays = {name: map_array(folder, name) if name in there else none for name in ARRAYS}
+    return Pieces(**arrays, unknown=record["unknown"], lang=lang)
 
 
 def map_array(folder: Path, name: str) -> np.ndarray:
@@ -226,7 +144,7 @@ def write_parts(
     for number, size in parts:
         rows = table.slice(number * size, size)
         for column, lang in columns.items():
-            pieces = flat_pieces(tokenizer, sentence_chunks(rows, column, CHUNK), lang)
+            pieces = text_to_pieces(tokenizer, sentence_chunks(rows, column, CHUNK), lang)
             kept = {name: getattr(pieces, name)[:] for name in arrays}
             unknown = -1 if pieces.unknown is None else pieces.unknown
             np.savez(Path(folder) / f"{column}-{number}.npz", unknown=unknown, **kept)

@@ -10,7 +10,7 @@ compiled: one graph serves all of a kind, and hooks and what is outside run as a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +19,9 @@ from typing import Any
 
 from raxalign.encoders.models.blocks import find_blocks, watched
 from raxalign.encoders.models.model_inputs import first_position, states_dtype
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import Batch, Spoken
+from raxalign.encoders.models.vectors import Batch
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
@@ -44,48 +45,65 @@ for one row and for several.
 @dataclass(frozen=True)
 class Packed:
     """Rows of pieces: `ids_BT`, the place of each piece in its sentence `positions_BT`, and its
-    sentence `sentences_BT` (-1: padding). Sentence s begins at `starts_S` of the rows laid end to
-    end. `segments_BT` are token types (None: all 0), which encoders without a second one ignore.
-    `langs_BT` is the language of each piece, a number of `languages` (-1: padding; None: it is not
-    known).
+    sentence `sentences_BT` (-1: padding). Sentence s has `lengths_S` pieces from `starts_S` on of
+    the rows laid end to end; several may share a row where they are `shared`. `segments_BT` are
+    token types, which encoders without a second one ignore. `langs_BT` is the language of each
+    piece, a number of `languages` (-1: padding; None: it is not known).
     """
 
     ids_BT: np.ndarray
     positions_BT: np.ndarray
     sentences_BT: np.ndarray
     starts_S: np.ndarray
-    segments_BT: np.ndarray | None = None
-    langs_BT: np.ndarray | None = None
-    languages: tuple[str, ...] = ()
+    lengths_S: np.ndarray
+    segments_BT: np.ndarray
+    langs_BT: np.ndarray | None
+    languages: tuple[str, ...]
+    shared: bool
 
 
-def pack(
-    ids: np.ndarray,
-    lengths_S: np.ndarray,
-    pad: int,
-    width: int = WIDTH,
-    segments: np.ndarray | None = None,
-    spoken: Spoken | None = None,
-) -> Packed:
-    """Put sentences, their pieces end to end, into as few rows as hold them at about `width` pieces
-    each (0: one row per sentence), filled up with the piece `pad`. The longest come first, each
-    into the emptiest row, so that hardly any padding is left. `segments` are token types of pairs,
-    `spoken` the languages of the pieces.
+def lay_out(encoder: TransformerEncoder, parts: Sequence[Rows], width: int | None = None) -> Packed:
+    """Return all rows of several parts as the encoder reads them, at about `width` pieces per row
+    (None: `WIDTH` where it keeps them apart; 0: one per row). The device has no part in it.
     """
+    width = (WIDTH if can_pack(encoder) else 0) if width is None else width
+    return pack(parts, int(encoder.tokenizer.pad_token_id or 0), width)
+
+
+def pack(parts: Sequence[Rows], pad: int, width: int = WIDTH) -> Packed:
+    """Put sentences (or pairs), the rows of several parts, into as few rows as hold them at about
+    `width` pieces each (0: one row per sentence), filled up with the piece `pad`. The longest come
+    first, each into the emptiest row, so that hardly any padding is left.
+    """
+    lengths_S = np.concatenate([rows.lengths for rows in parts])
     rows_S, columns_S, n_rows, used = _layout(lengths_S, width)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     starts_S = rows_S * used + columns_S
     flat = starts_S[owners] + places
 
-    def placed(values: np.ndarray, filler: int) -> np.ndarray:
+    def placed(values: np.ndarray | Sequence[np.ndarray], filler: int) -> np.ndarray:
         rows_F = np.full(n_rows * used, filler, np.int64)
-        rows_F[flat] = values
+        rows_F[flat] = np.concatenate(values) if isinstance(values, list) else values
         return rows_F.reshape(n_rows, used)
 
-    types = None if segments is None else placed(segments, 0)
-    rows = (placed(ids, pad), placed(places, 0), placed(owners, -1), starts_S, types)
-    return Packed(*rows, *((placed(spoken.numbers, -1), spoken.names) if spoken else ()))
+    names: tuple[str, ...] = ()
+    if all(rows.languages for rows in parts):
+        names = tuple(dict.fromkeys(name for rows in parts for name in rows.languages))
+    langs = [
+        np.array([names.index(n) for n in rows.languages])[rows.langs] for rows in parts if names
+    ]
+    return Packed(
+        placed([rows.ids for rows in parts], pad),
+        placed(places, 0),
+        placed(owners, -1),
+        starts_S,
+        lengths_S,
+        placed([rows.segments for rows in parts], 0),
+        placed(langs, -1) if names else None,
+        names,
+        bool(width),
+    )
 
 
 def fitting_width(lengths_S: np.ndarray, width: int = WIDTH) -> int:
@@ -123,7 +141,7 @@ def flat_states(
     encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]
 ) -> list[torch.Tensor]:
     """The hidden states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
-    if can_pack(encoder):
+    if packed.shared:
         with encoder.arithmetic(), compiled_blocks(encoder):
             states = _packed_states(encoder, packed, layers)
         states = [encoder.widened(state) for state in states]
@@ -147,7 +165,7 @@ def one_per_row(encoder: TransformerEncoder, packed: Packed) -> Batch:
 def _segments(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor | None:
     """The token types of rows, where the encoder has a second one."""
     inputs = encoder.inputs
-    if packed.segments_BT is None or not inputs.has_segments or inputs.segment_types < 2:
+    if not inputs.has_segments or inputs.segment_types < 2:
         return None
     return on_device(packed.segments_BT, encoder.device)
 
@@ -263,11 +281,12 @@ def _probed(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch
     sizes, pad = np.array(_LENGTHS), int(encoder.tokenizer.pad_token_id or 0)
     known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
     ids = np.random.default_rng(0).choice(known, sizes.sum())
-    row = pack(ids, sizes, pad, sum(_LENGTHS))
+    rows = Rows.of(ids, sizes)
+    row = pack([rows], pad, sum(_LENGTHS))
     together = _packed_states(encoder, row, tuple(range(encoder.n_layers + 1)))
     places = (torch.from_numpy(part[0]) for part in (row.sentences_BT, row.positions_BT))
     sentence_F, place_F = (part.to(encoder.device) for part in places)
-    apart = encoder.hidden(one_per_row(encoder, pack(ids, sizes, pad, 0)))
+    apart = encoder.hidden(one_per_row(encoder, pack([rows], pad, 0)))
     return [state[0] for state in together], [state[sentence_F, place_F] for state in apart]
 
 

@@ -4,18 +4,17 @@ words that pieces belong to, special pieces, truncation, and padded batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any, Literal, NamedTuple
+from itertools import chain
+from typing import Any, Literal
 
-from raxalign.arrays import Ints, offsets_of
+from raxalign.arrays import Flat, Ints, offsets_of, ranges, word_pieces
 from raxalign.caveats import listener
 from raxalign.corpora.text.words import FORMAT_CHARACTERS
-from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.languages import is_code
-from raxalign.lazy import np, torch
+from raxalign.lazy import np
 from raxalign.running import Sentence, in_text, unspaced_letter
 
 TextForm = Literal["none", "nfc", "clean"]
@@ -181,44 +180,6 @@ def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:
 _ANCHORS = (",", "1")  # what a word follows whose pieces within a text are looked for
 
 
-class Pieces(NamedTuple):
-    """The pieces of a sentence, none of them special, three arrays (n,): `ids`, and the first and
-    the last word of each piece (-1: it belongs to no word, as a bare blank does).
-
-    The pieces of word w are those with ``words <= w <= lasts``, and are adjacent. `words` and
-    `lasts` differ only where several words share a piece.
-    """
-
-    ids: np.ndarray
-    words: np.ndarray
-    lasts: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class PieceRow:
-    """The pieces of a sentence or of a pair, with special ones. `words` and `lasts` are the first
-    and last word of each of all `n_words` of the row (-1: special, a blank, or a word cut in two).
-    Pieces from `first` on belong to the second sentence.
-    """
-
-    ids: np.ndarray
-    words: np.ndarray
-    lasts: np.ndarray
-    first: int
-    n_words: int
-    languages: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def langs(self) -> np.ndarray:
-        """The index into `languages` of every piece; a separator belongs to the text before it."""
-        return (np.arange(len(self.ids)) >= self.first).astype(np.int64)
-
-    segments = langs
-
-
 @dataclass(frozen=True)
 class Template:
     """The special pieces that a tokenizer puts before, between and after sentences."""
@@ -263,22 +224,119 @@ def _specials(encoding: Any) -> list[tuple[int, ...]]:
     return [tuple(group) for group in groups]
 
 
-def bulk_pieces(
-    tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None, counted: str | None = None
-) -> Iterator[Pieces]:
-    """Yield the pieces of every sentence: those that a fast tokenizer makes of its running text.
-    The words of a plain list are joined as `lang` writes them (None, and what is not known: with
-    blanks). Unknown pieces are counted under the name `counted`, or else the language, while
-    caveats are collected.
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of some sentences of a language, none of them special. Those of sentence s are the
+    entries ``offsets[s]`` to ``offsets[s + 1]`` of `ids`; the same entries of `words` and `lasts`
+    are the first and the last word of each (-1: it belongs to no word, as a bare blank does). They
+    differ only where several words share a piece; the pieces of a word are adjacent.
+
+    Word w of sentence s has the number ``word_offsets[s] + w``. Its pieces are `count_W` adjacent
+    ones (0: it has none) from the place `first_W` of the sentence on (both empty where files do
+    not have them). `unknown` counts the tokenizer's unknown piece (None: it has no such piece).
+    `chosen` numbers the sentences that are read (None: all).
+
+    The arrays of mapped files are read-only, except `count_W`: what is written there is not
+    written to the file.
+    """
+
+    ids: Flat
+    offsets: np.ndarray
+    words: Flat
+    lasts: Flat
+    word_offsets: np.ndarray
+    first_W: Flat
+    count_W: Flat
+    unknown: int | None = None
+    lang: str | None = None
+    chosen: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, ids: Sequence[np.ndarray], lang: str) -> Pieces:
+        """Return the pieces `ids` of each text, none of which belongs to a word."""
+        none = np.zeros(0, np.int32)
+        flat, offsets = np.concatenate([none, *ids]), offsets_of([len(part) for part in ids])
+        return cls.without_words(flat, offsets, lang)
+
+    @classmethod
+    def without_words(cls, ids: np.ndarray, offsets: np.ndarray, lang: str) -> Pieces:
+        """Return the pieces of texts that lie end to end, none in a word."""
+        none, words = np.zeros(0, np.int32), np.broadcast_to(np.int32(-1), len(ids))
+        return cls(ids, offsets, words, words, np.zeros_like(offsets), none, none, lang=lang)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of pieces of each sentence."""
+        return np.diff(self.offsets)
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers of the sentences that are read."""
+        return np.arange(len(self)) if self.chosen is None else self.chosen
+
+    def of_sentences(self) -> list[np.ndarray]:
+        """Return the pieces of each sentence."""
+        return np.split(self.ids[:], self.offsets[1:-1]) if len(self) else []
+
+    def report(self, counted: str | None, unknown: int | None) -> None:
+        """Count those that are read, and the tokenizer's `unknown` piece (None: it has none) among
+        them, for a language while caveats are collected, as if they were made now.
+        """
+        if (heard := listener()) is None or counted is None or unknown is None:
+            return
+        if self.chosen is None or np.array_equal(self.chosen, np.arange(len(self))):
+            heard.read(counted, len(self.ids), self.unknown or 0)
+        else:
+            ids = self.ids[ranges(self.offsets, self.chosen)[0]]
+            heard.read(counted, len(ids), int((ids == unknown).sum()))
+
+
+def text_to_pieces(
+    tokenizer: Any,
+    chunks: Iterable[Sequence[Sequence[str]]],
+    lang: str | None,
+    counted: str | None = None,
+) -> Pieces:
+    """Return the pieces of sentences, given as chunks: those that a fast tokenizer makes of its
+    running text. The words of a plain list are joined as `lang` writes them (None, and what is not
+    known: with blanks). Unknown pieces are counted under the name `counted`, or else the language,
+    while caveats are collected.
     """
     known = lang if lang is not None and is_code(lang) else None
-    for start in range(0, len(sentences), CHUNK):
-        part = [in_text(words, known) for words in sentences[start : start + CHUNK]]
-        encoded = encode_texts(tokenizer, [sentence.text for sentence in part], counted or lang)
-        words_P, lasts_P = (found.astype(np.int32) for found in place_words(encoded, part))
-        ends = encoded.offsets.tolist()
-        for begin, end in pairwise(ends):
-            yield Pieces(encoded.ids_P[begin:end], words_P[begin:end], lasts_P[begin:end])
+    none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
+    for chunk in chunks:
+        for start in range(0, len(chunk), CHUNK):
+            part = [in_text(words, known) for words in chunk[start : start + CHUNK]]
+            encoded = encode_texts(tokenizer, [sentence.text for sentence in part], counted or lang)
+            words, lasts = (found.astype(np.int32) for found in place_words(encoded, part))
+            sizes = np.array([len(sentence) for sentence in part], np.int64)
+            lengths = np.diff(encoded.offsets)
+            spans = word_spans(words, lasts, lengths, sizes)
+            parts.append((encoded.ids_P, words, lasts, lengths, sizes, *spans))
+    ids, words, lasts, lengths, sizes, first_W, count_W = map(
+        np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
+    )
+    number = tokenizer.unk_token_id
+    unknown = None if number is None else int((ids == number).sum())
+    offsets, word_offsets = offsets_of(lengths), offsets_of(sizes)
+    return Pieces(ids, offsets, words, lasts, word_offsets, first_W, count_W, unknown, lang)
+
+
+def word_spans(
+    firsts: np.ndarray, lasts: np.ndarray, lengths: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(place of the first piece in its sentence, number of pieces) of all words, int32, by the
+    first and the last word of each piece and the numbers of pieces and words of each sentence.
+    """
+    read, words = word_pieces(firsts, lasts)
+    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    number = words + np.repeat(np.cumsum(sizes) - sizes, lengths)[read]
+    found, where, counts = np.unique(number, return_index=True, return_counts=True)
+    first, count = np.zeros((2, int(sizes.sum())), np.int32)
+    first[found], count[found] = place[read[where]], counts
+    return first, count
 
 
 def inner_pieces(tokenizer: Any, words: Sequence[str]) -> list[np.ndarray]:
@@ -299,33 +357,6 @@ def inner_pieces(tokenizer: Any, words: Sequence[str]) -> list[np.ndarray]:
                 if clean or not anchor:
                     found[i] = encoded.ids_P[begin:end][behind]
     return [pieces for pieces in found if pieces is not None]
-
-
-def cut(pieces: Pieces, room: int) -> Pieces:
-    """Return at most `room` pieces; of a word that loses some of its pieces, the others stay as
-    context and no longer count as the word's (-1).
-    """
-    if len(pieces.ids) <= room:
-        return pieces
-    ids, words, lasts = (part[:room] for part in pieces)
-    lost = int(pieces.words[room])
-    if room > 0 and lost >= 0:
-        words = np.where(words >= lost, -1, words)
-        lasts = np.where(words >= 0, np.minimum(lasts, lost - 1), -1)
-    return Pieces(ids, words, lasts)
-
-
-def share(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many pieces two sentences keep in `room`: the longer one is cut first, then both.
-
-    >>> share(10, 3, 8), share(10, 9, 8), share(2, 3, 8)
-    ((5, 3), (4, 4), (2, 3))
-    """
-    if first + second <= room:
-        return first, second
-    shorter = min(first, second, room // 2)
-    longer = min(max(first, second), room - shorter)
-    return (shorter, longer) if first <= second else (longer, shorter)
 
 
 def token_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
@@ -358,8 +389,9 @@ def other_pieces(tokenizer: Any) -> str | None:
     """
     template = read_template(tokenizer)
     sentences = [Sentence.of_text(text) for text in SAMPLE]
-    for sentence, pieces in zip(sentences, bulk_pieces(tokenizer, sentences, None), strict=True):
-        read = [*template.before, *pieces.ids.tolist(), *template.after_single]
+    found = text_to_pieces(tokenizer, [sentences], None).of_sentences()
+    for sentence, ids in zip(sentences, found, strict=True):
+        read = [*template.before, *ids.tolist(), *template.after_single]
         expected = tokenizer(sentence.text, verbose=False)["input_ids"]
         if read != expected:
             ours, own = (" ".join(tokenizer.convert_ids_to_tokens(ids)) for ids in (read, expected))
@@ -402,40 +434,3 @@ def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[Tex
             left = np.array([len(part) - len(part.lstrip()) for part in covered], np.int64)
             sizes = np.array([len(part.strip()) for part in covered], np.int64)
             yield TextPieces(encoded.ids_P[own], begins + left, begins + left + sizes)
-
-
-def pair_row(
-    template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]
-) -> tuple[PieceRow, int]:
-    """The row of two texts' pieces (no piece is a word), and where the second text begins in it."""
-    parts: list[Any] = [template.before, first, template.between, second, template.after_pair]
-    ids = np.concatenate(parts).astype(np.int32)
-    begin = len(template.before) + len(first) + len(template.between)
-    words = np.broadcast_to(np.int32(-1), len(ids))
-    return PieceRow(ids, words, words, begin, 0, languages), begin
-
-
-def padded(rows: Sequence[PieceRow], filler: int, segment_types: int) -> Batch:
-    """Return rows as a batch in the memory of the host; they may be of different languages.
-    `filler` is the piece that stands for padding, `segment_types` the number of token types of the
-    encoder.
-    """
-    languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
-    number = {lang: i for i, lang in enumerate(languages)}
-    ends = [(number[row.languages[0]], number[row.languages[-1]]) for row in rows]
-    sizes_B2 = np.array([(len(row), row.first) for row in rows], np.int64).reshape(-1, 2, 1)
-    steps_T = np.arange(int(sizes_B2[:, 0].max(initial=0)))
-    mask_BT = steps_T < sizes_B2[:, 0]
-    second_BT = (steps_T >= sizes_B2[:, 1]) & mask_BT
-    ids_BT, words_BT, lasts_BT = np.full((3, *mask_BT.shape), -1, np.int64)
-    ids_BT[:] = filler
-    if rows:
-        for array, name in ((ids_BT, "ids"), (words_BT, "words"), (lasts_BT, "lasts")):
-            array[mask_BT] = np.concatenate([getattr(row, name) for row in rows])
-    langs_B2 = np.array(ends, np.int64).reshape(-1, 2)
-    langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
-    segments_BT = second_BT if segment_types > 1 else np.zeros_like(second_BT)
-    mask, segments = (part.astype(np.int64) for part in (mask_BT, segments_BT))
-    arrays = (ids_BT, mask, segments, words_BT, lasts_BT, langs_BT)
-    parts: Any = (*map(torch.from_numpy, arrays), languages)
-    return Batch(*parts)

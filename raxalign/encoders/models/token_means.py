@@ -13,7 +13,8 @@ from pydantic import Field
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.blocks import Edit
-from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, read_template, token_batches
+from raxalign.encoders.models.pieces import Pieces, text_to_pieces, token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -61,12 +62,12 @@ def token_means(
     size = (len(layers), encoder.hidden_size)
     total_LH = torch.zeros(size, dtype=torch.float64, device=encoder.device)
     rows_read, tokens = 0, 0
-    rows = islice(text_rows(encoder, text, lang, reading), reading.max_blocks)
+    blocks = islice(text_blocks(encoder, text, lang, reading), reading.max_blocks)
     with torch.no_grad(), evaluating(encoder.model):
-        while chunk := list(islice(rows, _ROWS)):
-            for chosen in token_batches([len(row) for row in chunk], encoder.batch_tokens):
-                part = [chunk[i] for i in chosen]
-                batch = encoder.collate(part)
+        while chunk := list(islice(blocks, _ROWS)):
+            rows = RowSource.of(encoder, [Pieces.of(chunk, lang)])
+            for chosen in token_batches(rows.lengths, encoder.batch_tokens):
+                batch = encoder.collate(rows, chosen)
                 states = encoder.hidden(batch, edits=edits, upto=max(layers))
                 kept_BT = batch.mask_BT == 1
                 counts_B = kept_BT.sum(dim=1)
@@ -74,7 +75,7 @@ def token_means(
                     states_BTH = states[layer].double()
                     sums_BH = torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH)
                     total_LH[place] += (sums_BH / counts_B[:, None]).sum(dim=0)
-                rows_read, tokens = rows_read + len(part), tokens + int(counts_B.sum())
+                rows_read, tokens = rows_read + len(chosen), tokens + int(counts_B.sum())
     if not rows_read:
         return None
     return TokenMeans(total_LH / rows_read, rows_read, tokens)
@@ -98,31 +99,21 @@ def means_of(
     return found
 
 
-def text_rows(
+def text_blocks(
     encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading
-) -> Iterator[PieceRow]:
-    """The rows of a text, special pieces around each: their `words` are -1, those of others 0.
-
-    Blocks take the pieces of all sentences one after the other; the last block is what is left.
+) -> Iterator[np.ndarray]:
+    """The pieces of a text in blocks, without the special pieces around each: those of all
+    sentences one after the other; the last block is what is left.
     """
-    template = read_template(encoder.tokenizer)
-    before, after = (
-        np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
-    )
-    room = encoder.max_positions - len(before) - len(after)
-    size = min(reading.block_size, room)
-    left = np.empty(0, np.int32)
-
-    def row(ids: np.ndarray) -> PieceRow:
-        words = np.repeat([-1, 0, -1], [len(before), len(ids), len(after)])
-        pieces = np.concatenate([before, ids, after])
-        return PieceRow(pieces, words, words, len(words), 1, (lang,))
-
+    own = encoder.template
+    room = encoder.max_positions - len(own.before) - len(own.after_single)
+    size, left = min(reading.block_size, room), np.empty(0, np.int32)
     for sentences in text:
-        pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
-        running = np.concatenate([left, *(found.ids for found in pieces)])
+        running = np.concatenate(
+            [left, text_to_pieces(encoder.tokenizer, [sentences], lang).ids[:]]
+        )
         whole = len(running) - len(running) % size
-        yield from (row(running[start : start + size]) for start in range(0, whole, size))
+        yield from (running[start : start + size] for start in range(0, whole, size))
         left = running[whole:]
     if len(left):
-        yield row(left)
+        yield left

@@ -24,16 +24,12 @@ from raxalign.encoders.models.model_inputs import (
     max_positions,
 )
 from raxalign.encoders.models.pieces import (
-    PieceRow,
-    Pieces,
-    bulk_pieces,
-    cut,
     other_pieces,
-    padded,
     read_template,
-    share,
+    text_to_pieces,
     token_batches,
 )
+from raxalign.encoders.models.rows import Rows, RowSource
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,
@@ -77,15 +73,10 @@ class TransformerEncoder(Encoder):
         self.not_as_trained: Mapping[str, str] = {}
         self.prepared: Mapping[Path, Path] = {}
         """Folders of datasets whose pieces were made before, each with the folder of these."""
-        own = read_template(tokenizer)
-        groups = {1: (own.before, own.after_single), 2: (own.before, own.between, own.after_pair)}
-        self._around = {
-            n: [(np.array(special, np.int64), np.full(len(special), -1)) for special in group]
-            for n, group in groups.items()
-        }
-        """The special pieces around one text and two, each with its word (-1: none)."""
+        self.template = own = read_template(tokenizer)
+        """The special pieces around one text and two."""
         self.sentences: SentenceConfig | None = None
-        self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
+        self.filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         """The piece of a text of which a tokenizer without special pieces makes nothing."""
         self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
         every = (*own.before, *own.between, *own.after_single, *own.after_pair)
@@ -171,61 +162,28 @@ class TransformerEncoder(Encoder):
         lang: str,
         pairs: Sequence[Sequence[str]] | None = None,
         pair_lang: str | None = None,
-    ) -> list[PieceRow]:
-        """Pieces of the running text with special ones, cut to `max_positions`: of sentences, or of
-        pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`), which lose the end of the longer
-        sentence first. Words keep their numbers whatever is cut.
+    ) -> RowSource:
+        """Rows of the pieces of the running text with special ones, cut to `max_positions`: of
+        sentences, or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`), which lose the
+        end of the longer sentence first. Words keep their numbers whatever is cut.
         """
-        if (found := listener()) is not None:
-            found.not_as_trained.update(self.not_as_trained)
-        singles = bulk_pieces(self.tokenizer, sentences, lang)
-        if pairs is None:
-            whole = zip(singles, sentences, strict=True)
-            return [self.row((pieces,), (len(words),), (lang,)) for pieces, words in whole]
-        if len(pairs) != len(sentences):
+        if pairs is not None and len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
-        languages = (lang, pair_lang or lang)
-        seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
-        sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
-        both = zip(singles, seconds, strict=True)
-        return [self.row(texts, size, languages) for texts, size in zip(both, sizes, strict=True)]
+        sides = [text_to_pieces(self.tokenizer, [sentences], lang)]
+        if pairs is not None:
+            sides.append(text_to_pieces(self.tokenizer, [pairs], pair_lang or lang))
+        return RowSource.of(self, sides)
 
-    def row(
-        self, texts: tuple[Pieces, ...], sizes: tuple[int, ...], languages: tuple[str, ...]
-    ) -> PieceRow:
-        """The row that `pieces` returns of a sentence or of a pair, from the pieces (none of them
-        special), the number of words and the language of each of its texts.
+    def collate(self, rows: RowSource | Rows, chosen: np.ndarray | None = None) -> Batch:
+        """Some rows (None: all) as a padded batch on the encoder's device; they may be of different
+        languages.
         """
-        around = self._around[len(texts)]
-        room = self.max_positions - sum(len(special) for special, _ in around)
-        kept: tuple[int, ...] = (room,)
-        if len(texts) == 2:
-            kept = share(len(texts[0].ids), len(texts[1].ids), room)
-        ids, words, lasts = [around[0][0]], [around[0][1]], [around[0][1]]
-        before = 0
-        parts = zip(texts, kept, sizes, around[1:], languages, strict=True)
-        for text, n, size, (special, none), lang in parts:
-            own = cut(text, n)
-            if len(own.ids) < len(text.ids) and (heard := listener()) is not None:
-                heard.lose(lang, text.ids.tobytes())
-            ids += (own.ids, special)
-            for found, numbers in ((words, own.words), (lasts, own.lasts)):
-                found += (np.where(numbers < 0, -1, numbers + before) if before else numbers, none)
-            before += size
-        first = len(ids[0]) + len(ids[1]) + len(ids[2])
-        if not any(map(len, ids)):  # a row of padding alone has no states
-            none = np.array([-1])
-            return PieceRow(np.array([self._filler]), none, none, 1, before, languages)
-        made = (np.concatenate(ids), np.concatenate(words), np.concatenate(lasts))
-        return PieceRow(*made, first, before, languages)
+        return self.laid_out(rows, chosen).on(self.device)
 
-    def collate(self, rows: Sequence[PieceRow]) -> Batch:
-        """A padded batch on the encoder's device; its rows may be of different languages."""
-        return self.laid_out(rows).on(self.device)
-
-    def laid_out(self, rows: Sequence[PieceRow]) -> Batch:
+    def laid_out(self, rows: RowSource | Rows, chosen: np.ndarray | None = None) -> Batch:
         """The same in the memory of the host: the device has no part in it."""
-        return padded(rows, int(self.tokenizer.pad_token_id or 0), self.inputs.segment_types)
+        filler = int(self.tokenizer.pad_token_id or 0)
+        return rows.take(chosen).padded(filler, self.inputs.segment_types)
 
     def hidden(
         self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
@@ -263,29 +221,31 @@ class TransformerEncoder(Encoder):
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors batch by batch, longest sentences first, without gradient and dropout."""
         rows = self.pieces(sentences, lang)
+        sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         if (found := listener()) is not None:
-            full = [row for row in rows if len(row) == self.max_positions]
-            found.beyond[lang] += sum(row.n_words - 1 - int(row.lasts.max()) for row in full)
-        for chosen in token_batches([len(row) for row in rows], self.batch_tokens):
-            part = [rows[i] for i in chosen]
-            yield chosen.tolist(), self._pooled(part, layers, pooling, edits)
+            full = np.flatnonzero(rows.lengths == self.max_positions)
+            held = (int(rows[i].lasts.max()) for i in full.tolist())
+            found.beyond[lang] += int((sizes[full] - 1).sum()) - sum(held)
+        for chosen in token_batches(rows.lengths, self.batch_tokens):
+            batch = self.laid_out(rows, chosen)
+            yield chosen.tolist(), self._pooled(batch, sizes[chosen], layers, pooling, edits)
 
     def _pooled(
         self,
-        rows: list[PieceRow],
+        batch: Batch,
+        counts: np.ndarray,
         layers: tuple[int, ...],
         pooling: Pooling,
         edits: Mapping[int, Edit] | None,
     ) -> WordVectors:
         with torch.no_grad(), evaluating(self.model):
-            batch, counts = self.laid_out(rows), [row.n_words for row in rows]
             words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
             index = index_words(*words, counts, self.device)
             states = self.hidden(batch.on(self.device), edits=edits, upto=max(layers))
             vectors_NLH = torch.stack(
                 [pool_words(states[layer], index, pooling) for layer in layers], dim=1
             )
-            refuse_infinite(vectors_NLH, rows[0].languages[0])
+            refuse_infinite(vectors_NLH, batch.languages[0])
             return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
 
 

@@ -19,45 +19,6 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device, to_device
 
-
-@dataclass(frozen=True)
-class Spoken:
-    """The languages of some items, sentences or pieces: that of item i is ``names[numbers[i]]``."""
-
-    names: tuple[str, ...]
-    numbers: np.ndarray
-
-    @classmethod
-    def of(cls, lang: str, n_items: int) -> Spoken:
-        """Items of one language."""
-        return cls((lang,), np.zeros(n_items, np.int64))
-
-    def take(self, items: np.ndarray) -> Spoken:
-        """Some of the items, in the order given."""
-        return Spoken(self.names, self.numbers[items])
-
-    def repeat(self, counts: np.ndarray) -> Spoken:
-        """Each item `counts[i]` times, as the pieces of a sentence have its language."""
-        return Spoken(self.names, np.repeat(self.numbers, counts))
-
-    @classmethod
-    def join(cls, parts: Sequence[Spoken | None]) -> Spoken | None:
-        """The items of several parts, one part after the other; None where a part's languages are
-        not known.
-
-        >>> Spoken.join([Spoken.of("de", 1), Spoken.of("en", 2), Spoken.of("de", 1)])
-        Spoken(names=('de', 'en'), numbers=array([0, 1, 1, 0]))
-        """
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts) or not known:
-            return None
-        names = tuple(dict.fromkeys(name for part in known for name in part.names))
-        place = {name: i for i, name in enumerate(names)}
-        tables = [np.array([place[name] for name in part.names], np.int64) for part in known]
-        numbers = [table[part.numbers] for table, part in zip(tables, known, strict=True)]
-        return cls(names, np.concatenate(numbers))
-
-
 Pooling = Literal["first", "last", "mean", "sum"]
 WordLists: TypeAlias = Sequence[Sequence[str]]
 """Sentences, each as its words."""
@@ -171,7 +132,7 @@ LayerList = Annotated[str | tuple[str, ...], AfterValidator(_listed)]
 class Batch:
     """Padded pieces, all int64: `mask_BT` is 1 for real ones, `segments_BT` are token types,
     `langs_BT` indexes `languages`. `words_BT` and `lasts_BT` are the first and last word of a piece
-    in its row, counted through a pair (-1: special, a blank, padding).
+    in its own sentence (-1: special, a blank, padding).
     """
 
     ids_BT: torch.Tensor
@@ -255,7 +216,10 @@ class WordIndex:
 
 
 def index_words(
-    words_BT: np.ndarray, lasts_BT: np.ndarray, counts: Sequence[int], device: torch.device | str
+    words_BT: np.ndarray,
+    lasts_BT: np.ndarray,
+    counts: Sequence[int] | np.ndarray,
+    device: torch.device | str,
 ) -> WordIndex:
     """Return the index of a batch on a device, by the first (-1: none) and the last word of each
     piece in its row, and the number of words of each row. Word w of row b becomes word

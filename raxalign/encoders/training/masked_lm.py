@@ -5,14 +5,15 @@ these 80 % masked, 10 % random, 10 % kept), on sentences or on running text in s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import offsets_of
 from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.packing import Packed, pack
-from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
+from raxalign.encoders.models.pieces import text_to_pieces
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.encoders.training.params import ScratchParams
@@ -37,9 +38,13 @@ _WARMUP, _MASK_SHARE = 0.1, 0.15  # of the steps, and of the pieces
 LAST = 20  # steps whose mean loss is recorded in the notes as the last one
 
 
+Sliced = tuple[np.ndarray, int]
+"""The pieces of a row, and where its second segment begins."""
+
+
 def slice_rows(
     sentences: Sequence[np.ndarray], window: int, ends: tuple[int, int], rng: np.random.Generator
-) -> list[PieceRow]:
+) -> list[Sliced]:
     """Slice a text, the pieces of its sentences in their order, into rows of `window` pieces that
     have every piece of the text once; `ends` are the numbers of ``[CLS]`` and ``[SEP]``.
 
@@ -62,8 +67,7 @@ def slice_rows(
         end, (cls, sep) = min(at + room, len(ids)), ends
         parts = [ids[at:end]] if divide is None else [ids[at:divide], ids[divide:end]]
         row = np.concatenate([[cls], *(piece for part in parts for piece in (part, [sep]))])
-        none = np.full(len(row), -1)
-        rows.append(PieceRow(row, none, none, len(parts[0]) + 2, 0, ()))
+        rows.append((row, len(parts[0]) + 2))
         at += room
     return rows
 
@@ -119,29 +123,37 @@ def training_rows(
     encoder: TransformerEncoder,
     sentences: Mapping[str, Sequence[Sequence[str]]],
     params: ScratchParams,
-) -> tuple[PackedRows, dict[str, int]]:
+) -> tuple[Rows, dict[str, int]]:
     """Return the training rows of all languages, and how many sentences of each lost their end. The
     text of a language is as its dataset has it: its last sentence first.
     """
-    rng, rows, cut = np.random.default_rng(params.seed), list[PieceRow](), dict[str, int]()
+    rng, rows, cut = np.random.default_rng(params.seed), list[Sliced](), dict[str, int]()
     tokenizer = encoder.tokenizer
     for lang, part in sentences.items():
         cut[lang] = 0
         if params.slicing:
             # Datasets of text run backwards; what follows a sentence is to stand after it.
-            pieces = [found.ids for found in bulk_pieces(tokenizer, part[::-1], lang)]
+            pieces = text_to_pieces(tokenizer, [part[::-1]], lang).of_sentences()
             ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
             rows += slice_rows(pieces, params.window, ends, rng)
             continue
-        singles = encoder.pieces(part, lang)
-        rows += pack_rows(singles, params.window, rng)
-        for row in singles:  # longer than the window, or than the encoder's positions
-            lost = int(row.lasts.max(initial=-1)) < row.n_words - 1
-            cut[lang] += len(row) > params.window or lost
-    return PackedRows.of(rows), cut
+        read = encoder.pieces(part, lang).take()
+        rows += pack_rows(np.split(read.ids, read.offsets[1:-1]), params.window, rng)
+        # longer than the window, or than the encoder's positions
+        sizes = np.array([len(words) for words in part])
+        lost = np.maximum.reduceat(read.lasts, read.offsets[:-1]) < sizes - 1
+        cut[lang] += int(((read.lengths > params.window) | lost).sum())
+    return joined(rows), cut
 
 
-def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
+def joined(rows: Sequence[Sliced]) -> Rows:
+    """Return rows end to end, with their segments."""
+    ids = np.concatenate([ids for ids, _ in rows]).astype(np.int32)
+    segments = np.concatenate([np.arange(len(ids)) >= second for ids, second in rows])
+    return Rows.of(ids, np.array([len(ids) for ids, _ in rows]), segments.astype(np.int8))
+
+
+def train_settings(params: ScratchParams, rows: Rows) -> TrainSettings:
     """The options of the loop. A step has the rows of `batch_size` windows of pieces on average."""
     per_row = len(rows.ids) / len(rows)
     return TrainSettings(
@@ -156,50 +168,21 @@ def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
     )
 
 
-@dataclass(frozen=True)
-class PackedRows:
-    """The rows of a pre-training: row r is the entries ``offsets[r]`` to ``offsets[r + 1]`` of the
-    pieces `ids` and their token types `segments`.
-    """
-
-    ids: np.ndarray
-    segments: np.ndarray
-    offsets: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @classmethod
-    def of(cls, rows: Sequence[PieceRow]) -> PackedRows:
-        """The pieces and segments of some rows, laid end to end."""
-        ids = np.concatenate([row.ids for row in rows]).astype(np.int32)
-        segments = np.concatenate([row.segments for row in rows]).astype(np.int8)
-        return cls(ids, segments, offsets_of(np.array([len(row) for row in rows])))
-
-    def take(self, rows: np.ndarray) -> PackedRows:
-        """Some of the rows, in the order given."""
-        index, _ = ranges(self.offsets, rows)
-        offsets = offsets_of(np.diff(self.offsets)[rows])
-        return PackedRows(self.ids[index], self.segments[index], offsets)
-
-
-class Pretraining(MaskedWords[PackedRows]):
+class Pretraining(MaskedWords):
     """Predicts the masked pieces of packed rows, each of which sees only itself."""
 
-    def __init__(
-        self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams
-    ) -> None:
+    def __init__(self, encoder: TransformerEncoder, rows: Rows, params: ScratchParams) -> None:
         super().__init__(encoder, _MASK_SHARE)
         self.all_rows, self.window = rows, params.window
 
-    def batch(self, step: Step) -> PackedRows:
+    def batch(self, step: Step) -> Rows:
         """The rows of the global batch."""
         return self.all_rows.take(step.rows)
 
-    def lay_out(self, rows: PackedRows, masks: Masks) -> Packed:
+    def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them."""
-        pad, lengths = int(self.encoder.tokenizer.pad_token_id), np.diff(rows.offsets)
-        return pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
+        pad = int(self.encoder.tokenizer.pad_token_id)
+        return pack([masks.applied(rows)], pad, self.window)
 
 
 def new_bert(params: ScratchParams, vocabulary: int) -> Any:
@@ -220,7 +203,7 @@ def new_bert(params: ScratchParams, vocabulary: int) -> Any:
     return BertForMaskedLM(config)
 
 
-def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator) -> list[PieceRow]:
+def pack_rows(singles: Sequence[np.ndarray], window: int, rng: np.random.Generator) -> list[Sliced]:
     """Training rows of at most `window` pieces: a third single sentences, a third pairs, a third as
     many as fit, so that the encoder knows the positions and segments that it will read.
     """
@@ -237,8 +220,6 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
             group.append(singles[order[at]])
             at += 1
         # Every sentence but the first goes without its [CLS].
-        ids = np.concatenate([group[0].ids, *(row.ids[1:] for row in group[1:])])[:window]
-        first = len(group[0]) if len(group) == 2 else len(ids)
-        none = np.full(len(ids), -1)
-        rows.append(PieceRow(ids, none, none, first, 0, group[0].languages))
+        ids = np.concatenate([group[0], *(row[1:] for row in group[1:])])[:window]
+        rows.append((ids, len(group[0]) if len(group) == 2 else len(ids)))
     return rows

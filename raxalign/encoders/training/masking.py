@@ -5,11 +5,12 @@ and by what, a function of seed and step alone, and the base of the objectives t
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -19,24 +20,6 @@ from raxalign.train.objective import HostSided, Step
 
 MASKED, RANDOM = 0.8, 0.1
 """Shares of the chosen pieces that become the mask, and a random piece; the others stay."""
-
-
-class PieceRows(Protocol):
-    """Rows of pieces, one after the other: row r is ``ids[offsets[r]:offsets[r + 1]]``."""
-
-    @property
-    def ids(self) -> np.ndarray:
-        """The pieces of all rows, special ones included."""
-
-    @property
-    def offsets(self) -> np.ndarray:
-        """Where each row begins, and where the last one ends."""
-
-    def take(self, rows: np.ndarray) -> Self:
-        """Some of the rows, in the order given."""
-
-
-_R = TypeVar("_R", bound=PieceRows)
 
 
 def chance_of(step: Step, use: int) -> np.random.Generator:
@@ -105,15 +88,15 @@ class Masks:
         flat: np.ndarray = np.repeat(starts_R[: len(self)], np.diff(self.offsets)) + self.places
         return flat
 
-    def applied(self, rows: PieceRows) -> np.ndarray:
-        """The pieces of the same rows as the encoder reads them, in the layout of ``rows.ids``."""
+    def applied(self, rows: Rows) -> Rows:
+        """The same rows as the encoder reads them."""
         ids = rows.ids.copy()
         ids[self.flat(rows.offsets)] = self.inputs
-        return ids
+        return replace(rows, ids=ids)
 
 
 def choose_masks(
-    rows: PieceRows,
+    rows: Rows,
     rule: MaskRule,
     rng: np.random.Generator,
     *,
@@ -143,9 +126,7 @@ def choose_masks(
     return _corrupted(rows, picked, rule, rng)
 
 
-def _corrupted(
-    rows: PieceRows, picked: np.ndarray, rule: MaskRule, rng: np.random.Generator
-) -> Masks:
+def _corrupted(rows: Rows, picked: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> Masks:
     """Masks at these flat places: 80 % the mask, 10 % random pieces, 10 % as they are."""
     owners = np.searchsorted(rows.offsets, picked, side="right") - 1
     targets = rows.ids[picked].astype(np.int64)
@@ -164,10 +145,10 @@ def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int)
 
 
 @dataclass(frozen=True)
-class Masked(Generic[_R]):
+class Masked:
     """The rows of a global batch, and their masked places."""
 
-    rows: _R
+    rows: Rows
     masks: Masks
 
 
@@ -181,7 +162,7 @@ class PredictedPieces:
     total: int
 
 
-class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
+class MaskedWords(HostSided[Masked, PredictedPieces | None]):
     """The mean cross-entropy over the masked places of the global batch. Subclasses make its rows,
     and lay some of them out for the encoder.
     """
@@ -192,25 +173,23 @@ class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
         self.encoder, self.rule = encoder, MaskRule.of(encoder, mask_share)
 
     @abstractmethod
-    def batch(self, step: Step) -> _R:
+    def batch(self, step: Step) -> Rows:
         """The rows of the global batch, row r of them made from ``step.rows[r]``."""
 
     @abstractmethod
-    def lay_out(self, rows: _R, masks: Masks) -> Packed:
+    def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them, with their masks; the device has no part in it."""
 
-    def choose(self, step: Step, rows: _R) -> Masks:
+    def choose(self, step: Step, rows: Rows) -> Masks:
         """The masked places of the global batch."""
         return choose_masks(rows, self.rule, chance_of(step, MASKING))
 
-    def host_batch(self, step: Step) -> Masked[_R]:
+    def host_batch(self, step: Step) -> Masked:
         """The rows of the global batch and its masks."""
         rows = self.batch(step)
         return Masked(rows, self.choose(step, rows))
 
-    def host_part(
-        self, _: Step, batch: Masked[_R], positions: np.ndarray
-    ) -> PredictedPieces | None:
+    def host_part(self, _: Step, batch: Masked, positions: np.ndarray) -> PredictedPieces | None:
         """Some rows; rows without a masked place are not read. None where no row has one."""
         masked = positions[np.diff(batch.masks.offsets)[positions] > 0]
         if not len(masked):

@@ -14,8 +14,7 @@ from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.rows.linked_words import read_word_rows
-from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.rows.sentences import Bitexts, read_word_rows
 from raxalign.options.params import LATER, Removed
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup

@@ -14,19 +14,19 @@ from typing import Any, ClassVar, Generic
 
 from pydantic import Field
 
-from raxalign.encoders.models.packing import Packed
+from raxalign.encoders.models.packing import Packed, lay_out
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, TrainedParams
-from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
-from raxalign.methods.rows.states import lay_out_rows
+from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.options.params import Removed
 from raxalign.train.objective import Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
 
 
-class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
+class MaskedLM(MaskedWords, Generic[RowsT]):
     """Predicts masked pieces of `batch_of(rows, step)`, row r of it from ``step.rows[r]``."""
 
     def __init__(
@@ -45,7 +45,7 @@ class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Return some rows as the encoder reads them."""
-        return lay_out_rows(self.encoder, [(rows, masks.applied(rows))])
+        return lay_out(self.encoder, [masks.applied(rows)])
 
 
 class MaskedLMParams(TrainedParams):

@@ -19,7 +19,8 @@ from torch import nn
 from torch.nn import functional
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.packing import Packed, can_pack
+from raxalign.encoders.models.packing import Packed, can_pack, lay_out
+from raxalign.encoders.models.rows import Rows, Sentences, joint_rows, single_rows
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import (
@@ -30,8 +31,8 @@ from raxalign.encoders.training.masking import (
     choose_masks,
     masked_lm_loss,
 )
-from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, single_rows
-from raxalign.methods.rows.states import last_states, lay_out_rows
+from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.rows.states import last_states
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
@@ -154,7 +155,7 @@ def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
     return np.asarray(rows.dictionary_encode().indices, np.int64)
 
 
-_Drawn = tuple[Rows | None, Rows | None, Masked[Rows] | None]
+_Drawn = tuple[Rows | None, Rows | None, Masked | None]
 """What is drawn for a global batch: the sentences that are queries and those that are keys (None:
 without a contrast), and the rows whose words are masked: one per pair, or all first sentences and
 then all second ones (None: nothing is masked).
@@ -181,7 +182,7 @@ class _Read:
     rows_B: np.ndarray
     keys: Packed | None
     layout: _Layout | None
-    alone: Masked[Rows] | None
+    alone: Masked | None
 
 
 class PostPretraining(HostSided[_Drawn, _Read]):
@@ -248,7 +249,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         read_keys = None
         if queries is not None and keys is not None:
             queries, keys = queries.take(positions), keys.take(positions)
-            read_keys = lay_out_rows(self.slow, [(keys, keys.ids)])
+            read_keys = lay_out(self.slow, [keys])
         if masked is not None:
             second = [] if self.joint else [len(step.rows) + positions]
             chosen = np.concatenate([positions, *second])
@@ -258,15 +259,15 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         layout = self.lay_out(queries, masked)
         return _Read(positions, step.rows[positions], read_keys, layout, masked if waits else None)
 
-    def lay_out(self, queries: Rows | None, masked: Masked[Rows] | None) -> _Layout | None:
+    def lay_out(self, queries: Rows | None, masked: Masked | None) -> _Layout | None:
         """Return queries and masked rows as the encoder reads them; None where there are none."""
-        parts = [] if queries is None else [(queries, queries.ids)]
-        n_queries = sum(len(rows) for rows, _ in parts)
+        parts = [] if queries is None else [queries]
+        n_queries = sum(map(len, parts))
         if masked is not None:
-            parts.append((masked.rows, masked.masks.applied(masked.rows)))
-        if not sum(len(rows) for rows, _ in parts):
+            parts.append(masked.masks.applied(masked.rows))
+        if not sum(map(len, parts)):
             return None
-        packed = lay_out_rows(self.encoder, parts)
+        packed = lay_out(self.encoder, parts)
         queries_B, starts = np.split(packed.starts_S, [n_queries])
         if masked is None:
             none = np.zeros(0, np.int64)

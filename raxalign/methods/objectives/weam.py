@@ -9,13 +9,14 @@ from typing import Any
 from torch import nn
 from torch.nn import functional
 
+from raxalign.encoders.models.packing import lay_out
+from raxalign.encoders.models.rows import Rows, joint_rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.methods.rows.linked_words import Partners
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
-from raxalign.methods.rows.states import last_states, lay_out_rows
+from raxalign.methods.rows.sentences import Bitexts, Partners
+from raxalign.methods.rows.states import last_states
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
@@ -139,7 +140,7 @@ class WordExchange(Objective):
         assert self.batch is not None, "begin comes first"
         (of_batch, masks, partners, n_linked), options = self.batch, self.options
         rows, masks = of_batch.take(positions), masks.take(positions)
-        packed = lay_out_rows(self.encoder, [(rows, masks.applied(rows))])
+        packed = lay_out(self.encoder, [masks.applied(rows)])
         states_FH, starts_S = last_states(self.encoder, packed), packed.starts_S
         pieces = masks.flat(of_batch.offsets[positions])
         linked = partners.linked(pieces)

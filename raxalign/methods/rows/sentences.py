@@ -1,211 +1,21 @@
-"""Sentences of one or several languages, tokenised once into flat arrays, and rows of them: single
-sentences, or pairs.
-
-A pair is one row, `[CLS] a [SEP] b [SEP]`, whose positions run on through both sentences. Rows are
-put together batch by batch without a loop over rows, so the order of the two sentences may change
-from one step to the next.
-"""
+"""Text and bitext datasets as sentences that are tokenised once, for training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from raxalign.arrays import Flat, end_to_end, offsets_of, ranges
-from raxalign.caveats import listener
-from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces
-from raxalign.encoders.models.pieces import read_template
+from raxalign.arrays import offsets_of, ranges
+from raxalign.corpora.text.dataset import read_table
+from raxalign.encoders.models.flat_pieces import column_pieces
+from raxalign.encoders.models.pieces import Pieces, text_to_pieces
+from raxalign.encoders.models.rows import RowSource, Sentences, joint_rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import DataError
-from raxalign.lazy import np
+from raxalign.lazy import np, pa, pc
 from raxalign.pairing.aligners.base import Links
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of pieces, one after the other: row r is the entries ``offsets[r]`` to ``offsets[r +
-    1]`` of the flat arrays.
-
-    `ids` are the pieces, special ones included; `words` and `lasts` are the first and the last word
-    of each piece in its own sentence (-1: none); `langs` its language, an index into `languages`
-    (those of the `Sentences`); `segments` is 1 in the second sentence of a pair and its separator,
-    else 0. The k-th sentence of row r (K is 1, or 2 for pairs) has its first piece at the place
-    ``first_RK[r, k]`` *of the row* and ``kept_RK[r, k]`` pieces there, which are the first ones of
-    the sentence: its last word may have lost some of its own.
-    """
-
-    ids: np.ndarray
-    words: np.ndarray
-    lasts: np.ndarray
-    langs: np.ndarray
-    segments: np.ndarray
-    offsets: np.ndarray
-    first_RK: np.ndarray
-    kept_RK: np.ndarray
-    languages: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def spoken(self) -> Spoken | None:
-        """The language of each piece; None where the rows do not name their languages."""
-        return Spoken(self.languages, self.langs) if self.languages else None
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The pieces of each row, special ones included."""
-        return np.diff(self.offsets)
-
-    def take(self, rows: np.ndarray) -> Rows:
-        """Return some of the rows, in the order given."""
-        index, _ = ranges(self.offsets, rows)
-        flat = {n: getattr(self, n)[index] for n in ("ids", "words", "lasts", "langs", "segments")}
-        return replace(
-            self,
-            **flat,
-            offsets=offsets_of(self.lengths[rows]),
-            first_RK=self.first_RK[rows],
-            kept_RK=self.kept_RK[rows],
-        )
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """Tokenised sentences: the pieces of sentence s, without special ones, are `lengths_S[s]`
-    entries of `ids` from `starts_S[s]` on, their first and last words (numbered from 0 in each
-    sentence; -1: none) the same entries of `words` and `lasts`, its language
-    ``languages[langs_S[s]]`` (no languages: they are not known). They are whole; only rows are cut.
-
-    Word w of sentence s is number ``word_offsets[s] + w``; its pieces are `count_W` adjacent ones
-    (0: it has none) from the place `first_W` of the sentence on. Neighbours may share a piece. The
-    special pieces lie at the beginning of `ids`: those before, between and after sentences, as
-    (start, number). Rows have at most `max_length` pieces.
-    """
-
-    ids: Flat
-    words: Flat
-    lasts: Flat
-    starts_S: np.ndarray
-    lengths_S: np.ndarray
-    langs_S: np.ndarray
-    word_offsets: np.ndarray
-    first_W: Flat
-    count_W: Flat
-    languages: tuple[str, ...]
-    max_length: int
-    before: tuple[int, int]
-    between: tuple[int, int]
-    after_single: tuple[int, int]
-    after_pair: tuple[int, int]
-
-    def __len__(self) -> int:
-        return len(self.starts_S)
-
-    def kept(self, numbers: np.ndarray) -> np.ndarray:
-        """Return how many pieces some sentences keep in rows of their own, or pairs of them (n, 2)
-        in one row each, special ones apart.
-        """
-        pairs, lengths = numbers.ndim == 2, self.lengths_S[numbers]
-        after = self.between[1] + self.after_pair[1] if pairs else self.after_single[1]
-        room = max(self.max_length - self.before[1] - after, 0)
-        return shares(lengths, room) if pairs else np.asarray(np.minimum(lengths, room))
-
-    def row_lengths(self, numbers: np.ndarray) -> np.ndarray:
-        """Return how many pieces the rows of some sentences have, special ones included."""
-        return self.kept(numbers) + self.before[1] + self.after_single[1]
-
-    def spans(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (place of the first piece in a row of the sentence alone, number of pieces) of
-        some words, by their numbers, int64.
-        """
-        first, count = (part[words].astype(np.int64) for part in (self.first_W, self.count_W))
-        return first + self.before[1], count
-
-    def read_words(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the words of some sentences that have pieces: (their numbers, the place in
-        `numbers` of the sentence of each).
-        """
-        words, owners = ranges(self.word_offsets, numbers)
-        read = self.count_W[words] > 0
-        return words[read], owners[read]
-
-
-def single_rows(sentences: Sentences, numbers: np.ndarray) -> Rows:
-    """Return a row `[CLS] a [SEP]` for each sentence of `numbers`."""
-    specials = [sentences.before, sentences.after_single]
-    return _laid_out(sentences, specials, numbers[:, None], sentences.kept(numbers)[:, None])
-
-
-def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> Rows:
-    """Return a row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`; what
-    is too long loses the end of the longer sentence first, as in `TransformerEncoder.pieces`.
-    """
-    specials = [sentences.before, sentences.between, sentences.after_pair]
-    numbers_R2 = np.stack([first, second], axis=1)
-    return _laid_out(sentences, specials, numbers_R2, sentences.kept(numbers_R2))
-
-
-def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
-    """Return how many pieces the two sentences of each row keep in `room`, (R, 2): the longer one
-    is cut first, then both.
-
-    >>> shares(np.array([[10, 3], [10, 9], [9, 10], [2, 3]]), 9).tolist()
-    [[6, 3], [5, 4], [4, 5], [2, 3]]
-    """
-    shorter_R = np.minimum(lengths_R2.min(axis=1), room // 2)
-    longer_R = np.minimum(lengths_R2.max(axis=1), room - shorter_R)
-    first_R = lengths_R2[:, 0] <= lengths_R2[:, 1]
-    is_shorter_R2 = np.stack([first_R, ~first_R], axis=1)
-    cut_R2 = np.where(is_shorter_R2, shorter_R[:, None], longer_R[:, None])
-    return np.where((lengths_R2.sum(axis=1) <= room)[:, None], lengths_R2, cut_R2)
-
-
-def _laid_out(
-    sentences: Sentences,
-    specials: list[tuple[int, int]],
-    numbers_RK: np.ndarray,
-    kept_RK: np.ndarray,
-) -> Rows:
-    """Rows of special pieces and sentences in turn; these have the special ones after them."""
-    n, k = numbers_RK.shape
-    parts = 2 * k + 1
-    starts_RP, lengths_RP = np.empty((n, parts), np.int64), np.empty((n, parts), np.int64)
-    starts_RP[:, 0::2], lengths_RP[:, 0::2] = ([part[i] for part in specials] for i in (0, 1))
-    starts_RP[:, 1::2], lengths_RP[:, 1::2] = sentences.starts_S[numbers_RK], kept_RK
-    flat = lengths_RP.reshape(-1)
-    ends = np.cumsum(flat)
-    index = np.arange(int(ends[-1]) if n else 0) + np.repeat(
-        starts_RP.reshape(-1) - (ends - flat), flat
-    )
-    owner_P = np.maximum(np.arange(parts) - 1, 0) // 2
-    segments = np.repeat(np.broadcast_to(owner_P, (n, parts)).reshape(-1), flat)
-    langs = np.repeat(sentences.langs_S[numbers_RK][:, owner_P].reshape(-1), flat)
-    first_RK = (np.cumsum(lengths_RP, axis=1) - lengths_RP)[:, 1::2]
-    return Rows(
-        sentences.ids[index],
-        sentences.words[index],
-        sentences.lasts[index],
-        langs,
-        segments,
-        offsets_of(lengths_RP.sum(axis=1)),
-        first_RK,
-        kept_RK,
-        sentences.languages,
-    )
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Sentences of text; those of the numbers `numbers_R` are trained on."""
-
-    sentences: Sentences
-    numbers_R: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.numbers_R)
+from raxalign.pairing.schema import links_of, read_pairs
 
 
 @dataclass(frozen=True)
@@ -267,7 +77,7 @@ def read_bitexts(
     not count (Pan et al. 2021: 10 and 128). With `alone` sentences are rows of their own: a word
     that loses a piece there has none. Raises `DataError` for a language without a pair left.
     """
-    columns: list[FlatPieces] = []
+    columns: list[Pieces] = []
     src, tgt, kept, counts, start = [], [], [], {}, 0
     for lang, folder in folders.items():
         counted = f"{lang}-{pivot}" if alone else None
@@ -280,16 +90,15 @@ def read_bitexts(
         counts[lang] = {"sentences": len(kept[-1]), "read": n}
         start += 2 * n
     langs = [code for k in range(len(folders)) for code in (k, len(folders))]
-    sentences = _end_to_end(encoder, columns, langs, (*folders, pivot), max_length, alone=alone)
+    sentences = Sentences.of(encoder, columns, langs, (*folders, pivot), max_length, alone=alone)
     langs_P = np.repeat(np.arange(len(kept)), list(map(len, kept)))
     src_P, tgt_P, numbers_P = map(np.concatenate, (src, tgt, kept))
-    _count_cut(sentences, np.concatenate([src_P, tgt_P]) if alone else np.stack([src_P, tgt_P], 1))
+    both = np.concatenate([src_P, tgt_P]) if alone else np.stack([src_P, tgt_P], 1)
+    sentences.report_cut(both)
     return Bitexts(sentences, src_P, tgt_P, langs_P, numbers_P, counts)
 
 
-def _allowed(
-    folder: Path, src: FlatPieces, tgt: FlatPieces, allowed: tuple[int, int | None]
-) -> np.ndarray:
+def _allowed(folder: Path, src: Pieces, tgt: Pieces, allowed: tuple[int, int | None]) -> np.ndarray:
     """The numbers of the pairs of an allowed length. Raises `DataError` where there is none."""
     if not len(src):
         raise DataError(folder, "the dataset has no sentence pairs")
@@ -312,7 +121,7 @@ def read_texts(
     max_length: int,
     *,
     min_pieces: int = 1,
-) -> Texts:
+) -> RowSource:
     """Tokenise text datasets (column ``words``), language -> folder; sentences of fewer than
     `min_pieces` pieces are not trained on. Raises `DataError` for a language without any other.
     """
@@ -325,18 +134,10 @@ def read_texts(
                 " min_pieces",
             )
     langs = range(len(columns))
-    sentences = _end_to_end(encoder, columns, langs, tuple(folders), max_length)
+    sentences = Sentences.of(encoder, columns, langs, tuple(folders), max_length)
     numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
-    _count_cut(sentences, numbers_R)
-    return Texts(sentences, numbers_R)
-
-
-def _count_cut(sentences: Sentences, numbers: np.ndarray) -> None:
-    """Count the sentences that lose pieces in their rows, while caveats are collected."""
-    if (heard := listener()) is not None:
-        for s in numbers[sentences.kept(numbers) < sentences.lengths_S[numbers]].tolist():
-            text = sentences.ids[sentences.starts_S[s] :][: sentences.lengths_S[s]]
-            heard.lose(sentences.languages[sentences.langs_S[s]], text.tobytes())
+    sentences.report_cut(numbers_R)
+    return RowSource(sentences, numbers_R)
 
 
 def tokenise(
@@ -348,50 +149,179 @@ def tokenise(
     """Return sentences, given as lists of some, that are rows of their own, of at most `max_length`
     pieces. `lang` is their language (None: a spaced one).
     """
-    pieces = flat_pieces(encoder.tokenizer, chunks, lang)
+    pieces = text_to_pieces(encoder.tokenizer, chunks, lang)
     languages = () if lang is None else (lang,)
-    return _end_to_end(encoder, [pieces], [0], languages, max_length, alone=True)
+    return Sentences.of(encoder, [pieces], [0], languages, max_length, alone=True)
 
 
-def _end_to_end(
-    encoder: TransformerEncoder,
-    columns: Sequence[FlatPieces],
-    langs: Iterable[int],
-    languages: tuple[str, ...],
-    max_length: int,
-    *,
-    alone: bool = False,
-) -> Sentences:
-    """Columns of sentences, each of one language, end to end behind the special pieces."""
-    made = read_template(encoder.tokenizer)
-    specials = [made.before, made.between, made.after_single, made.after_pair]
-    sizes, max_length = list(map(len, specials)), min(max_length, encoder.max_positions)
-    if alone:
-        for pieces in columns:
-            _cut_words(pieces, max_length - sizes[0] - sizes[2])
-    ids = np.array([i for part in specials for i in part], np.int32)
-    none = np.full(len(ids), -1, np.int32)
-    lengths_S = np.concatenate([pieces.lengths for pieces in columns])
-    return Sentences(
-        end_to_end([ids, *(pieces.ids for pieces in columns)]),
-        end_to_end([none, *(pieces.words for pieces in columns)]),
-        end_to_end([none, *(pieces.lasts for pieces in columns)]),
-        len(ids) + offsets_of(lengths_S)[:-1],
-        lengths_S,
-        np.repeat(list(langs), [len(pieces) for pieces in columns]),
-        offsets_of(np.concatenate([np.diff(pieces.word_offsets) for pieces in columns])),
-        end_to_end([pieces.first_W for pieces in columns]),
-        end_to_end([pieces.count_W for pieces in columns]),
-        languages,
-        max_length,
-        *((sum(sizes[:i]), size) for i, size in enumerate(sizes)),
+_CHUNK = 8192
+_LINKED = 100_000  # sentence pairs whose links are looked up at once
+
+
+def read_linked_rows(
+    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
+) -> Bitexts:
+    """Return word-pair datasets, language -> folder, with the links of words that were both read.
+    Rows have at most `max_length` pieces, or what the encoder's positions allow. Raises `DataError`
+    where a dataset has no rows.
+    """
+    bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
+    links = Links.join([links_of(read_pairs(folder)) for folder in folders.values()])
+    bitexts, found, count_W = replace(bitexts, links=links), [], bitexts.sentences.count_W
+    for start in range(0, len(bitexts), _LINKED):
+        rows = np.arange(start, min(start + _LINKED, len(bitexts)))
+        _, src, tgt = bitexts.linked(rows)
+        part = links.part(start, start + len(rows))
+        found.append(part.where((count_W[src] > 0) & (count_W[tgt] > 0)))
+    return replace(bitexts, links=Links.join(found))
+
+
+def read_word_rows(
+    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
+) -> Bitexts:
+    """Return word-pair datasets with a type for each word (of a language), without the links of
+    words that are spelt the same. Raises `DataError` where there is no link to learn from.
+    """
+    bitexts = read_linked_rows(encoder, folders, pivot, max_length)
+    types, size = _types(folders, lambda path, side: pc.list_flatten(read_pairs(path).column(side)))
+    _, src, tgt = bitexts.linked(np.arange(len(bitexts)))
+    kept = types[src] % size != types[tgt]
+    if not kept.any():
+        raise DataError(
+            next(iter(folders.values())),
+            f"has no word pair to learn from ({len(kept)} were dropped: their words are spelt the"
+            " same)",
+        )
+    links, dropped = bitexts.links.where(kept), len(kept) - int(kept.sum())
+    return replace(bitexts, links=links, types=types, dropped=dropped)
+
+
+def read_sentence_rows(
+    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
+) -> Bitexts:
+    """Return bitexts with a type per sentence. Raises `DataError` where one has no rows."""
+    bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
+    types, _ = _types(
+        folders, lambda path, side: pc.binary_join(read_table(path).column(side), " ")
+    )
+    return replace(bitexts, types=types)
+
+
+def _types(
+    folders: Mapping[str, Path], texts: Callable[[Path, str], pa.ChunkedArray]
+) -> tuple[np.ndarray, int]:
+    """Return a number for each text of some datasets, in the order of `read_bitexts`: the same for
+    the same text of a language. It is that of the text in any language, modulo the second number.
+    """
+    columns = [texts(folder, side) for side in ("tgt", "src") for folder in folders.values()]
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    encoded = pa.chunked_array(chunks, columns[0].type).dictionary_encode()
+    numbers = np.concatenate(
+        [np.zeros(0, np.int64), *(np.asarray(chunk.indices) for chunk in encoded.chunks)]
+    )
+    size = 1 + int(numbers.max(initial=0))
+    parts = np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
+    tgt, src = parts[: len(folders)], parts[len(folders) :]
+    own = [part + (k + 1) * size for k, part in enumerate(src)]
+    return np.concatenate([part for both in zip(own, tgt, strict=True) for part in both]), size
+
+
+def piece_links(
+    first_src: np.ndarray, n_src: np.ndarray, first_tgt: np.ndarray, n_tgt: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Links of words as links of their pieces: (place of the one, place of the other, number of the
+    word link).
+
+    Word link l joins the `n_src[l]` pieces from `first_src[l]` on with the `n_tgt[l]` pieces from
+    `first_tgt[l]` on: the i-th with the i-th, and what the longer word has more of with the last
+    piece of the shorter one.
+
+    >>> links = piece_links(np.array([1]), np.array([3]), np.array([7]), np.array([2]))
+    >>> [part.tolist() for part in links]
+    [[1, 2, 3], [7, 8, 8], [0, 0, 0]]
+    """
+    longer = np.maximum(n_src, n_tgt)
+    owners = np.repeat(np.arange(len(longer)), longer)
+    i = np.arange(len(owners)) - np.repeat(np.cumsum(longer) - longer, longer)
+    return (
+        first_src[owners] + np.minimum(i, n_src[owners] - 1),
+        first_tgt[owners] + np.minimum(i, n_tgt[owners] - 1),
+        owners,
     )
 
 
-def _cut_words(pieces: FlatPieces, room: int) -> None:
-    """Take the pieces of words that have some beyond `room` pieces of their sentence."""
-    count_W = np.asarray(pieces.count_W)
-    for s in np.flatnonzero(pieces.lengths > room):
-        words = slice(*pieces.word_offsets[s : s + 2])
-        lost = pieces.first_W[words].astype(np.int64) + count_W[words] > room
-        count_W[words][lost] = 0
+@dataclass(frozen=True)
+class Partners:
+    """The exchange matrix A without its zeros: piece p of the flat rows is linked with the places
+    ``places[offsets[p]:offsets[p + 1]]`` of its row.
+
+    A is symmetric, and has no links within a sentence.
+    """
+
+    offsets: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(
+        cls, starts_P: np.ndarray, left_P: np.ndarray, right_P: np.ndarray, n_pieces: int
+    ) -> Partners:
+        """From links of places in rows that begin at `starts_P`, each link once."""
+        here = np.concatenate([starts_P + left_P, starts_P + right_P])
+        there = np.concatenate([right_P, left_P])
+        width = int(there.max(initial=0)) + 1
+        codes = np.unique(here.astype(np.int64) * width + there)
+        counts = np.bincount(codes // width, minlength=n_pieces)
+        return cls(offsets_of(counts), (codes % width).astype(np.int32))
+
+    def linked(self, pieces: np.ndarray) -> np.ndarray:
+        """Return whether each of some pieces has a partner."""
+        return np.asarray(self.offsets[pieces + 1] > self.offsets[pieces])
+
+    def of_pieces(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the partners of some pieces: (their places in their rows, the place in `pieces` of
+        the piece that each belongs to).
+        """
+        entries, owners = ranges(self.offsets, pieces)
+        return self.places[entries].astype(np.int64), owners
+
+
+def with_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Bitexts:
+    """Return bitexts with the links of their datasets, language -> folder as in `read_bitexts`, as
+    links of places in the rows `[CLS] tgt [SEP] src [SEP]` (the pivot first): their `src` are
+    places of the pivot's pieces, their `tgt` of the other language's.
+
+    Links of words that were not read whole are left out.
+    """
+    parts = [
+        links_of(read_pairs(folder)).take(bitexts.numbers_P[bitexts.langs_P == k])
+        for k, folder in enumerate(folders.values())
+    ]
+    words, found = Links.join(parts), []
+    for start in range(0, len(bitexts), _CHUNK):
+        stop = min(start + _CHUNK, len(bitexts))
+        numbers_R2 = np.stack([bitexts.tgt_P[start:stop], bitexts.src_P[start:stop]], axis=1)
+        part = words.part(start, stop)
+        found.append(expand(bitexts.sentences, numbers_R2, Links(part.offsets, part.tgt, part.src)))
+    return replace(bitexts, links=Links.join(found))
+
+
+def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
+    """Return the word links of some sentence pairs, from first to second sentences, as links of
+    places in their joint rows; those of words that lost a piece are left out.
+    """
+    rows, owners = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1]), links.rows()
+    places, counts = [], []
+    both = np.ones(len(owners), bool)
+    for k, positions in enumerate((links.src, links.tgt)):
+        words = sentences.word_offsets[numbers_R2[owners, k]] + positions
+        first, count = (
+            part[words].astype(np.int64) for part in (sentences.first_W, sentences.count_W)
+        )
+        both &= (count > 0) & (first + count <= rows.kept_RK[owners, k])
+        places.append(rows.first_RK[owners, k] + first)
+        counts.append(count)
+    left, right, link = piece_links(
+        places[0][both], counts[0][both], places[1][both], counts[1][both]
+    )
+    offsets = offsets_of(np.bincount(owners[both][link], minlength=len(rows)))
+    return Links(offsets, left.astype(np.int32), right.astype(np.int32))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_states, pack
+from raxalign.encoders.models.packing import Packed, flat_states, lay_out
+from raxalign.encoders.models.rows import Sentences, single_rows
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Pooling, Spoken
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.lazy import np, torch
-from raxalign.methods.rows.sentences import Rows, Sentences, single_rows
 from raxalign.train.devices import on_device
 
 # units in the last place of the largest coordinate: what batches of other widths change in a dozen
@@ -30,35 +29,13 @@ class States:
     trailing: int = 0
 
 
-def lay_out(encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray) -> Packed:
-    """Return sentences, each by itself, as the encoder reads them without padding, on the host."""
-    rows = single_rows(sentences, numbers)
-    return lay_out_rows(encoder, [(rows, rows.ids)])
-
-
 def read_states(
     encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray, layers: tuple[int, ...]
 ) -> States:
     """Return the states of some sentences, each by itself, by one forward pass. Gradient flows."""
-    packed = lay_out(encoder, sentences, numbers)
+    packed = lay_out(encoder, [single_rows(sentences, numbers)])
     states = flat_states(encoder, packed, layers)
-    return States(states, packed.starts_S, sentences.row_lengths(numbers), encoder.trailing)
-
-
-def lay_out_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> Packed:
-    """Return all rows of several parts as the encoder reads them. The device has no part in it.
-
-    A part is rows, and the pieces that the encoder reads in the place of their own
-    (`Masks.applied`, or ``rows.ids``).
-    """
-    return pack(
-        np.concatenate([ids for _, ids in parts]),
-        np.concatenate([rows.lengths for rows, _ in parts]),
-        int(encoder.tokenizer.pad_token_id or 0),
-        segments=np.concatenate([rows.segments for rows, _ in parts]),
-        spoken=Spoken.join([rows.spoken for rows, _ in parts]),
-        width=WIDTH if can_pack(encoder) else 0,
-    )
+    return States(states, packed.starts_S, packed.lengths_S, encoder.trailing)
 
 
 def last_states(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor:

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Ints
-from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
@@ -96,14 +97,12 @@ class AwesomeAlign(SimilarityAligner):
         links = Links.from_codes(np.unique(np.concatenate(codes)), len(sides[0]))
         return links, links
 
-    def _codes(
-        self, encoder: TransformerEncoder, src: list[PieceRow], tgt: list[PieceRow]
-    ) -> Iterator[Ints]:
+    def _codes(self, encoder: TransformerEncoder, src: RowSource, tgt: RowSource) -> Iterator[Ints]:
         """Yield the links of batches of sentence pairs as `Links.codes`, in any order."""
         (layer,) = parse_layers(self.params.layer, encoder.n_layers)
-        longest = [max(len(a), len(b)) for a, b in zip(src, tgt, strict=True)]
+        longest = np.maximum(src.lengths, tgt.lengths)
         for chosen in token_batches(longest, encoder.batch_tokens):
-            sides = [encoder.laid_out([side[i] for i in chosen]) for side in (src, tgt)]
+            sides = [encoder.laid_out(side, chosen) for side in (src, tgt)]
             with torch.no_grad(), evaluating(encoder.model):
                 states = [encoder.hidden(side.on(encoder.device), upto=layer)[-1] for side in sides]
                 similarities_NST = torch.bmm(states[0], states[1].mT)

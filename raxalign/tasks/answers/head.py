@@ -13,7 +13,9 @@ from torch import nn
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
-from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.packing import Packed
+from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa
@@ -21,7 +23,6 @@ from raxalign.tasks.answers.metrics import METRICS, Rules, best
 from raxalign.tasks.answers.rows import (
     PreparedQuestions,
     Questions,
-    Window,
     WindowRows,
     Windows,
     answered,
@@ -36,8 +37,7 @@ from raxalign.tasks.answers.rows import (
 )
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows
-from raxalign.tasks.transfer.lazy_lists import LazyList, chained
-from raxalign.tasks.transfer.model import FineTuned, RowLayout, lay_out, states_of
+from raxalign.tasks.transfer.model import FineTuned, lay_out
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared
@@ -50,7 +50,7 @@ _Span = tuple[float, int, int]
 class SpanRows:
     """Rows as the encoder reads them, the places of their pieces, and which there are."""
 
-    layout: RowLayout
+    layout: Packed
     places_BT: np.ndarray
     there_BT: np.ndarray
 
@@ -58,16 +58,16 @@ class SpanRows:
 class SpanModel(FineTuned):
     """Transforms apply by the language of each piece: the question's or the context's."""
 
-    def lay_out(self, rows: Sequence[PieceRow]) -> SpanRows:
-        """Rows as the model reads them. The device has no part in it."""
-        found = lay_out(self.aligned, rows)
+    def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> SpanRows:
+        """Some rows as the model reads them. The device has no part in it."""
+        found = lay_out(self.aligned, rows.take(chosen))
         places_T = np.arange(int(found.lengths_S.max(initial=0)))
         there_BT = places_T < found.lengths_S[:, None]
         return SpanRows(found, found.starts_S[:, None] + np.where(there_BT, places_T, 0), there_BT)
 
     def logits(self, rows: SpanRows) -> torch.Tensor:
         """Logits (rows, pieces, 2) of starts and ends, -inf at padding, with gradient."""
-        logits_F2: torch.Tensor = self.head(self.dropout(states_of(self.aligned, rows.layout)))
+        logits_F2: torch.Tensor = self.head(self.dropout(self.aligned.packed_hidden(rows.layout)))
         places_BT, there_BT = (
             on_device(part, logits_F2.device) for part in (rows.places_BT, rows.there_BT)
         )
@@ -83,17 +83,17 @@ class SpanModel(FineTuned):
         """The best span over all windows of each question, as the context's own characters."""
 
         def of_batch(chosen: np.ndarray) -> list[_Span | None]:
-            part = [windows.windows[i] for i in chosen]
-            logits_BT2 = self([window.row for window in part]).float().cpu().numpy()
-            return [_best_of(*pair, longest) for pair in zip(part, logits_BT2, strict=True)]
+            logits_BT2 = self(windows.windows.rows, chosen).float().cpu().numpy()
+            places = zip(begins[chosen].tolist(), cuts_S3[chosen].tolist(), logits_BT2, strict=True)
+            return [_best_of(begin, cut, logits, longest) for begin, cut, logits in places]
 
+        begins, cuts_S3 = windows.windows.begins(), windows.windows.cuts_S5[:, :3]
         best: list[_Span | None] = [None] * len(windows.questions)
-        lengths = [len(window.row) for window in windows.windows]
-        batches = token_batches(lengths, self.encoder.batch_tokens)
+        batches = token_batches(windows.windows.rows.lengths, self.encoder.batch_tokens)
         with evaluating(self):
             for chosen, spans in shared(batches, of_batch):
                 for i, span in zip(chosen, spans, strict=True):
-                    question = int(windows.windows.cuts_S5[i, 0])
+                    question = int(cuts_S3[i, 0])
                     known = best[question]
                     # of equals the first in the context
                     if span and (known is None or (span[0], -span[1]) > (known[0], -known[1])):
@@ -101,13 +101,16 @@ class SpanModel(FineTuned):
         return [windows.text(number, *span[1:]) if span else "" for number, span in enumerate(best)]
 
 
-def _best_of(window: Window, logits_T2: np.ndarray, longest: int) -> _Span | None:
-    """The best span of a window by the logits (T, 2); None without a piece of the context."""
-    if window.size == 0:
+def _best_of(begin: int, cut: list[int], logits_T2: np.ndarray, longest: int) -> _Span | None:
+    """The best span of a window by the logits (T, 2) of a row in which the context begins at
+    `begin`; None without a piece of the context.
+    """
+    _, start, size = cut
+    if size == 0:
         return None
-    inside = logits_T2[window.begin : window.begin + window.size]
+    inside = logits_T2[begin : begin + size]
     score, first, last = best_span(inside[:, 0], inside[:, 1], longest)
-    return score, window.first + first, window.first + last
+    return score, start + first, start + last
 
 
 def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float, int, int]:
@@ -221,13 +224,12 @@ class SpanHead(Head):
                 )
                 units = [[number] for number in range(len(parts[-1]))]
             members += [[begin + number for number in unit] for unit in units]
-        windows, targets = chained(parts), [part.cuts_S5[:, 3:] for part in parts]
-        rows = LazyList(len(windows), lambda place: windows[place].row)
+        rows, targets = RowSource.join([p.rows for p in parts]), [p.cuts_S5[:, 3:] for p in parts]
         gold = np.concatenate(targets).astype(np.int64)
         of_units = np.array([number for unit in members for number in unit], np.int64)
         offsets = offsets_of([len(unit) for unit in members])
         answered_windows = sum(part.answered() for part in parts)
-        counts = {"windows": len(windows), "windows_with_answer": answered_windows}
+        counts = {"windows": len(rows), "windows_with_answer": answered_windows}
         return Batches(model, rows, gold, of_units, offsets, counts)
 
     def _mixed(

@@ -15,18 +15,12 @@ from raxalign.corpora.phrases.rows import read
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.encoders.models.flat_pieces import map_array
-from raxalign.encoders.models.pieces import (
-    PieceRow,
-    Template,
-    TextPieces,
-    pair_row,
-    read_template,
-    text_pieces,
-)
+from raxalign.encoders.models.pieces import Pieces, TextPieces, text_pieces
+from raxalign.encoders.models.rows import RowSource, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np
-from raxalign.tasks.transfer.lazy_lists import LazyList, no_pieces
+from raxalign.tasks.transfer.lazy_lists import no_pieces
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.rows import TaskRows
 
@@ -255,55 +249,35 @@ class WindowSizes:
     answer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A question with `size` pieces of its context from the `first` on; these are in the row at
-    `begin` and after. `target` is the answer's first and last position in the row, or (0, 0), the
-    row's first special piece, where it is not whole in this window.
+@dataclass(frozen=True)
+class AskedPieces:
+    """What windows are made of: the pieces of the questions and of their contexts, the chosen ones
+    of both in the order of the questions, and the first and the last piece of each answer in its
+    context (-1: none is known).
     """
 
-    row: PieceRow
-    question: int
-    begin: int
-    first: int
-    size: int
-    target: tuple[int, int]
+    asked: Pieces
+    contexts: Pieces
+    spans_Q2: np.ndarray
 
 
 @dataclass(frozen=True)
-class AskedPieces:
-    """What windows are made of: the pieces of each question and of its context, the first and the
-    last piece of its answer there (-1: none is known), and the languages of questions and contexts.
+class WindowRows:
+    """Rows of a question with some pieces of its context. `cuts_S5` has for each the number of its
+    question, its first piece of the context, the number of these, and the answer's first and last
+    position in the row: (0, 0), the row's first special piece, where it is not whole there.
     """
 
-    asked: Sequence[np.ndarray]
-    contexts: Sequence[np.ndarray]
-    spans_Q2: np.ndarray
-    languages: tuple[str, str]
+    rows: RowSource
+    cuts_S5: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.cuts_S5)
 
-class WindowRows(LazyList[Window]):
-    """Windows of which each is made when it is asked for. One takes 20 bytes, beside the pieces of
-    the questions and of the contexts.
-    """
-
-    def __init__(
-        self, template: Template, given: AskedPieces, longest: int, cuts_S5: np.ndarray
-    ) -> None:
-        """Keep what windows are made of. `longest` is the largest number of pieces of a question; a
-        longer one is cut. `cuts_S5` has for each window the number of its question, its first piece
-        of the context, the number of these, and its target.
-        """
-
-        def window(place: int) -> Window:
-            number, first, size, start, end = cuts_S5[place].tolist()
-            pieces = given.contexts[number][first : first + size]
-            asked = given.asked[number][:longest]
-            row, begin = pair_row(template, asked, pieces, given.languages)
-            return Window(row, number, begin, first, size, (start, end))
-
-        super().__init__(len(cuts_S5), window)
-        self.cuts_S5 = cuts_S5
+    def begins(self) -> np.ndarray:
+        """Return where the pieces of the context begin in each row."""
+        ends = self.rows.lengths - self.rows.sentences.after_pair[1]
+        return np.asarray(ends - self.cuts_S5[:, 2])
 
     def answered(self) -> int:
         """Count the windows that hold the whole answer."""
@@ -333,16 +307,17 @@ def make_windows(
     """Windows over questions and their contexts, whose texts are divided into pieces (see
     `cut_windows`); `languages` are the questions' and the contexts'.
     """
-    rows, texts = questions.rows, list(dict.fromkeys(row.context for row in questions.rows))
-    pieces_of = dict(zip(texts, text_pieces(encoder.tokenizer, texts, languages[1]), strict=True))
+    rows, numbers = questions.rows, dict[str, int]()
+    context_of = [numbers.setdefault(row.context, len(numbers)) for row in questions.rows]
+    found = list(text_pieces(encoder.tokenizer, list(numbers), languages[1]))
     asked = text_pieces(encoder.tokenizer, [row.question for row in rows], languages[0])
-    contexts = [pieces_of[row.context] for row in rows]
+    contexts = [found[number] for number in context_of]
     spans = [span_of(row, pieces) for row, pieces in zip(rows, contexts, strict=True)]
+    told = Pieces.of([pieces.ids for pieces in found], languages[1])
     given = AskedPieces(
-        [pieces.ids for pieces in asked],
-        [pieces.ids for pieces in contexts],
+        Pieces.of([pieces.ids for pieces in asked], languages[0]),
+        replace(told, chosen=np.array(context_of, np.int64)),
         np.array(spans, np.int32).reshape(-1, 2),
-        languages,
     )
     return Windows(rows, contexts, cut_windows(given, encoder, sizes))
 
@@ -363,18 +338,42 @@ def cut_windows(given: AskedPieces, encoder: TransformerEncoder, sizes: WindowSi
     that every answer of at most `sizes.answer` pieces, and half a window's, is whole in some
     window.
     """
-    template = read_template(encoder.tokenizer)
-    special = len(template.before) + len(template.between) + len(template.after_pair)
-    room = encoder.max_positions - special
+    starts = [0, len(given.asked)]
+    sides = given.asked, given.contexts
+    names = tuple(dict.fromkeys(str(side.lang) for side in sides))
+    langs = [names.index(str(side.lang)) for side in sides]
+    sentences = Sentences.of(encoder, sides, langs, names)
+    asked_Q, told_Q = (side.numbers() + at for side, at in zip(sides, starts, strict=True))
+    before, between = sentences.before[1], sentences.between[1]
+    room = sentences.max_length - before - between - sentences.after_pair[1]
     longest, found = min(sizes.question, room // 2), array("i")
+    lengths_Q2 = sentences.lengths_S[np.stack([asked_Q, told_Q], axis=1)]
     for number, (start, end) in enumerate(given.spans_Q2.tolist()):
-        asked = min(len(given.asked[number]), longest)
-        begin = len(template.before) + asked + len(template.between)
-        for first, size in cuts(len(given.contexts[number]), room - asked, sizes):
+        asked, told = min(int(lengths_Q2[number, 0]), longest), int(lengths_Q2[number, 1])
+        begin = before + asked + between
+        for first, size in cuts(told, room - asked, sizes):
             whole = first <= start and end < first + size  # none is known: -1
             target = (begin + start - first, begin + end - first) if whole else (0, 0)
             found.extend((number, first, size, *target))
-    return WindowRows(template, given, longest, np.array(found, np.int32).reshape(-1, 5))
+    cuts_S5 = np.array(found, np.int32).reshape(-1, 5)
+    return WindowRows(_windows(sentences, asked_Q, told_Q, cuts_S5, longest), cuts_S5)
+
+
+def _windows(
+    sentences: Sentences, asked_Q: np.ndarray, told_Q: np.ndarray, cuts_S5: np.ndarray, longest: int
+) -> RowSource:
+    """The rows of windows: pairs of at most `longest` pieces of a question and some of a context,
+    which are sentences of their own in the same pieces.
+    """
+    number, first, size = cuts_S5[:, :3].T.astype(np.int64)
+    both = np.concatenate([asked_Q, told_Q[number]])
+    starts, lengths = sentences.starts_S[both], sentences.lengths_S[both]
+    starts[len(asked_Q) :] += first
+    lengths[: len(asked_Q)] = np.minimum(lengths[: len(asked_Q)], longest)
+    lengths[len(asked_Q) :] = size
+    whole = replace(sentences, starts_S=starts, lengths_S=lengths, langs_S=sentences.langs_S[both])
+    places = np.arange(len(number)) + len(asked_Q)
+    return RowSource(whole, np.stack([number, places], axis=1))
 
 
 def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]]:
@@ -411,7 +410,7 @@ class PreparedQuestions(Questions):
         """Return windows, and report the unknown pieces, while caveats are collected."""
         if (heard := listener()) is not None:
             unknown, pieces = self.counts
-            heard.read(self.pieces.languages[0], pieces, unknown)
+            heard.read(str(self.pieces.asked.lang), pieces, unknown)
         return cut_windows(self.pieces, encoder, sizes)
 
 
@@ -468,25 +467,20 @@ def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuest
     if record.get("lang") != lang:
         raise no_pieces(folder, f"questions in {lang}")
     spans_Q2, context_of = map_array(folder, "spans"), map_array(folder, "context_of")
-    asked = _mapped(folder / _ASKED, np.arange(len(spans_Q2)))
-    contexts = _mapped(folder / _CONTEXTS, context_of)
+    asked, contexts = (_mapped(folder / name, lang) for name in (_ASKED, _CONTEXTS))
+    contexts = replace(contexts, chosen=context_of.astype(np.int64))
     return PreparedQuestions(
         source or record["source"],
         (),
         record["unanswerable"],
         map_array(folder, "fingerprints"),
         **misplaced(record["total"], len(spans_Q2), record.get("remarks", ())),
-        pieces=AskedPieces(asked, contexts, spans_Q2, (lang, lang)),
+        pieces=AskedPieces(asked, contexts, spans_Q2),
         counts=(record["unknown"], record["pieces"]),
     )
 
 
-def _mapped(folder: Path, chosen: np.ndarray) -> LazyList[np.ndarray]:
-    """The pieces of the texts of some numbers."""
+def _mapped(folder: Path, lang: str) -> Pieces:
+    """The pieces of texts in a folder, mapped."""
     ids, offsets = map_array(folder, "ids"), map_array(folder, "offsets")
-
-    def text(place: int) -> np.ndarray:
-        number = int(chosen[place])
-        return ids[int(offsets[number]) : int(offsets[number + 1])]
-
-    return LazyList(len(chosen), text)
+    return Pieces.without_words(ids, offsets, lang)

@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 from raxalign.arrays import Ints
 from raxalign.corpora.readers.columns import read_objects, read_records
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.rows import RowSource
 from raxalign.errors import DataError
 from raxalign.lazy import np, torch
 from raxalign.running import Sentence
 from raxalign.tasks.classifiers.head import ClassifiedRows, LabelHead, SentenceClassifier
 from raxalign.tasks.transfer.head import Batches, HeldOut
-from raxalign.tasks.transfer.lazy_lists import LazyList, chained, compact_rows
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows
 
@@ -106,16 +105,6 @@ def _questions(path: Path, refused: Refusals) -> Iterator[ChoiceQuestion]:
             refused(fault)
 
 
-@dataclass(frozen=True)
-class ChoiceRow:
-    """A question as the encoder reads it: the passage with the question and each of its answers."""
-
-    rows: tuple[PieceRow, ...]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.rows))
-
-
 class ChoiceClassifier(SentenceClassifier):
     """Classifier whose head gives the piece that it reads of each answer's row one logit; the
     answers of a question are what it chooses among.
@@ -123,16 +112,23 @@ class ChoiceClassifier(SentenceClassifier):
 
     width = len(LABELS)
 
-    def questions(self, rows: Sequence[ChoiceQuestion], lang: str) -> LazyList[ChoiceRow]:
-        """Divide questions into pieces; of a row that is too long the passage is cut."""
+    def questions(self, rows: Sequence[ChoiceQuestion], lang: str) -> RowSource:
+        """Divide questions into pieces, a row per answer; of one that is too long the passage is
+        cut.
+        """
         passages = [Sentence.of_text(row.first) for row in rows for _ in row.answers]
         asked = [Sentence.of_text(f"{row.question} {a}") for row in rows for a in row.answers]
-        found, n = compact_rows(self.encoder, passages, lang, asked, lang), len(LABELS)
-        return LazyList(len(rows), lambda i: ChoiceRow(tuple(found[n * i + k] for k in range(n))))
+        return self.encoder.pieces(passages, lang, asked, lang)
 
-    def lay_out(self, rows: Sequence[ChoiceRow]) -> ClassifiedRows:  # type: ignore[override]
-        """Return the rows of all answers, question by question."""
-        return super().lay_out([row for question in rows for row in question.rows])
+    def lengths(self, rows: RowSource) -> np.ndarray:
+        """Return the pieces of all answers of each question."""
+        return rows.lengths.reshape(-1, len(LABELS)).sum(axis=1)
+
+    def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> ClassifiedRows:
+        """Return the rows of all answers of some questions, question by question."""
+        if chosen is not None:
+            chosen = (chosen[:, None] * len(LABELS) + np.arange(len(LABELS))).reshape(-1)
+        return super().lay_out(rows, chosen)
 
     def logits(self, rows: ClassifiedRows) -> torch.Tensor:
         """Return logits (questions, answers)."""
@@ -160,13 +156,13 @@ class ChoiceHead(LabelHead):
         self, model: ChoiceClassifier, given: Mapping[str, ChoiceQuestions]
     ) -> Batches:
         """Return the training questions as the classifier reads them, each a unit."""
-        rows = chained([model.questions(part.rows, lang) for lang, part in given.items()])
+        rows = model.join([model.questions(part.rows, lang) for lang, part in given.items()])
         gold = np.concatenate([part.numbers(self.labels) for part in given.values()])
         n = len(gold)
         return Batches(model, rows, gold, np.arange(n), np.arange(n + 1), {"examples": n})
 
     def inputs_of(  # type: ignore[override]
         self, model: ChoiceClassifier, held: HeldOut
-    ) -> Sequence[ChoiceRow]:
+    ) -> RowSource:
         """Return held-out questions as the classifier reads them."""
         return model.questions(held.rows.rows, held.langs[0])

@@ -21,17 +21,18 @@ from raxalign.corpora.readers.columns import read_columns, read_objects
 from raxalign.corpora.readers.hub import check_columns
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
-from raxalign.encoders.models.flat_pieces import write_pieces
+from raxalign.encoders.models.flat_pieces import OF_ROWS, write_pieces
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.errors import DataError
 from raxalign.languages import same_language
 from raxalign.running import Sentence
 from raxalign.tasks.classifiers.scheme import ROLES, LabelScheme, Role
-from raxalign.tasks.transfer.lazy_lists import ARRAYS, LazyList, PreparedTexts
+from raxalign.tasks.transfer.lazy_lists import LazyList, read_pieces
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows, left_out
 
 CodeSwitching = Literal["none", "sentence"]
-Texts = Sequence[Sequence[str]] | PreparedTexts
+Texts = Sequence[Sequence[str]] | Pieces
 """Texts that white space divides into words, or their pieces."""
 TEXTS = ("first", "second")
 _BATCH = 8192
@@ -95,7 +96,7 @@ class Examples(TaskRows[Example]):
     examples are then without these texts, and are read by their columns.
     """
 
-    pieces: Mapping[str, PreparedTexts] = field(default_factory=dict)
+    pieces: Mapping[str, Pieces] = field(default_factory=dict)
 
     @cached_property
     def table(self) -> pa.Table:
@@ -161,7 +162,7 @@ def write_examples(
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
         _write(rows.table.select(texts), Path(work), {})
         columns = dict.fromkeys(texts, lang)
-        return write_pieces(tokenizer, Path(work), columns, threads, folder, ARRAYS)
+        return write_pieces(tokenizer, Path(work), columns, threads, folder, OF_ROWS)
 
 
 def _write(table: pa.Table, folder: Path, metadata: dict[str, Any]) -> None:
@@ -180,7 +181,7 @@ def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
         ExampleTable(read_table(folder / _COLUMNS)),
         notes["unlabelled"],
         np.load(folder / _FINGERPRINTS, mmap_mode="r"),
-        {name: PreparedTexts.mapped(folder / name, lang) for name in names},
+        {name: read_pieces(folder / name, lang) for name in names},
         remarks=tuple(notes.get("remarks", ())),
     )
 

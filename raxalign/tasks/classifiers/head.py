@@ -17,7 +17,9 @@ from raxalign.corpora.readers.inspection import FileRead, Report, read_through, 
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import summary_places
-from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.packing import Packed
+from raxalign.encoders.models.pieces import Pieces, token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
@@ -39,15 +41,8 @@ from raxalign.tasks.classifiers.examples import (
 )
 from raxalign.tasks.classifiers.scheme import METRICS
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows, noted
-from raxalign.tasks.transfer.lazy_lists import PreparedTexts, chained, compact_rows, prepared_rows
-from raxalign.tasks.transfer.model import (
-    FineTuned,
-    RowLayout,
-    TaskModel,
-    lay_out,
-    states_of,
-    summed_loss,
-)
+from raxalign.tasks.transfer.lazy_lists import prepared_rows
+from raxalign.tasks.transfer.model import FineTuned, TaskModel, lay_out, summed_loss
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared
@@ -58,11 +53,12 @@ ROWS = 512
 
 class Classifier(TaskModel):
     """What both classifiers do. `rows` divides texts, or first and second texts, in their
-    languages, one row per example; `logits` (rows, labels) have a gradient, `probabilities` are on
-    the CPU, in eval mode.
+    languages, one row per example, and `join` puts such rows end to end; `logits` (rows, labels)
+    have a gradient, `probabilities` are on the CPU, in eval mode.
     """
 
     rows: Any
+    join: Any
     probabilities: Any
 
     def loss(self, rows: Any, labels: np.ndarray) -> torch.Tensor:
@@ -74,7 +70,7 @@ class Classifier(TaskModel):
 class ClassifiedRows:
     """Rows as the encoder reads them, and the place of the piece of each that the head reads."""
 
-    layout: RowLayout
+    layout: Packed
     places_B: np.ndarray
 
 
@@ -88,40 +84,47 @@ class SentenceClassifier(Classifier, FineTuned):
         """Return how many labels there are."""
         return self.head.out_features
 
-    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> Sequence[PieceRow]:
+    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> RowSource:
         """Divide sentences, or the first and second sentences of pairs, into pieces, one row per
         example; of a pair that is too long the longer sentence is cut first.
         """
-        made = [side for side in texts if isinstance(side, PreparedTexts)]
+        made = [side for side in texts if isinstance(side, Pieces)]
         if made:
             return prepared_rows(self.encoder, made)
-        plain = [side for side in texts if not isinstance(side, PreparedTexts)]
+        plain = [side for side in texts if not isinstance(side, Pieces)]
         second = plain[1] if plain[1:] else None
-        return compact_rows(self.encoder, plain[0], langs[0], second, langs[-1])
+        return self.encoder.pieces(plain[0], langs[0], second, langs[-1])
 
-    def lay_out(self, rows: Sequence[PieceRow]) -> ClassifiedRows:
-        """Return rows as the classifier reads them. The device has no part in it."""
-        found = lay_out(self.aligned, rows)
+    join = staticmethod(RowSource.join)
+
+    def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> ClassifiedRows:
+        """Return some rows as the classifier reads them. The device has no part in it."""
+        found = lay_out(self.aligned, rows.take(chosen))
         places_B = summary_places(self.encoder.model, found.starts_S, found.lengths_S)
         return ClassifiedRows(found, places_B)
 
+    def lengths(self, rows: RowSource) -> np.ndarray:
+        """Return the pieces of each example."""
+        return rows.lengths
+
     def logits(self, rows: ClassifiedRows) -> torch.Tensor:
         """Return logits (rows, labels); gradient flows, dropout follows the mode."""
-        states_FH = states_of(self.aligned, rows.layout)
+        states_FH = self.aligned.packed_hidden(rows.layout)
         read_BH = states_FH[on_device(rows.places_B, states_FH.device)]
         logits: torch.Tensor = self.head(self.dropout(read_BH))
         return logits
 
     @torch.no_grad()
-    def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
+    def probabilities(self, rows: RowSource) -> torch.Tensor:
         """Return probabilities (rows, labels) on the CPU, in input order; eval mode."""
 
         def of_batch(chosen: np.ndarray) -> torch.Tensor:
-            logits: torch.Tensor = self([rows[i] for i in chosen])
+            logits: torch.Tensor = self(rows, chosen)
             return logits.float().softmax(1).cpu()
 
-        found = torch.empty(len(rows), self.width)
-        batches = token_batches([len(row) for row in rows], self.encoder.batch_tokens)
+        lengths = self.lengths(rows)
+        found = torch.empty(len(lengths), self.width)
+        batches = token_batches(lengths, self.encoder.batch_tokens)
         with evaluating(self):
             for chosen, part in shared(batches, of_batch):
                 found[torch.from_numpy(chosen)] = part
@@ -175,15 +178,22 @@ class WordClassifier(Classifier):
         """
         divided = []
         for code, side in zip(langs, texts, strict=False):
-            assert not isinstance(side, PreparedTexts), "only tokenizers make pieces"
+            assert not isinstance(side, Pieces), "only tokenizers make pieces"
             words = tokenize(code)
             running = [in_text(text, None).text for text in side]
             divided.append([(code, within_text(words, text)) for text in running])
         return list(zip(*divided, strict=True))
 
-    def lay_out(self, rows: Sequence[TextRow]) -> Sequence[TextRow]:
+    @staticmethod
+    def join(parts: Sequence[list[TextRow]]) -> list[TextRow]:
+        """Return the rows of several parts, one part after the other."""
+        return [row for part in parts for row in part]
+
+    def lay_out(
+        self, rows: Sequence[TextRow], chosen: np.ndarray | None = None
+    ) -> Sequence[TextRow]:
         """Return rows as they are: their words are looked up where they are classified."""
-        return rows
+        return rows if chosen is None else [rows[i] for i in chosen]
 
     def logits(self, rows: Sequence[TextRow]) -> torch.Tensor:
         """Return logits (rows, labels); gradient flows, dropout follows the mode."""
@@ -342,7 +352,7 @@ class LabelHead(Head):
         )
         members, offsets = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
         counted = {"examples": len(numbers)}
-        return Batches(model, chained(pieces), numbers, members, offsets, counted)
+        return Batches(model, model.join(pieces), numbers, members, offsets, counted)
 
     def notes_of_training(
         self, given: Mapping[str, Examples], counts: Sequence[Mapping[str, int]]

@@ -6,6 +6,7 @@ import copy
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,9 @@ from torch import nn
 from raxalign.arrays import offsets_of, word_pieces
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.packing import Packed
+from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
@@ -30,15 +33,7 @@ from raxalign.tasks.taggers.reading import (
 )
 from raxalign.tasks.taggers.scheme import OUTSIDE, count, feature_layers, values
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows, noted
-from raxalign.tasks.transfer.lazy_lists import compact_rows
-from raxalign.tasks.transfer.model import (
-    FineTuned,
-    RowLayout,
-    TaskModel,
-    lay_out,
-    states_of,
-    summed_loss,
-)
+from raxalign.tasks.transfer.model import FineTuned, TaskModel, lay_out, summed_loss
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device, to_device
 from raxalign.train.group import shared
@@ -111,6 +106,8 @@ class ConditionedCrf(nn.Module):
 
 
 _LSTM_LAYERS, _INPUT_DROPOUT = 2, 0.5  # those of Kulshreshtha et al. (2020)
+_CHUNK = 4096
+"""Sentences whose words are looked for at once."""
 _IN_MEMORY = 2 << 30
 """Bytes of features up to which they are kept in memory."""
 
@@ -135,14 +132,14 @@ class Features:
 @torch.no_grad()
 def extract(
     aligned: AlignedEncoder,
-    rows: Sequence[PieceRow],
+    rows: RowSource,
     layers: Sequence[int],
     in_memory: int = _IN_MEMORY,
 ) -> Features:
     """The sum of the layers for every piece, each layer after its own readouts; eval mode."""
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
-    lengths = [len(row) for row in rows]
+    lengths = rows.lengths
     offsets = offsets_of(lengths)
     shape = (int(offsets[-1]), aligned.hidden_size)
     if 4 * shape[0] * shape[1] <= in_memory:
@@ -152,7 +149,7 @@ def extract(
             flat_PH = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
     with evaluating(encoder.model):
         for chosen in token_batches(lengths, encoder.batch_tokens):
-            states = aligned.hidden(encoder.collate([rows[i] for i in chosen]))
+            states = aligned.hidden(encoder.collate(rows, chosen))
             summed_BTH = torch.stack([states[layer] for layer in layers]).sum(0).float().cpu()
             for k, i in enumerate(chosen):
                 flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]].numpy()
@@ -168,20 +165,22 @@ class Placed:
     the frozen encoder, where the tagger reads them.
     """
 
-    rows: Sequence[PieceRow]
+    rows: RowSource
     firsts: Sequence[np.ndarray]
     words: Sequence[np.ndarray]
     features: Features | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
+    def of(cls, rows: RowSource, features: Features | None = None) -> Placed:
         """Find the first pieces of all words."""
         firsts, words = list[np.ndarray](), list[np.ndarray]()
-        for row in rows:
-            pieces, owners = word_pieces(row.words, row.lasts)
-            present, first = np.unique(owners, return_index=True)
-            firsts.append(pieces[first])
-            words.append(present)
+        for start in range(0, len(rows), _CHUNK):
+            part = rows.take(np.arange(start, min(start + _CHUNK, len(rows))))
+            for begin, end in pairwise(part.offsets.tolist()):
+                pieces, owners = word_pieces(part.words[begin:end], part.lasts[begin:end])
+                present, first = np.unique(owners, return_index=True)
+                firsts.append(pieces[first])
+                words.append(present)
         return cls(rows, firsts, words, features)
 
 
@@ -199,21 +198,21 @@ class Tagger(TaskModel):
     loss: Any
     best: Any
 
-    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+    def placed(self, rows: RowSource) -> Placed:
         """Return sentences that are divided into pieces, as the tagger reads them."""
         return Placed.of(rows)
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """Return sentences as the tagger reads them."""
-        return self.placed(compact_rows(self.encoder, sentences, lang))
+        return self.placed(self.encoder.pieces(sentences, lang))
 
     @torch.no_grad()
     def predict(self, placed: Placed) -> list[np.ndarray]:
         """Return the label of every word, -1 where there is none; eval mode."""
-        found = [np.full(row.n_words, -1, dtype=np.int64) for row in placed.rows]
+        found = [np.full(n, -1, np.int64) for n in placed.rows.n_words().tolist()]
         read = [i for i, words in enumerate(placed.words) if len(words) >= self.least_words]
         some = np.array(read, dtype=np.int64)
-        batches = token_batches([len(placed.rows[i]) for i in some], self.encoder.batch_tokens)
+        batches = token_batches(placed.rows.lengths[some], self.encoder.batch_tokens)
         with evaluating(self):
             for part, labels in shared(batches, lambda part: self.best(placed, some[part])):
                 for i, own in zip(some[part], labels, strict=True):
@@ -227,7 +226,7 @@ class TaggedRows:
     and the number of words of each.
     """
 
-    layout: RowLayout
+    layout: Packed
     places_W: np.ndarray
     counts_S: np.ndarray
 
@@ -241,7 +240,7 @@ class LinearTagger(Tagger, FineTuned):
 
     def lay_out(self, placed: Placed, chosen: np.ndarray) -> TaggedRows:
         """Return the sentences `chosen` as the tagger reads them."""
-        found = lay_out(self.aligned, [placed.rows[i] for i in chosen])
+        found = lay_out(self.aligned, placed.rows.take(chosen))
         firsts = [placed.firsts[i] for i in chosen]
         counts_S = np.array(list(map(len, firsts)), np.int64)
         starts_W = np.repeat(found.starts_S[: len(chosen)], counts_S)
@@ -249,7 +248,7 @@ class LinearTagger(Tagger, FineTuned):
 
     def logits(self, rows: TaggedRows) -> torch.Tensor:
         """Return logits (words of all sentences, labels), one sentence after the other."""
-        states_FH = states_of(self.aligned, rows.layout)
+        states_FH = self.aligned.packed_hidden(rows.layout)
         read_WH = states_FH[on_device(rows.places_W, states_FH.device)]
         logits: torch.Tensor = self.head(self.dropout(read_WH))
         return logits
@@ -298,7 +297,7 @@ class BilstmCrf(Tagger):
             self.crf = ConditionedCrf(2 * settings.hidden, n_labels)
         self.to(aligned.device)
 
-    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+    def placed(self, rows: RowSource) -> Placed:
         """Return the words of the pieces, and the features of these."""
         return Placed.of(rows, extract(self.aligned, rows, self.layers))
 

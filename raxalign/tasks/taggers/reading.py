@@ -30,21 +30,16 @@ from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells as cells_of
 from raxalign.corpora.text.sentences import sentence_columns
-from raxalign.encoders.models.flat_pieces import map_array, write_pieces
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.flat_pieces import OF_ROWS, map_array, write_pieces
+from raxalign.encoders.models.pieces import Pieces
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.languages import is_code
 from raxalign.lazy import np, pa
 from raxalign.running import Sentence
 from raxalign.tasks.taggers.scheme import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
-from raxalign.tasks.transfer.lazy_lists import (
-    ARRAYS,
-    LazyList,
-    PreparedTexts,
-    compact_rows,
-    prepared_rows,
-)
+from raxalign.tasks.transfer.lazy_lists import prepared_rows, read_pieces
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.rows import TaskRows, left_out
 
@@ -84,9 +79,9 @@ class TaggedSentences(TaskRows[Tagged]):
         """Return the words of every sentence, in their running text where it is known."""
         return [row.running or row.words for row in self.rows]
 
-    def piece_rows(self, encoder: TransformerEncoder, lang: str) -> LazyList[PieceRow]:
+    def piece_rows(self, encoder: TransformerEncoder, lang: str) -> RowSource:
         """Return the rows that an encoder reads."""
-        return compact_rows(encoder, self.words(), lang)
+        return encoder.pieces(self.words(), lang)
 
     def tags(self) -> set[str]:
         """Return all tags that a word has."""
@@ -109,14 +104,14 @@ class PreparedSentences(TaggedSentences):
     `names`, and the places of the words' tags among these, sentence after sentence.
     """
 
-    pieces: PreparedTexts
+    pieces: Pieces
     names: Sequence[str]
     tags_W: np.ndarray
 
     def __len__(self) -> int:
         return len(self.fingerprints())
 
-    def piece_rows(self, encoder: TransformerEncoder, lang: str) -> LazyList[PieceRow]:  # noqa: ARG002
+    def piece_rows(self, encoder: TransformerEncoder, lang: str) -> RowSource:  # noqa: ARG002
         """Return the rows that an encoder reads, by whose tokenizer the pieces were made."""
         return prepared_rows(encoder, [self.pieces])
 
@@ -153,12 +148,12 @@ def write_sentences(
             for start in range(0, len(words), _CHUNK):
                 part = [cells_of(_COLUMN, sentence) for sentence in words[start : start + _CHUNK]]
                 writer.write({name: [row[name] for row in part] for name in schema.names})
-        return write_pieces(tokenizer, Path(work), {_COLUMN: lang}, threads, folder, ARRAYS)
+        return write_pieces(tokenizer, Path(work), {_COLUMN: lang}, threads, folder, OF_ROWS)
 
 
 def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSentences:
     """Return the sentences that `write_sentences` wrote, mapped (see `Head.read_prepared`)."""
-    pieces = PreparedTexts.mapped(folder / _COLUMN, lang)
+    pieces = read_pieces(folder / _COLUMN, lang)
     record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
     tags_W, hashes = (map_array(folder, name) for name in ("tags", "fingerprints"))
     return PreparedSentences(

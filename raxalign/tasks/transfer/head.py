@@ -46,13 +46,13 @@ class HeldOut:
 
 @dataclass
 class Batches:
-    """Training rows as a model reads them, by units: what must be in one batch. `entries` are rows
-    of pieces, or of words, and `gold` what is right for each; `members` are the entries of all
+    """Training rows as a model reads them, by units: what must be in one batch. `entries` are what
+    it lays out, and `gold` what is right for each; `members` are the entries of all
     units, those of each from `offsets` on; `counted` is what the record of the training counts.
     """
 
     model: Any
-    entries: Sequence[Any]
+    entries: Any
     gold: Any
     members: np.ndarray
     offsets: np.ndarray
@@ -69,8 +69,8 @@ class Batches:
 
     def lay_out(self, rows: np.ndarray) -> tuple[Any, Any]:
         """Return some units as the model's loss reads them, and what is right, on the host."""
-        chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
-        return self.model.lay_out([self.entries[i] for i in chosen]), self.gold[chosen]
+        chosen = self.members[ranges(self.offsets, rows)[0]]
+        return self.model.lay_out(self.entries, chosen), self.gold[chosen]
 
 
 class PreparedRows(NamedTuple):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from torch import nn
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.packing import Packed, can_pack, fitting_width
+from raxalign.encoders.models.packing import lay_out as lay_out_rows
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
@@ -25,15 +25,15 @@ _OF_ENCODER = "model."
 
 class TaskModel(nn.Module):
     """A module of which training changes the parameters that require a gradient. `lay_out` returns
-    rows as `logits` reads them, without the device.
+    some of the rows (None: all) as `logits` reads them, without the device.
     """
 
     lay_out: Any
     logits: Any
 
-    def forward(self, rows: Sequence[Any]) -> torch.Tensor:
-        """Return the logits of rows."""
-        logits: torch.Tensor = self.logits(self.lay_out(rows))
+    def forward(self, rows: Any, chosen: np.ndarray | None = None) -> torch.Tensor:
+        """Return the logits of some rows (None: of all)."""
+        logits: torch.Tensor = self.logits(self.lay_out(rows, chosen))
         return logits
 
     def trained(self) -> dict[str, torch.Tensor]:
@@ -126,17 +126,6 @@ def summed_loss(logits: torch.Tensor, labels: np.ndarray) -> torch.Tensor:
     return nn.functional.cross_entropy(logits, gold, reduction="sum")
 
 
-@dataclass(frozen=True)
-class RowLayout:
-    """Rows as an encoder reads them, packed or padded, and where they will be in its states: row s
-    has ``lengths_S[s]`` of them from ``starts_S[s]`` on.
-    """
-
-    read: Packed | Batch
-    starts_S: np.ndarray
-    lengths_S: np.ndarray
-
-
 def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
     """Whether several rows of these languages can go through the encoder as one: it keeps them
     apart, and no inside transform applies to them.
@@ -149,40 +138,11 @@ def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
     )
 
 
-def lay_out(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowLayout:
-    """Return rows packed where `shares_rows` holds, else padded. The device has no part in it."""
+def lay_out(aligned: AlignedEncoder, rows: Rows) -> Packed:
+    """Return rows of about equal width where `shares_rows` holds, else padded ones. The device has
+    no part in it.
+    """
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
-    lengths_S = np.array([len(row) for row in rows], np.int64)
-    if shares_rows(aligned, {lang for row in rows for lang in row.languages}):
-        packed = _packed(encoder, rows, lengths_S)
-        return RowLayout(packed, packed.starts_S, lengths_S)
-    batch = encoder.laid_out(rows)
-    return RowLayout(batch, np.arange(len(rows)) * batch.ids_BT.shape[1], lengths_S)
-
-
-def states_of(aligned: AlignedEncoder, layout: RowLayout) -> torch.Tensor:
-    """Return the last layer's states (F, H) of rows by one forward pass, end to end with padding
-    between them, transformed by the language of each piece. Gradient flows; dropout follows the
-    model's mode.
-    """
-    if isinstance(layout.read, Packed):
-        return aligned.packed_hidden(layout.read)
-    return aligned.hidden(layout.read.on(aligned.device))[-1].flatten(0, 1)
-
-
-def _packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], lengths_S: np.ndarray) -> Packed:
-    """The rows as few rows of about equal width."""
-    names = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
-    number = {name: i for i, name in enumerate(names)}
-    langs_S2 = np.array([(number[row.languages[0]], number[row.languages[-1]]) for row in rows])
-    owners_P = np.repeat(np.arange(len(rows)), lengths_S)
-    segments_P = np.concatenate([row.segments for row in rows])
-    return pack(
-        np.concatenate([row.ids for row in rows]),
-        lengths_S,
-        int(encoder.tokenizer.pad_token_id or 0),
-        fitting_width(lengths_S),
-        segments_P,
-        Spoken(names, langs_S2[owners_P, segments_P]),
-    )
+    shared = shares_rows(aligned, rows.languages)
+    return lay_out_rows(encoder, [rows], fitting_width(rows.lengths) if shared else 0)

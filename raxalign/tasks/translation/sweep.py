@@ -13,7 +13,8 @@ import torch
 from raxalign.arrays import Ints, spread_evenly
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
-from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, read_template, token_batches
+from raxalign.encoders.models.pieces import text_to_pieces, token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.token_means import TokenMeans
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
@@ -49,7 +50,7 @@ def stream_of(aligned: AlignedEncoder) -> AlignedEncoder:
 @torch.no_grad()
 def translate(
     stream: AlignedEncoder,
-    rows: Sequence[PieceRow],
+    rows: RowSource,
     lang: str,
     shifts: Mapping[Shift, torch.Tensor],
 ) -> dict[Shift, list[Ints]]:
@@ -62,10 +63,10 @@ def translate(
     encoder = stream.encoder
     assert isinstance(encoder, TransformerEncoder)
     found = {shift: [np.zeros(0, np.int64)] * len(rows) for shift in shifts}
-    template = read_template(encoder.tokenizer)
+    template = encoder.template
     with evaluating(encoder.model):
-        for chosen in token_batches([len(row) for row in rows], encoder.batch_tokens):
-            batch = encoder.collate([rows[i] for i in chosen])
+        for chosen in token_batches(rows.lengths, encoder.batch_tokens):
+            batch = encoder.collate(rows, chosen)
             places_T = torch.arange(batch.mask_BT.shape[1], device=batch.mask_BT.device)
             ends_B1 = batch.mask_BT.sum(1, keepdim=True) - len(template.after_single)
             # Neither padding nor what the tokenizer adds around a sentence.
@@ -114,7 +115,7 @@ class TranslatedSide:
     lang: str
     pairs: SentencePairs
     words: Sequence[Sequence[str]]
-    rows: Sequence[PieceRow]
+    rows: RowSource
     pieces: Sequence[Ints]
     vocabulary: frozenset[int]
     truncated: int
@@ -139,17 +140,16 @@ def read_sides(
     translated, evenly spread over the text (None: all).
     """
     translated = pairs.take(chosen := spread_evenly(len(pairs.ids), limit))
-    around = len(encoder.pieces([[]], languages[0])[0])
     special = frozenset(encoder.tokenizer.all_special_ids)
     sides = []
     both = zip(languages, (pairs.src, pairs.tgt), (translated.src, translated.tgt), strict=True)
     for lang, sentences, words in both:
-        divided = bulk_pieces(encoder.tokenizer, sentences, lang)
-        whole = [found.ids.astype(np.int64) for found in divided]
+        divided = text_to_pieces(encoder.tokenizer, [sentences], lang).of_sentences()
+        whole = [ids.astype(np.int64) for ids in divided]
         used = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ())
         pieces = [whole[row] for row in chosen.tolist()]
         rows = encoder.pieces(words, lang)
-        cut = sum(len(row) - around < len(own) for row, own in zip(rows, pieces, strict=True))
+        cut = int((rows.sentences.kept(rows.numbers_R) < rows.sentences.lengths_S).sum())
         sides.append(TranslatedSide(lang, translated, words, rows, pieces, used | special, cut))
     return sides[0], sides[1]
 

@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 from raxalign.arrays import Bools
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import is_bidirectional, is_decoder
-from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch, parse_layers, refuse_infinite
@@ -111,8 +112,9 @@ def layered_vectors(
         sentences = [_prompted(how.prompt, sentence, lang) for sentence in sentences]
     rows = encoder.pieces(sentences, lang)
     vectors_SLH = torch.zeros(len(rows), len(groups), encoder.hidden_size, device=encoder.device)
-    read = np.array([bool((row.words >= n_prompt).any()) for row in rows], dtype=np.bool_)
+    read = np.zeros(len(rows), dtype=np.bool_)
     for part, batch, states in _states(aligned, encoder, rows, layers):
+        read[part.cpu().numpy()] = (batch.words_BT >= n_prompt).any(1).cpu().numpy()
         for place, group in enumerate(places):
             pooled_BH = _pooled(_added(states, group), batch, how, n_prompt)
             pooled_BH = torch.nn.functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
@@ -124,13 +126,13 @@ def layered_vectors(
 def _states(
     aligned: AlignedEncoder,
     encoder: TransformerEncoder,
-    rows: Sequence[PieceRow],
+    rows: RowSource,
     layers: Sequence[int],
 ) -> Iterator[tuple[torch.Tensor, Batch, list[torch.Tensor]]]:
     """Yield numbers of rows (B,) with their batch and its states (B, T, H) at each layer."""
     with evaluating(encoder.model):
-        for part in token_batches([len(row) for row in rows], encoder.batch_tokens):
-            batch = encoder.collate([rows[i] for i in part])
+        for part in token_batches(rows.lengths, encoder.batch_tokens):
+            batch = encoder.collate(rows, part)
             with torch.no_grad():
                 states = aligned.hidden(batch)
             chosen = [states[layer] for layer in layers]
