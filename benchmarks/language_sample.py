@@ -23,8 +23,7 @@ import numpy as np
 
 from benchmarks.table import Row, at_least, at_most, show
 from raxalign.analysis.language_sample import LanguageSample, over_languages
-from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import LEVEL
+from raxalign.analysis.significance import LEVEL, Runs
 
 ROUNDS = 10_000
 ENOUGH = 3000  # rounds with which each setting is judged by itself

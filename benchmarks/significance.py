@@ -32,8 +32,16 @@ from scipy.special import ndtri
 
 from benchmarks.table import Row, at_least, at_most, show
 from raxalign.analysis.power import at, design, detectable
-from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import LEVEL, Spread, at_look, compare, holm, spread_of
+from raxalign.analysis.significance import (
+    LEVEL,
+    Runs,
+    Spread,
+    at_look,
+    compare,
+    holm,
+    mean_of,
+    spread_of,
+)
 from raxalign.arrays import Floats
 from raxalign.sample import Sample
 

@@ -12,15 +12,18 @@ from findings.claims import CLAIMS, LOOKS
 from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name, cells
 from raxalign.analysis.power import detectable, runs_for
-from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.analysis.significance import (
     LEVEL,
     ContrastTest,
+    Runs,
     at_look,
     contrast,
     differences,
     holm,
     lies_within,
+    links_of,
+    over,
+    union,
 )
 from raxalign.config.specs import EncoderSpec
 from raxalign.plan.estimates.cost import seconds_by_key

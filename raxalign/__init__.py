@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from raxalign.pairing.aligners.base import WordAligner
     from raxalign.plan.load import Opened
     from raxalign.plan.load import open_grid as plan
-    from raxalign.report.cells.confirmed import confirmed
     from raxalign.report.sections.base import Section
+    from raxalign.report.studies import confirmed
     from raxalign.similarity import nearest_neighbors
     from raxalign.tasks.base import Outcome, Task, TaskNeeds
 
@@ -73,7 +73,7 @@ _PLACES = {
     "RaxalignError": "raxalign.errors",
     "Section": "raxalign.report.sections.base",
     **dict.fromkeys(("Outcome", "Task", "TaskNeeds"), "raxalign.tasks.base"),
-    "confirmed": "raxalign.report.cells.confirmed",
+    "confirmed": "raxalign.report.studies",
     "WordAligner": "raxalign.pairing.aligners.base",
     "nearest_neighbors": "raxalign.similarity",
 }

@@ -17,8 +17,7 @@ from raxalign.encoders.models.trained_weights import Lora
 from raxalign.methods.families.trained import WithTask
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.names import cell_name
-from raxalign.plan.values.remarks import remarks
-from raxalign.plan.values.results import rows
+from raxalign.plan.values.results import remarks, rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.stages.makers import JointTraining
 from raxalign.store.storage import Storage

@@ -18,8 +18,7 @@ from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import comparison_rows
-from raxalign.report.short_tables import short_tables
-from raxalign.report.tables import as_text, blocks
+from raxalign.report.tables import as_text, blocks, short_tables
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import cell_run, trial_run

@@ -17,7 +17,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Meeting
-from raxalign.plan.values.remarks import remarks
+from raxalign.plan.values.results import remarks
 from raxalign.stages import Workshop, run_trial
 from raxalign.store import lease
 from raxalign.store.storage import Storage

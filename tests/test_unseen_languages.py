@@ -16,7 +16,7 @@ from raxalign.plan.values.comparisons import LEFT, comparisons
 from raxalign.plan.values.results import dev_mean, read_records, rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
-from raxalign.report.short_tables import short_tables
+from raxalign.report.tables import short_tables
 from tests.grids import TINY, write_grid
 from tests.ran import ran
 

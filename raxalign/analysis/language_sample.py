@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import LEVEL, NOTHING, ONE_RUN, aligned, differences
+from raxalign.analysis.significance import LEVEL, NOTHING, ONE_RUN, Runs, aligned, differences
 from raxalign.arrays import Floats
 from raxalign.lazy import np, special
 

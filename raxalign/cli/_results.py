@@ -18,7 +18,7 @@ from raxalign.printing import to_stderr as tell
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.values.comparisons import Compared
-    from raxalign.report.terminal.selection import Selection
+    from raxalign.report.tables import Selection
 
 
 def results(
@@ -65,9 +65,8 @@ def results(
     """
     from raxalign.inspect.status import trial_lines
     from raxalign.plan.load import open_grid
-    from raxalign.plan.values.remarks import remarks
-    from raxalign.report.tables import FIELDS
-    from raxalign.report.terminal.selection import Selection
+    from raxalign.plan.values.results import remarks
+    from raxalign.report.tables import FIELDS, Selection
 
     if compare is None and (over is not None or equivalence is not None):
         raise typer.BadParameter("--over and --equivalence go with --compare")
@@ -122,7 +121,7 @@ def _tell_unfinished(opened: Opened, commands: list[str], format: str) -> None: 
     """Say what the results lack, and the `commands` that run and show it: over tables for people,
     on stderr beside what programs read.
     """
-    from raxalign.plan.values.missing import Lacking
+    from raxalign.plan.values.scoreboard import Lacking
     from raxalign.report.terminal.fit import paragraph
 
     ledger = opened.storage.ledger
@@ -136,10 +135,9 @@ def _tell_unfinished(opened: Opened, commands: list[str], format: str) -> None: 
 
 def _rows_as_read(opened: Opened, kept: dict[str, dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield all values that the ledger has, as its records are read; of each record only what the
-    remarks on it are made of (`plan.remarks.remarked`) stays in memory, in `kept`.
+    remarks on it are made of (`plan.values.results.remarked`) stays in memory, in `kept`.
     """
-    from raxalign.plan.values.remarks import remarked
-    from raxalign.plan.values.results import batches, rows_of
+    from raxalign.plan.values.results import batches, remarked, rows_of
 
     for part, records in batches(opened.plan, opened.storage.ledger):
         tasks = {key: name for trial in part.trials for name, key in trial.evaluations.items()}
@@ -159,7 +157,7 @@ def _print_short(
     from raxalign.plan.values.comparisons import comparisons
     from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.report.render import short_latex, short_markdown
-    from raxalign.report.short_tables import short_tables
+    from raxalign.report.tables import short_tables
 
     plan, render = opened.plan, short_latex if format == "latex" else short_markdown
     results = Scoreboard.of(rows, plan, opened.storage.ledger)

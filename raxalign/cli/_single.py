@@ -222,9 +222,8 @@ def evaluate(
             different precisions are kept apart.
     """
     from raxalign.plan.load import open_grid
-    from raxalign.plan.values.remarks import remarks
-    from raxalign.plan.values.results import read_records
-    from raxalign.report.terminal.selection import Selection
+    from raxalign.plan.values.results import read_records, remarks
+    from raxalign.report.tables import Selection
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
     tasks, languages = tuple(task or ()), tuple(language or ())

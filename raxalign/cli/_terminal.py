@@ -18,14 +18,14 @@ from raxalign.printing import lasting, printable, to_stderr, why_lost
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
-    from raxalign.report.terminal.selection import Selection
+    from raxalign.report.tables import Selection
 
 _NARROWEST = 40  # columns for which tables are made; a terminal that has fewer wraps their lines
 
 
 def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
     """Return a grid as it is, or what it chose with fresh seeds (`--confirm`)."""
-    from raxalign.report.cells.confirmed import confirmed
+    from raxalign.report.studies import confirmed
 
     return opened if seeds is None else confirmed(opened, seeds)
 

@@ -17,14 +17,12 @@ from raxalign.plan.values.comparisons import (
     baseline_cells,
     comparisons,
 )
-from raxalign.plan.values.missing import why_uncompared
 from raxalign.plan.values.numbers import MINUS, unit_of
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
-from raxalign.plan.values.remarks import FLOOR, near_floor
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
-from raxalign.report.cells.names import named
+from raxalign.plan.values.results import FLOOR, near_floor, rows
+from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of, why_uncompared
 from raxalign.report.compared import ordinal
+from raxalign.report.render import named
 from raxalign.store.ledger import EarlierLook, Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together

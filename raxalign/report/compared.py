@@ -21,9 +21,8 @@ from raxalign.plan.values.comparisons import (
     OTHER_LANGUAGES,
     Compared,
 )
-from raxalign.plan.values.missing import why_uncompared
 from raxalign.plan.values.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
-from raxalign.plan.values.scoreboard import TableKey, table_of
+from raxalign.plan.values.scoreboard import TableKey, table_of, why_uncompared
 from raxalign.printing import counted
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.store.ledger import EarlierLook

@@ -36,8 +36,7 @@ from raxalign.report.render import (
     short_markdown,
 )
 from raxalign.report.sections.base import Material, Measure, Section
-from raxalign.report.short_tables import short_tables
-from raxalign.report.tables import csv_parts, json_parts
+from raxalign.report.tables import csv_parts, json_parts, short_tables
 from raxalign.store.ledger import Ledger
 from raxalign.version import VERSION
 

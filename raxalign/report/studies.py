@@ -1,4 +1,6 @@
-"""The searches of a grid in words: what they may cost, how far they are, and what they found."""
+"""The searches of a grid in words: what they may cost, how far they are, and what they
+found; and what a grid chose on dev, run again with fresh seeds.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,43 @@ from typing import Any
 from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates.cost import duration
+from raxalign.plan.load import Opened, reopened
 from raxalign.plan.names import plain
 from raxalign.plan.plan import Plan
+from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.numbers import unit_of
-from raxalign.plan.values.results import dev_scores, judge
+from raxalign.plan.values.results import dev_scores, judge, rows
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import counted
-from raxalign.search.study import Study, StudyRecord, Tried, best_of, read_record
+from raxalign.search.study import Study, StudyRecord, Tried, best_of, fresh_seeds, read_record
 from raxalign.store.storage import Storage
+
+
+def confirmed(opened: Opened, seeds: int) -> Opened:
+    """Return a finished grid as one of what it chose: for each task, encoder and number of
+    sentences the point of each method with the best mean on dev, and the baseline, with as many
+    fresh seeds. It is named `<name>-confirmed`.
+
+    Raises `RaxalignError` where it is not finished, or its searches confirm their points.
+    """
+    grid, ledger = opened.grid, opened.storage.ledger
+    methods = tuple(spec for spec in grid.methods if spec.searched is None)
+    if len(methods) < len(grid.methods):
+        raise RaxalignError(
+            f"{grid.path}: --confirm is for grids without a search: a search runs its best points"
+            " again by itself (`search.confirm`)"
+        )
+    results = Scoreboard.of(rows(opened.plan, ledger), opened.plan, ledger)
+    if told := results.lacking.short:
+        first = f"nothing can be chosen yet: run `raxalign grid {grid.path.name}` first"
+        raise RaxalignError(f"{grid.path}: {first}. {told}")
+    chosen = list(baseline_cells(results.cells, results.plan))
+    for task in results.tasks:
+        chosen += [points[0] for points in results.points_of_methods(task)]
+    kept = len(grid.seeds) - 1
+    fresh = fresh_seeds(grid.seeds, kept + seeds)[kept:]
+    again = replace(grid, name=f"{grid.name}-confirmed", seeds=fresh)
+    return reopened(replace(opened, grid=again, cells=frozenset(cell.key for cell in chosen)))
 
 
 def plan_lines(plan: Plan, storage: Storage) -> list[str]:

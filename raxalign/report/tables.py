@@ -1,4 +1,6 @@
-"""Result rows as a table for people, as JSON, or as CSV."""
+"""Results that a user asked for as tables for a terminal, as JSON or CSV, and as short tables for
+papers.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,214 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
-from raxalign.plan.names import cell_name, ordered
+from raxalign.errors import RaxalignError
+from raxalign.measured import spoken
+from raxalign.plan.names import base_names, cell_name, ordered
 from raxalign.plan.plan import Plan
+from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, table_of, why_untouched
-from raxalign.report.cells.names import marked, unaligned
+from raxalign.report.answer import compared_tables, leader
+from raxalign.report.compared import look_lines
+from raxalign.report.document import EMPTY, Entry, Line, Table
+from raxalign.report.render import caption, in_columns, marked, named, unaligned
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
-from raxalign.report.terminal.selection import Selection
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The tasks, metrics, languages and splits to show; an empty one stands for the usual choice:
+    all tasks and languages, what is worth a table (`every`: all metrics), and dev only where there
+    is no test.
+
+    A language means its pair with the pivot as well (`de` also `de-en`).
+    """
+
+    tasks: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    langs: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    every: bool = False
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything is left out that is usually shown."""
+        return bool(self.tasks or self.metrics or self.langs or self.splits)
+
+    def names(self, found: Iterable[Name], plan: Plan) -> list[Name]:
+        """Return those of the names of values that are shown, in their order."""
+        names = list(dict.fromkeys(found))
+        tested = {task for task, _, _, split in names if split == "test"}
+        return [
+            (task, lang, metric, split)
+            for task, lang, metric, split in names
+            if self._takes((task, lang, metric, split), plan.pivot)
+            and (self.every or self.splits or split == "test" or task not in tested)
+            and (self.every or self.metrics or plan.measured(task, metric).role == "score")
+        ]
+
+    def rows(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> list[Mapping[str, Any]]:
+        """Return those result rows that were asked for: without any wish all of them."""
+        names = [(row["task"], row["lang"], row["metric"], row["split"]) for row in rows]
+        return [row for row, name in zip(rows, names, strict=True) if self._takes(name, pivot)]
+
+    def cells(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Return the cells with the values of the wanted tasks, metrics and splits alone; all their
+        languages stay, so that means are those over all of them.
+        """
+        whole = replace(self, langs=())
+        return [
+            replace(cell, values={n: v for n, v in cell.values.items() if whole._takes(n, "")})
+            for cell in cells
+        ]
+
+    def takes_lang(self, lang: str, pivot: str) -> bool:
+        """Return whether a language, or a pair with the pivot, was asked for."""
+        return not self.langs or lang in self.langs or lang.removesuffix(f"-{pivot}") in self.langs
+
+    def refuse_unknown(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> None:
+        """Raise `RaxalignError` where no result is what was asked for, with what there is."""
+        asked = {"task": self.tasks, "metric": self.metrics, "lang": self.langs}
+        for column, every in {**asked, "split": self.splits}.items():
+            there = dict.fromkeys(row[column] for row in rows)
+            if column == "lang":
+                alone = (lang.removesuffix(f"-{pivot}") for lang in there)
+                there |= dict.fromkeys([*alone, *MEANS])
+            for wanted in every:
+                if wanted not in there:
+                    near = get_close_matches(wanted, there, n=1)
+                    hint = f"did you mean {near[0]}? " if near else ""
+                    known = f"{hint}there are: {', '.join(there)}"
+                    raise RaxalignError(f"--{column} {wanted}: no result has it; {known}")
+
+    def _takes(self, name: Name, pivot: str) -> bool:
+        task, lang, metric, split = name
+        return (
+            (not self.tasks or task in self.tasks)
+            and (not self.metrics or metric in self.metrics)
+            and self.takes_lang(lang, pivot)
+            and (not self.splits or split in self.splits)
+        )
+
+
+_MOST = 10  # lines of a table
+
+
+def shown_lines(results: Scoreboard, table: TableKey) -> tuple[list[Cell], int]:
+    """Return the lines of a table, the baselines first, and how many points it leaves out. Of many
+    points of a method and encoder it has the one that dev chooses at the largest training set, and
+    the one that the answer is about.
+    """
+    names = results.names_of(table)
+    there = [cell for cell in results.cells if any(name in cell.values for name in names)]
+    bases = {id(cell) for cell in baseline_cells(there, results.plan)}
+    kept = there
+    if len(there) > _MOST:
+        ranks = {id(c): (c.sentences or 0, results.dev_of(c, *table[:2])) for c in there}
+        best: dict[tuple[str, str], Cell] = {}
+        for cell in there:
+            rival = best.setdefault((cell.method, cell.encoder), cell)
+            if ranks[id(cell)] > ranks[id(rival)]:
+                best[cell.method, cell.encoder] = cell
+        tables = compared_tables(results)
+        answered = [leader(results, tables[0])[0]] if tables else []
+        chosen = {id(cell) for cell in (*best.values(), *answered)}
+        kept = [cell for cell in there if id(cell) in chosen]
+    sets = list(dict.fromkeys(cell.set for cell in there))
+    kept = sorted(kept, key=lambda cell: (sets.index(cell.set), id(cell) not in bases))
+    return kept, len(there) - len(kept)
+
+
+def one_per_method(left_out: int) -> str:
+    """Return what a caption says of the points that `shown_lines` leaves out."""
+    return f" {caption('one_per_method', left_out=left_out)}" if left_out else ""
+
+
+def untouched(results: Scoreboard, task: str) -> str:
+    """Return what a caption says of the methods that change nothing that a task reads."""
+    plan = results.plan
+    idle = (cell for cell in results.cells if why_untouched(plan, cell, task) is not None)
+    names = dict.fromkeys(named(cell, plan) for cell in idle)
+    return f" Not shown, as they change nothing that it reads: {', '.join(names)}." if names else ""
+
+
+def line_labels(results: Scoreboard, cells: Sequence[Cell]) -> list[str]:
+    """Return the method of each line, with what else tells it from the others."""
+    sizes = len({cell.sentences for cell in cells} - {None}) > 1
+    encoders = len({cell.encoder for cell in cells}) > 1
+    labels = []
+    for cell in cells:
+        facts = [named(cell, results.plan)]
+        facts += [cell.encoder] if encoders else []
+        facts += [f"{cell.sentences:,} pairs"] if sizes and cell.sentences is not None else []
+        labels.append(", ".join(facts))
+    return labels
+
+
+def short_tables(
+    results: Scoreboard,
+    tables: Iterable[TableKey] | None = None,
+    shows: Callable[[str], bool] = lambda lang: True,  # noqa: ARG005
+) -> Iterator[tuple[TableKey, Table]]:
+    """Yield a table per task with its (task, metric, split): each value with half the width of its
+    interval and the mark of its test. `tables` are those to make (None: that which stands for each
+    task); `shows` is whether a language, or a mean, has a column.
+    """
+    for table in results.leading_tables() if tables is None else tables:
+        names = [name for name in results.names_of(table) if shows(name[1])]
+        yield table, _table(results, table, names)
+
+
+def _table(results: Scoreboard, table: TableKey, names: Sequence[Name]) -> Table:
+    task, metric, split = table
+    cells, left_out = shown_lines(results, table)
+    unit = results.unit(task, metric)
+    lines = tuple(
+        Line(label, tuple(_entry(results, cell, name, unit) for name in names))
+        for label, cell in zip(line_labels(results, cells), cells, strict=True)
+    )
+    about = f"{results.lacking.short} {_caption(results, cells, table)}".strip()
+    about += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
+    tested = [found for found in results.compared if table_of(found.name) == table]
+    about += "".join(f" {line}." for line in look_lines(tested, results.plan))
+    anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
+    columns = tuple(in_columns(name[1], results.unseen) for name in names)
+    return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, about)
+
+
+def _entry(results: Scoreboard, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
+    value, around = cell.values.get(name), results.interval(cell, name)
+    if value is None:
+        return EMPTY
+    half = f"±{unit.show((around[1] - around[0]) / 2)}" if around else ""
+    shown = marked(unit.show(value.mean), cell, name[1])
+    return Entry(shown, half, mark=results.mark(cell, name))
+
+
+def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str:
+    task, metric, split = table
+    own = [(cell, name) for cell in cells for name in cell.values if table_of(name) == table]
+    runs = sorted({cell.values[name].n for cell, name in own})
+    shown = [found for one in own if (found := results.at(*one)) is not None]
+    around = sum(found.interval is not None for found in shown)
+    pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
+    return caption(
+        "short_table",
+        unit=results.unit(task, metric),
+        measured=results.plan.measured(task, metric),
+        split=split,
+        runs=f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}",
+        around=around,
+        without=around < len(own),
+        bases=base_names(pairs, results.plan),
+    )
+
 
 FIELDS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
@@ -76,7 +274,7 @@ class TextBlock:
 def blocks(
     rows: Sequence[Mapping[str, Any]],
     plan: Plan,
-    selection: Selection = Selection(),  # noqa: B008 it is frozen
+    selection: Selection = Selection(),
     *,
     per_seed: bool = False,
 ) -> list[TextBlock]:

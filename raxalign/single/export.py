@@ -21,10 +21,9 @@ from raxalign.errors import RaxalignError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.missing import Lacking
-from raxalign.plan.values.remarks import remarks
-from raxalign.plan.values.results import read_records
+from raxalign.plan.values.results import read_records, remarks
 from raxalign.plan.values.retention import again
+from raxalign.plan.values.scoreboard import Lacking
 from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
 from raxalign.single.place import TRANSFORMS, appearing, refuse_existing, runtime, silent
 from raxalign.stages import Workshop

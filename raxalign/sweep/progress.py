@@ -20,8 +20,7 @@ from raxalign.plan.estimates.forecast import WORKERS_SECONDS, family, forecast, 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.remarks import HARDLY, remarks
-from raxalign.plan.values.results import DevMean, dev_mean
+from raxalign.plan.values.results import HARDLY, DevMean, dev_mean, remarks
 from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import events

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.language_sample import Setting, planted_test
 from raxalign.analysis.language_sample import FEW_LANGUAGES, over_languages
-from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import ONE_RUN
+from raxalign.analysis.significance import ONE_RUN, Runs
 from raxalign.lazy import load
 
 stats = load("scipy.stats")  # whose import takes a second

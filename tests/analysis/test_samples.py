@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import compare, interval
+from raxalign.analysis.significance import Runs, compare, interval, mean_of
 from raxalign.pairing.gold import LinkCounts
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.classifiers.scheme import macro_f1

@@ -21,8 +21,16 @@ from benchmarks.significance import (
     share_found,
     share_marked,
 )
-from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, contrast, holm, interval
+from raxalign.analysis.significance import (
+    ONE_EXAMPLE,
+    ONE_RUN,
+    Runs,
+    compare,
+    contrast,
+    holm,
+    interval,
+    mean_of,
+)
 from raxalign.lazy import load
 from raxalign.measured import share, undeclared
 from raxalign.sample import Sample

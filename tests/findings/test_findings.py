@@ -20,8 +20,7 @@ from findings.questions import Claim, Pick, Quantity, Question, above
 from findings.record import Ran, Record
 from raxalign.analysis.cells import cells
 from raxalign.analysis.power import Assumed, detectable, runs_for
-from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import ContrastTest
+from raxalign.analysis.significance import ContrastTest, Runs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.estimates.cost import duration, seconds_by_key

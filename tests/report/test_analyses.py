@@ -22,8 +22,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Table
-from raxalign.report.predictions import StoredPredictions
-from raxalign.report.sections.base import Fill, Measure
+from raxalign.report.sections.base import Fill, Measure, StoredPredictions
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -17,10 +17,10 @@ from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.cells.names import named, of_methods
 from raxalign.report.document import Table
+from raxalign.report.figures.curves import Heat, Panel, Series
 from raxalign.report.figures.drawing import colour_of, draw, marker_of, opened_canvas
-from raxalign.report.figures.panels import Heat, Panel, Series
+from raxalign.report.render import named, of_methods
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up

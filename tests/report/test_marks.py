@@ -15,11 +15,11 @@ from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.numbers import PERCENT
 from raxalign.report.compared import remarks
+from raxalign.report.figures.curves import Panel, Series
 from raxalign.report.figures.drawing import opened_canvas
-from raxalign.report.figures.panels import Panel, Series
 from raxalign.report.render import short_latex, short_markdown
 from raxalign.report.sections.own_tables import difference_text
-from raxalign.report.short_tables import short_tables
+from raxalign.report.tables import short_tables
 from tests.ledgers import made_up
 from tests.report.material import own_table, results_of, share, with_tests
 

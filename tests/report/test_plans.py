@@ -20,11 +20,10 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, Untouched
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.cells.confirmed import confirmed
 from raxalign.report.compose import compose
 from raxalign.report.render import as_html, as_latex, as_markdown
-from raxalign.report.short_tables import short_tables
-from raxalign.report.tables import blocks
+from raxalign.report.studies import confirmed
+from raxalign.report.tables import blocks, short_tables
 from raxalign.stages import GPU_BYTES
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

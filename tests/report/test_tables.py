@@ -14,8 +14,7 @@ from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.tables import FIELDS, as_text, blocks, csv_parts, json_parts
-from raxalign.report.terminal.selection import Selection
+from raxalign.report.tables import FIELDS, Selection, as_text, blocks, csv_parts, json_parts
 from tests.grids import write_grid
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})

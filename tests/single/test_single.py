@@ -22,8 +22,7 @@ from raxalign.pairing.schema import full_schema, read_pairs
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path
-from raxalign.plan.values.remarks import remarks
-from raxalign.plan.values.results import read_records, rows
+from raxalign.plan.values.results import read_records, remarks, rows
 from raxalign.single.aer import ErrorRateRequest, error_rate
 from raxalign.single.align import AlignRequest, PairsRequest, make_aligned, make_pairs
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder

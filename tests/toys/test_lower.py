@@ -10,12 +10,11 @@ import pytest
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.missing import Lacking
 from raxalign.plan.values.results import dev_mean, read_records, rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.plan.values.scoreboard import Lacking, Scoreboard
 from raxalign.report.answer import answer, leader
 from raxalign.report.compared import as_text
-from raxalign.report.figures.panels import Series
+from raxalign.report.figures.curves import Series
 from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks

@@ -12,11 +12,11 @@ from typing import Literal
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
 from raxalign.analysis.language_sample import LanguageSample
-from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import (
     LEVEL,
     Comparison,
     Interval,
+    Runs,
     at_look,
     compare,
     holm,

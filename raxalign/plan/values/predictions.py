@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
-from raxalign.analysis.runs import Runs, mean_of
+from raxalign.analysis.significance import Runs, mean_of
 from raxalign.lazy import pa, pc
 from raxalign.measured import Measured, at_layers, declaration
 from raxalign.plan.metrics import by_language

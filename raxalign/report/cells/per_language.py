@@ -9,9 +9,8 @@ from raxalign.catalog import catalog
 from raxalign.measured import spoken
 from raxalign.plan.names import plain
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.cells.names import capitalized, measured, symbol
 from raxalign.report.document import EMPTY, Entry, Line, Table
-from raxalign.report.render import caption
+from raxalign.report.render import capitalized, caption, measured, symbol
 
 WARNING = "so this is not a purely zero-shot result"
 """What must follow wherever a param is chosen on a target language's development set."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.lazy import np
 from raxalign.report.document import Figure, identifier
-from raxalign.report.figures.panels import Ends, Heat, Panel, Series, Sketch
+from raxalign.report.figures.curves import Ends, Heat, Panel, Series, Sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,10 @@ from raxalign.plan.values.comparisons import LEFT, Compared
 from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.answer import answer, compared_tables
-from raxalign.report.cells.names import in_columns, marked, named, unaligned, under
 from raxalign.report.document import Entry, Headline, Line, Share, Table
-from raxalign.report.render import caption
+from raxalign.report.render import caption, in_columns, marked, named, unaligned, under
 from raxalign.report.sections.base import Section
-from raxalign.report.short_tables import one_per_method, shown_lines
+from raxalign.report.tables import one_per_method, shown_lines
 
 _SHADES = 4
 

@@ -9,10 +9,9 @@ from typing import final
 from raxalign.analysis.cells import Cell, mean_name
 from raxalign.measured import spoken
 from raxalign.plan.values.scoreboard import value_of
-from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.per_language import tables_per_language
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.render import caption
+from raxalign.report.render import capitalized, caption, named, under
 from raxalign.report.sections.base import Section
 
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")

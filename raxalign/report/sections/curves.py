@@ -12,11 +12,17 @@ from typing import Any, final
 from raxalign.analysis.cells import Cell, Name, mean_name, over_runs
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.scoreboard import TableKey, value_of
-from raxalign.report.cells.names import named, of_methods, symbol
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import MOST_CURVES, axis_of, over_runs_alone
-from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
-from raxalign.report.render import caption
+from raxalign.report.figures.curves import (
+    MOST_CURVES,
+    Ends,
+    Panel,
+    Series,
+    Sketch,
+    axis_of,
+    over_runs_alone,
+)
+from raxalign.report.render import caption, named, of_methods, symbol
 from raxalign.report.sections.base import Section
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")

@@ -12,7 +12,7 @@ from raxalign.languages import language
 from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.names import Options, encoder_options, filled, method_options, task_options
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.remarks import remarks
+from raxalign.plan.values.results import remarks
 from raxalign.report.document import Listing, Share
 from raxalign.report.sections.base import Section
 

@@ -7,13 +7,11 @@ from typing import final
 
 from raxalign.measured import spoken
 from raxalign.plan.values.scoreboard import TableKey
-from raxalign.report.cells.names import in_columns
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.render import caption
+from raxalign.report.figures.curves import Panel, Series, Sketch, axis_of
+from raxalign.report.render import caption, in_columns
 from raxalign.report.sections.base import Section
-from raxalign.report.short_tables import line_labels, one_per_method, shown_lines, untouched
+from raxalign.report.tables import line_labels, one_per_method, shown_lines, untouched
 
 _MOST_DOTS = 80  # of a panel
 

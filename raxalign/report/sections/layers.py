@@ -16,13 +16,10 @@ from raxalign.measured import spoken
 from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.cells.names import of_methods
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import axis_of, over_runs_alone
-from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
-from raxalign.report.predictions import MOST_METHODS
-from raxalign.report.render import caption
-from raxalign.report.sections.base import Section
+from raxalign.report.figures.curves import Ends, Panel, Series, Sketch, axis_of, over_runs_alone
+from raxalign.report.render import caption, of_methods
+from raxalign.report.sections.base import MOST_METHODS, Section
 
 _KIND = "representation"
 _OLD = {"language_probe", "anisotropy"}  # which have figures by language

@@ -8,13 +8,11 @@ from raxalign.analysis.cells import MEANS, Cell, Name, cell_key
 from raxalign.measured import spoken
 from raxalign.plan.names import base_names
 from raxalign.plan.values.comparisons import Compared
-from raxalign.plan.values.missing import why_uncompared
 from raxalign.plan.values.numbers import FEW, NumberFormat
-from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_untouched
-from raxalign.report.cells.names import capitalized, in_columns, named, under
+from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 from raxalign.report.compared import remarks
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, with_notes
-from raxalign.report.render import caption
+from raxalign.report.render import capitalized, caption, in_columns, named, under
 from raxalign.report.sections.base import Section
 
 

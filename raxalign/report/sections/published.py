@@ -13,7 +13,6 @@ from raxalign.config.published import Publication, PublishedTable, Rule, read, s
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
 from raxalign.report.cells import per_language
-from raxalign.report.cells.names import capitalized, measured
 from raxalign.report.compared import remarks
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, with_notes
 from raxalign.report.matching import (
@@ -27,6 +26,7 @@ from raxalign.report.matching import (
     sweep,
     untouched,
 )
+from raxalign.report.render import capitalized, measured
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.report.tables import csv_parts
 

@@ -10,12 +10,10 @@ from raxalign.analysis.cells import mean_name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.plan.values.scoreboard import TableKey, table_of
-from raxalign.report.cells.names import named
 from raxalign.report.compared import FEWEST, Ranking, rankings
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.render import caption
+from raxalign.report.figures.curves import Panel, Series, Sketch, axis_of
+from raxalign.report.render import caption, named
 from raxalign.report.sections.base import Section
 
 _MOST = 12  # methods whose pairs are all tested for the page

@@ -10,9 +10,8 @@ from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.values.numbers import NumberFormat, unit_of
 from raxalign.plan.values.results import rows
-from raxalign.report.cells.names import symbol
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.render import caption
+from raxalign.report.render import caption, symbol
 from raxalign.report.sections.base import Section
 from raxalign.report.studies import confirming, measured_record
 from raxalign.search.study import Study, StudyRecord, Tried

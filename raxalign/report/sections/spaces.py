@@ -9,13 +9,10 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
-from raxalign.report.cells.names import of_methods
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import over_runs_alone
-from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.predictions import MOST_LANGUAGES, MOST_METHODS, shown_cells
-from raxalign.report.render import caption
-from raxalign.report.sections.base import Section
+from raxalign.report.figures.curves import Panel, Series, Sketch, over_runs_alone
+from raxalign.report.render import caption, of_methods
+from raxalign.report.sections.base import MOST_LANGUAGES, MOST_METHODS, Section, shown_cells
 
 _TASK = "representation"
 _LAYER = re.compile(r"layer(\d+)_(language_probe|anisotropy)")

@@ -14,8 +14,7 @@ from raxalign.measured import spoken
 from raxalign.plan.names import ordered
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import MOST_CURVES
-from raxalign.report.figures.panels import Heat, Panel, Series, Sketch
+from raxalign.report.figures.curves import MOST_CURVES, Heat, Panel, Series, Sketch
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 from raxalign.store.ledger import Ledger

@@ -9,11 +9,17 @@ from typing import final
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import Correlation, correlate
 from raxalign.plan.values.numbers import FEW, NumberFormat
-from raxalign.report.cells.names import of_encoder, of_methods
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
-from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
-from raxalign.report.render import caption
+from raxalign.report.figures.curves import (
+    MOST_CURVES,
+    Ends,
+    Panel,
+    Series,
+    Sketch,
+    axis_of,
+    counted,
+)
+from raxalign.report.render import caption, of_encoder, of_methods
 from raxalign.report.sections.base import Section
 
 _R = NumberFormat(1, 2)

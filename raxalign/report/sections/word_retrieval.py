@@ -21,18 +21,18 @@ from raxalign.lazy import np, pa, pc
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.numbers import FEW, PERCENT
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.cells.names import named, of_methods
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.predictions import (
+from raxalign.report.figures.curves import Panel, Series, Sketch, axis_of
+from raxalign.report.render import caption, named, of_methods
+from raxalign.report.sections.base import (
     MOST_METHODS,
     CellPredictions,
+    Fill,
+    Measure,
+    Section,
     StoredPredictions,
     shown_cells,
 )
-from raxalign.report.render import caption
-from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning

@@ -5,7 +5,7 @@ fall.
 import pytest
 
 from raxalign.plan.names import trial_name
-from raxalign.plan.values.remarks import remarked, remarks
+from raxalign.plan.values.results import remarked, remarks
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.store.ledger import Ledger
 from tests.grids import small_plan
