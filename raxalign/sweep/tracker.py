@@ -5,7 +5,6 @@ down stops nothing.
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -18,8 +17,7 @@ from raxalign.plan.trial import Trial
 from raxalign.printing import are, counted, masked, to_stderr
 from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.key import digest
-from raxalign.sweep.events import Began, JobEnded
-from raxalign.sweep.events import Event as SweepEvent
+from raxalign.sweep.events import Began, Event, JobEnded
 from raxalign.tracking import recorder
 from raxalign.tracking.client import (
     Target,
@@ -31,41 +29,44 @@ from raxalign.tracking.client import (
     not_copied,
     reported,
 )
-from raxalign.tracking.recorder import Event, Recorder
+from raxalign.tracking.recorder import Course, Recorder
 from raxalign.waits import SOON
 
-BEAT = 60.0  # seconds between two signs of life
-MOST = 100  # events that are copied in one turn
+BEAT = 60.0  # seconds between two looks at the curves of trials that are running
+MOST = 100  # trials that are written in one turn
 LAST = 10.0  # seconds in which a driver that ends waits for another one that copies the same grid
 
 
 class Tracker:
-    """Brings events in a thread of its own: all that have come while it was busy, in one turn.
+    """Writes the runs of trials that have ended in a thread of its own, all of those that have
+    ended while it was busy in one turn, and now and then what trials that are running show.
 
-    After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
-    meanwhile is copied at the end.
+    After a failure it waits (10 s, doubling to 5 minutes) before it tries again.
     """
 
     def __init__(self, plan: Plan, target: Target, tell: Callable[[str], None] = to_stderr) -> None:
         self._plan, self._target, self._tell = plan, target, tell
-        self._events: queue.Queue[Event | str] = queue.Queue()
+        self._running, self._ended = dict[str, Course](), dict[str, Course]()
+        self._then = ""  # "close" or "abandon": how it ends
+        self._changed = threading.Condition()
         self._recorder: Recorder | None = None
-        self._retry_at, self._pause, self._missed = 0.0, 10.0, 0
+        self._retry_at, self._pause = 0.0, 10.0
         self._error: Exception | None = None
-        self._unbrought = 0  # trials that ended and are still in the queue
-        self._again: list[Event] = []  # that were missed, and that the ledger has nothing of
         self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
         self._thread.start()
 
-    def hear(self, event: SweepEvent) -> None:
-        """Begin or end the run of a trial."""
-        match event:
-            case Began(what=Trial() as trial):
-                self._events.put(Event(trial))
-            case JobEnded(what=Trial() as trial):
-                self._unbrought += 1
-                ended = Event(trial, ended=True, error=event.error, pruned=event.pruned)
-                self._events.put(ended)
+    def hear(self, event: Event) -> None:
+        """Hear that a trial has begun or ended."""
+        with self._changed:
+            match event:
+                case Began(what=Trial() as trial):
+                    begun = Course(trial, int(time.time() * 1000))
+                    self._running.setdefault(trial.key, begun).attempts += 1
+                case JobEnded(what=Trial() as trial):
+                    course = self._running.pop(trial.key, Course(trial))
+                    course.pruned = event.pruned
+                    self._ended[trial.key] = course
+                    self._changed.notify()
 
     def close(self) -> str | None:
         """Bring the rest and end, however long that takes while the store answers: each call to it
@@ -73,23 +74,27 @@ class Tracker:
 
         Returns a message where something is left for `raxalign sync`.
         """
-        self._events.put("close")
+        self._end("close")
         self._thread.join(SOON)
         while self._thread.is_alive():
             self._tell(f"{self._left()} still to be copied to {self._target.uri}")
             self._thread.join(BEAT)
-        if isinstance(self._error, TrackingHeld):
-            return str(self._error)
-        return not_copied(self._target.uri, self._error) if self._missed else None
+        if self._error is None or isinstance(self._error, TrackingHeld):
+            return str(self._error) if self._error else None
+        return not_copied(self._target.uri, self._error)
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
-        self._events.put("abandon")
+        self._end("abandon")
         self._thread.join(15.0)
 
+    def _end(self, then: str) -> None:
+        with self._changed:
+            self._then = then
+            self._changed.notify()
+
     def _left(self) -> str:
-        known = self._recorder.left if self._recorder else None
-        left = self._unbrought if known is None else known
+        left = (self._recorder.left if self._recorder else None) or len(self._ended)
         return f"{counted(left, 'trial')} {are(left)}" if left else "some runs of cells are"
 
     def _work(self) -> None:
@@ -101,44 +106,41 @@ class Tracker:
 
     def _copy(self) -> None:
         self._try(self._open)
-        beaten = time.monotonic()
+        shown = time.monotonic()
         while True:
-            events, then = self._next()
-            if events:
-                if not self._try(lambda: self._open().take(events), len(events)):  # noqa: B023 called here
-                    self._again += [event for event in events if event.pruned]
-                self._unbrought -= sum(event.ended for event in events)
-            if then == "close":
+            self._wait(shown + BEAT)
+            if self._then == "close":
                 self._finish_up()
                 return
-            if then == "abandon":
+            with self._changed:
+                ended = list(self._ended.values())[:MOST]
+                running = list(self._running.values())
+            if ended and self._try(lambda: self._open().take(ended)):  # noqa: B023 called here
+                taken = set(map(id, ended))
+                with self._changed:
+                    self._ended = {k: c for k, c in self._ended.items() if id(c) not in taken}
+            if self._then == "abandon":
                 self._try(lambda: self._open().abandon())
                 return
-            if time.monotonic() - beaten > BEAT:
-                self._try(lambda: self._open().beat())
-                beaten = time.monotonic()
+            if time.monotonic() - shown >= BEAT:
+                self._try(lambda: self._open().follow(running))  # noqa: B023 called here
+                shown = time.monotonic()
 
-    def _next(self) -> tuple[list[Event], str | None]:
-        """Wait for what is to be done next: events, and how it ends after them (None: it does
-        not). Nothing comes where nothing has happened for `BEAT` seconds.
-        """
-        events: list[Event] = []
-        while len(events) < MOST:
-            try:
-                found = self._events.get(block=not events, timeout=BEAT)
-            except queue.Empty:
-                break
-            if isinstance(found, str):
-                return events, found
-            events.append(found)
-        return events, None
+    def _wait(self, until: float) -> None:
+        """Wait for the end, for trials that can be written, or until a moment."""
+        now = time.monotonic()
+        down = self._retry_at > now
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._then or (self._ended and not down),
+                max((min(until, self._retry_at) if down else until) - now, 0.0),
+            )
 
-    def _try(self, what: Callable[[], object], events: int = 0) -> bool:
+    def _try(self, what: Callable[[], object]) -> bool:
         """Do something with the store, unless it failed a short while ago; returns whether it was
-        done. `events` are missed where it was not.
+        done.
         """
         if time.monotonic() < self._retry_at:
-            self._missed += events
             return False
         try:
             what()
@@ -149,7 +151,6 @@ class Tracker:
         except Exception as error:  # noqa: BLE001
             if isinstance(error, LeaseLost):
                 self._recorder = None
-            self._missed += events
             self._error = error
             self._retry_at = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, 300.0)
@@ -163,8 +164,8 @@ class Tracker:
         return self._recorder
 
     def _finish_up(self) -> None:
-        """Bring the rest; what was missed is found by comparing the ledger with the runs, apart
-        from trials that a search pruned.
+        """Bring the rest: trials that were not written, and all that the ledger holds and the runs
+        lack.
         """
         try:
             end, recorder = time.monotonic() + LAST, None
@@ -175,13 +176,11 @@ class Tracker:
                     if time.monotonic() >= end:
                         raise
                     time.sleep(0.5)
-            self._error = None
-            if self._again:
-                recorder.take(self._again)
+            if self._ended:
+                recorder.take(list(self._ended.values()))
             recorder.close()
-            self._missed = 0
+            self._error = None
         except Exception as error:  # noqa: BLE001 the message of `close` reports it
-            self._missed += 1
             self._error = error
 
 
@@ -193,7 +192,7 @@ def target_of(opened: Opened) -> Target:
 
 def copy_all(opened: Opened, target: Target) -> int:
     """Copy a grid's results to MLflow, as `sync` does."""
-    return recorder.sync(opened.plan, target, pruned_events(opened))
+    return recorder.sync(opened.plan, target, pruned_trials(opened))
 
 
 def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
@@ -267,8 +266,8 @@ def _mark(marker: Path, text: str) -> None:
     marker.write_text(text, encoding="utf-8")
 
 
-def pruned_events(opened: Opened) -> list[Event]:
-    """Return the end of each pruned trial of a grid, for the tracking store. Trials that were made
+def pruned_trials(opened: Opened) -> list[Course]:
+    """Return each trial of a grid that a search has pruned, and where. Trials that were made
     whole elsewhere, for the grid itself or to confirm a point, are not among them.
     """
     pruned = {
@@ -286,10 +285,10 @@ def pruned_events(opened: Opened) -> list[Event]:
         ]
 
     plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
-    events: dict[str, Event] = {}
+    courses: dict[str, Course] = {}
     for asked in plan.asked:
         entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
         whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
         if entry is not None and not whole:
-            events[trial.key] = Event(trial, ended=True, pruned=entry.reason)
-    return list(events.values())
+            courses[trial.key] = Course(trial, pruned=entry.reason)
+    return list(courses.values())

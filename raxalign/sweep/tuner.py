@@ -262,6 +262,6 @@ class _Watch(tune.Callback):  # type: ignore[misc]
             self._sweep.again(trial.config)
             return
         trace = str(cause_of(trial) or "")
-        self._sweep.ended(trial.config, {"error": message, "trace": trace})
         if "trial" in trial.config:
             keep_failure(self._ledger, trial.config["trial"], message, trace)
+        self._sweep.ended(trial.config, {"error": message, "trace": trace})

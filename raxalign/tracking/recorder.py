@@ -1,10 +1,11 @@
 """The runs of one grid in MLflow: that of the grid, with its files, one for each cell, and below it
 one for each of its trials.
 
-Trials write curves to a spool in the storage; the ledger holds their results. One driver copies
-both to MLflow while a grid runs. What it could not copy (a server that is down), and what another
-driver of the same grid has made, it copies at its end, or `sync` later. What a run already has is
-read from the run itself, so writing it twice changes nothing.
+The ledger holds what trials result in, and a spool in the storage their curves. The run of a trial
+is written from these alone, whole and once: when the trial has ended, else when the grid ends or
+by `sync`. What a run already has is read from the run itself, so writing it twice changes nothing.
+Runs of trials that are running, with the first points of their curves, are apart (`follow`): what
+is lost of them is written with the rest.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import math
 import os
 import time
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,23 +106,24 @@ class Registry:
     """The runs of one experiment by their keys, as the drivers of a `storage` (its identity) see
     them. Where drivers of two storages have made the same run twice, one with values counts, and
     the earlier one.
+
+    Once they are loaded they are known, since there is one writer. After a request that failed
+    nothing is known: runs are looked up one by one.
     """
 
     def __init__(self, client: Any, experiment: str, storage: str = "") -> None:
         self._client, self._experiment, self._storage = client, experiment, storage
-        self._known: dict[str, list[RunState] | None] | None = None  # None: read where needed
-        self.saved = 0  # changes that the store has accepted
+        self._known: dict[str, list[RunState]] | None = None
 
     def load(self) -> dict[str, list[RunState]]:
         """Read all runs, and delete those that were made twice and have no values: the answer to
         the first request was lost. From now on no other driver of the storage makes any.
         """
-        found = {
+        self._known = {
             key: list(self._without_twins(every))
             for key, every in self._search(f"tags.`{KEY}` LIKE '%'").items()
         }
-        self._known = {k: s if s[0].tags[KIND] == "cell" else None for k, s in found.items()}
-        return found
+        return self._known
 
     def _without_twins(self, runs: Sequence[RunState]) -> Iterator[RunState]:
         for number, run in enumerate(runs):
@@ -135,45 +136,41 @@ class Registry:
 
     def of(self, key: str) -> list[RunState]:
         """Return all runs of a key, whatever their values are computed from."""
-        known = [] if self._known is None else self._known.get(key, [])
-        return known or self._search(f"tags.`{KEY}` = '{key}'").get(key, [])
+        known = self._search(f"tags.`{KEY}` = '{key}'") if self._known is None else self._known
+        return known.get(key, [])
 
     def find(self, wanted: Run) -> RunState | None:
         """Return a run; None where there is none."""
-        if self._known is not None and wanted.key not in self._known:
-            return None
         return fitting(self.of(wanted.key), wanted)
 
-    def make(self, wanted: Run, tags: Mapping[str, str] | None = None) -> RunState:
-        """Make a run that was not found. Where no answer comes, the store may have it all the same,
-        and is asked before another one is made.
+    def make(
+        self, wanted: Run, tags: Mapping[str, str] | None = None, begun: int | None = None
+    ) -> RunState:
+        """Make a run that was not found; it has `begun` at that time (None: now). Where no answer
+        comes, the store may have it all the same, and is asked before another one is made.
         """
         user = os.environ.get("USER", "unknown")
         own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
         own |= {STORAGE: self._storage, **(tags or {})}
         own |= {_MADE: _spelled(wanted.made)} if wanted.made else {}
-        before = [] if self._known is None else self._known.get(wanted.key, [])
-        if self._known is not None:
-            self._known[wanted.key] = None
         try:
-            run = self._client.create_run(self._experiment, run_name=wanted.name, tags=own)
+            made = RunState.of(
+                self._client.create_run(self._experiment, begun, own, run_name=wanted.name)
+            )
         except Exception:
-            if (found := self.find(wanted)) is None:
+            found = fitting(
+                self._search(f"tags.`{KEY}` = '{wanted.key}'").get(wanted.key, []), wanted
+            )
+            if found is None:
                 raise
-            return found
-        made = RunState.of(run)
-        if self._known is not None and before is not None:
-            self._known[made.key] = [*before, made]
+            made = found
+        if self._known is not None:
+            self._known.setdefault(wanted.key, []).append(made)
         return made
 
     def is_own(self, run: RunState) -> bool:
         """Return whether a driver of this storage has begun or ended a run last."""
         return run.tags.get(STORAGE, self._storage) == self._storage
-
-    def drop(self, key: str) -> None:
-        """Forget what is in a run: it is read again where it is needed."""
-        if self._known is not None and key in self._known:
-            self._known[key] = None
 
     def save(self, run: RunState, change: Change) -> None:
         """Write a change."""
@@ -187,6 +184,7 @@ class Registry:
         tags = {n: v for n, v in wanted.items() if run.tags.get(n, "") != v}
         values = [Metric(name, value, now, 0) for name, value in metrics.items()]
         values += [Metric(name, value, moment, step) for name, value, step, moment in change.points]
+        known, self._known = self._known, None  # what a request does that fails is not known
         while len(values) > BATCH:
             self._client.log_batch(run.id, metrics=values[:BATCH])
             values = values[BATCH:]
@@ -204,6 +202,7 @@ class Registry:
             if run.tags.pop(name, None) is not None:
                 self._client.delete_tag(run.id, name)
         self._set_status(run, change.status or run.status)
+        self._known = known
 
     def _set_status(self, run: RunState, status: str) -> None:
         if status == run.status:
@@ -270,18 +269,20 @@ def run_of(storage: Storage, experiment: str, wanted: Run) -> Mapping[str, str] 
 _ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
 _RESULTS, _CURVES = "raxalign.results", "raxalign.curves"
 _LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
+MOST_POINTS = 20  # of a curve
+_DENSE = 8  # the first points of a curve that grows, which are all shown
 _SEVERAL = "Several grids of this name have their runs here."
 
 
-@dataclass(frozen=True)
-class Event:
-    """A trial that began, or `ended`: with results in the ledger, with an error, or early, where a
-    search `pruned` it (then at what step).
+@dataclass
+class Course:
+    """What a driver has seen of a trial, and the ledger does not hold: when it began
+    (milliseconds), how often since its run was written, and where a search `pruned` it.
     """
 
     trial: Trial
-    ended: bool = False
-    error: str | None = None
+    begun: int | None = None
+    attempts: int = 0
     pruned: str = ""
 
 
@@ -303,7 +304,6 @@ class Recorder:
         self._whole = runs.grid_run(plan, storage, self._origins)
         self._held = ExitStack()
         self._lease: Held | None = None
-        self._mine: dict[str, Trial] = {}
         self.left: int | None = None
 
     def open(self) -> None:
@@ -328,13 +328,16 @@ class Recorder:
             self.release()
             raise
 
-    def beat(self) -> None:
-        """Copy the curves of the trials that run."""
+    def follow(self, running: Iterable[Course]) -> None:
+        """Show trials that are running, with the first points of their curves."""
         self._check()
-        for trial in self._mine.values():
-            run = self._run(trial)
-            points, marks = self._curves(trial, run)
-            self._runs.save(run, Change(points=points, tags=marks))
+        for course in running:
+            run = self._run(course)
+            points, marks = self._curves(course.trial, run, whole=False)
+            params = runs.trial_run(self._plan, course.trial).params
+            tags = {**_attempts(course, run), **marks}
+            self._runs.save(run, Change({}, points, params, tags, status="RUNNING"))
+            course.attempts = 0
 
     def keep(self, folder: Path) -> None:
         """Put a report's files with the run of the grid."""
@@ -346,23 +349,11 @@ class Recorder:
         grid = fitting(every, self._whole) if len(every) == 1 else None
         self._page.describe(answer if len(every) < 2 else _SEVERAL, grid.id if grid else None)
 
-    def take(self, events: Sequence[Event]) -> None:
-        """Write trials that began or ended. One that did both is written once."""
+    def take(self, ended: Sequence[Course]) -> None:
+        """Write the runs of trials that have ended."""
         self._check()
-        begun = Counter(event.trial.key for event in events if not event.ended)
-        for key, event in {event.trial.key: event for event in events}.items():
-            trial, attempts = event.trial, begun[key]
-            if event.ended:
-                there = {k for k in trial.evaluations.values() if self._ledger.has(k)}
-                self._end(event, there, self._run(trial), attempts)
-                self._mine.pop(key, None)
-                self._runs.drop(runs.trial_key(trial))
-            else:
-                run = self._run(trial)
-                tags = {_ATTEMPT: str(attempts + int(run.tags.get(_ATTEMPT, 0)))}
-                params = runs.trial_run(self._plan, trial).params
-                self._runs.save(run, Change(params=params, tags=tags, status="RUNNING"))
-                self._mine[key] = trial
+        keys = {key for course in ended for key in course.trial.evaluations.values()}
+        self._write_all(ended, {key for key in keys if self._ledger.has(key)})
 
     def close(self) -> int:
         """Write the rest and the cells, and end the run of the grid; returns how many trials have
@@ -381,7 +372,7 @@ class Recorder:
             there = now
             self._check()
             known = self._runs.load()
-            brought, failed = self._catch_up(known, there)
+            brought, failed = self._write_all(map(Course, self._plan.trials), there)
             board = Scoreboard.of(rows(self._plan, self._ledger), self._plan)
             found = [cell for cell in board.cells if cell.values]
             compared = self._compared(found)
@@ -420,11 +411,12 @@ class Recorder:
             self._runs.save(found, Change(status=status))
         return found
 
-    def _run(self, trial: Trial) -> RunState:
+    def _run(self, course: Course) -> RunState:
         """Return the run of a trial, which is made where there is none."""
-        wanted = runs.trial_run(self._plan, trial)
+        wanted = runs.trial_run(self._plan, course.trial)
         found = self._runs.find(wanted)
-        return found or self._runs.make(wanted, {PARENT: self._above(trial)})
+        above = {} if found else {PARENT: self._above(course.trial)}
+        return found or self._runs.make(wanted, above, course.begun)
 
     def _above(self, trial: Trial) -> str:
         """Return the id of the run that a trial's is folded below: that of its cell, which is made
@@ -460,82 +452,92 @@ class Recorder:
             if run.status == "RUNNING" and run.tags[KIND] != "grid":
                 self._runs.save(run, Change(status="KILLED"))
 
-    def _catch_up(
-        self, known: Mapping[str, Sequence[RunState]], there: set[str]
-    ) -> tuple[int, int]:
-        """Write what the runs lack of the ledger; return how many trials have results or failed."""
+    def _write_all(self, courses: Iterable[Course], there: Set[str]) -> tuple[int, int]:
+        """Write the runs of trials that are not as the ledger, which has the keys `there`, holds
+        them; return how many trials have results or failed.
+        """
         brought = failed = 0
-        failures = self._ledger.failures(trial.key for trial in self._plan.trials)
-        behind: list[tuple[Event, set[str], RunState | None]] = []
-        for trial in self._plan.trials:
-            keys = set(trial.evaluations.values())
-            failure = None if there.issuperset(keys) else failures.get(trial.key)
+        every = list(courses)
+        failures = self._ledger.failures(course.trial.key for course in every)
+        behind: list[tuple[Course, set[str], str]] = []
+        for course in every:
+            keys = set(course.trial.evaluations.values())
+            failure = {} if there >= keys else failures.get(course.trial.key, {})
+            error = str(failure.get("message", "")) if failure else ""
             brought, failed = brought + bool(there & keys), failed + bool(failure)
-            every, mark = known.get(runs.trial_key(trial)), runs.results_mark(self._plan, keys)
-            run = fitting(every, runs.trial_run(self._plan, trial)) if every else None
-            whole = run and run.status == "FINISHED" and run.tags.get(_RESULTS) == mark
-            whole = whole and run and STORAGE in run.tags  # else an older version has made it
-            if failure or (there & keys and not whole):
-                message = failure["message"] if failure else None
-                behind.append((Event(trial, ended=True, error=message), there & keys, run))
+            if failure or course.pruned or (there & keys and not self._is_whole(course, keys)):
+                behind.append((course, there & keys, error))
         self.left = len(behind)
-        for event, done, run in behind:
-            self._end(event, done, run or self._run(event.trial))
-            self._runs.drop(runs.trial_key(event.trial))
+        for course, done, error in behind:
+            self._write(course, done, error)
             self.left -= 1
         return brought, failed
 
-    def _end(self, event: Event, there: Set[str], run: RunState, attempts: int = 0) -> None:
-        """Write results, curves and the end of a trial whose evaluations the ledger has as far as
-        they are `there`, and which was begun `attempts` times since its run was last written. One
-        that lacks results without an error was killed.
+    def _is_whole(self, course: Course, keys: Set[str]) -> bool:
+        """Return whether the run of a trial has the values of all its evaluations."""
+        run = self._runs.find(runs.trial_run(self._plan, course.trial))
+        return (
+            run is not None
+            and not course.attempts
+            and run.status == "FINISHED"
+            and run.tags.get(_RESULTS) == runs.results_mark(self._plan, keys)
+            and STORAGE in run.tags  # else an older version has made it
+        )
+
+    def _write(self, course: Course, there: Set[str], error: str) -> None:
+        """Write the run of a trial: the values of those evaluations that are `there`, the curves,
+        and how it ended. One that lacks results without an error was killed.
         """
-        trial, error = event.trial, event.error
+        trial, run = course.trial, self._run(course)
         records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(there)))
-        metrics, tags, mark = dict[str, float](), dict[str, str](), ""
+        metrics, tags, mark = dict[str, float](), _attempts(course, run), ""
         if records and run.tags.get(_RESULTS) != (mark := runs.results_mark(self._plan, records)):
             metrics = runs.trial_metrics(self._plan, trial, records)
-            tags = {_RESULTS: mark, **runs.provenance_tags(records.values())}
-        points, marks = self._curves(trial, run)
+            tags |= {_RESULTS: mark, **runs.provenance_tags(records.values())}
+        complete = len(records) == len(set(trial.evaluations.values()))
+        points, marks = self._curves(trial, run, whole=complete)
         if error:
             tags[_ERROR] = masked(error)[:_LONGEST_ERROR]
-        if attempts:
-            tags[_ATTEMPT] = str(attempts + int(run.tags.get(_ATTEMPT, 0)))
-        if event.pruned:
-            tags[_PRUNED] = event.pruned
-        complete = len(records) == len(set(trial.evaluations.values()))
+        if course.pruned:
+            tags[_PRUNED] = course.pruned
         change = Change(
             metrics=metrics,
             points=points,
             params=runs.trial_run(self._plan, trial).params,
             tags={**tags, PARENT: self._above(trial), **marks},
             without=() if error else (_ERROR, _PRUNED) if complete else (_ERROR,),
-            status="FAILED" if error else "FINISHED" if complete or event.pruned else "KILLED",
+            status="FAILED" if error else "FINISHED" if complete or course.pruned else "KILLED",
         )
         self._runs.save(run, change)
+        course.attempts = 0
 
     def _curves(
-        self, trial: Trial, run: RunState
+        self, trial: Trial, run: RunState, *, whole: bool
     ) -> tuple[list[tuple[str, float, int, int]], dict[str, str]]:
-        """Return the points beyond the last step that was copied of each curve, and the tag that
-        marks them: a stretch that a resumed training repeats is copied once. The hours of cards are
-        one point, the sum over all attempts and workers. MLflow lists samples of the machine on a
-        page of their own, by their names.
+        """Return points beyond the last step that was copied of each curve, at most 20 of all that
+        a `whole` curve has, and the tag that marks them: a stretch that a resumed training repeats
+        is copied once. The hours of GPUs are one point, the sum over all attempts and workers.
+        MLflow lists samples of the machine on a page of their own, by their names.
         """
-        brought: dict[str, int] = json.loads(run.tags.get(_CURVES, "{}"))
+        last: dict[str, int] = json.loads(run.tags.get(_CURVES, "{}"))
         found = Spool(self._target.storage, trial.key).read()
-        points = [point for point in found if point[2] > brought.get(point[0], -1)]
-        last = brought | {name: step for name, _, step, _ in points}
-        shown = [
-            (name if name.startswith(SYSTEM) else f"train/{name}", value, step, moment)
-            for name, value, step, moment in points
-            if not name.startswith(GPU_HOURS)
-        ]
-        if len(shown) < len(points):
+        new = [point for point in found if point[2] > last.get(point[0], -1)]
+        shown = list[tuple[str, float, int, int]]()
+        for name in dict.fromkeys(point[0] for point in new):
+            curve = [point for point in found if point[0] == name]
+            first = sum(step <= last.get(name, -1) for _, _, step, _ in curve)
+            numbers = _shown(first, len(curve), whole=whole)
+            if name.startswith(GPU_HOURS):
+                numbers = [len(curve) - 1]
+            else:
+                full = name if name.startswith(SYSTEM) else f"train/{name}"
+                shown += [(full, *curve[number][1:]) for number in numbers]
+            last |= {name: curve[numbers[-1]][2]} if numbers else {}
+        if any(name.startswith(GPU_HOURS) for name, *_ in new):
             hours = [point for point in found if point[0].startswith(GPU_HOURS)]
             total, latest = math.fsum(value for _, value, *_ in hours), max(h[3] for h in hours)
             shown.append((GPU_HOURS, total, 0, latest))
-        return shown, {_CURVES: json.dumps(last)} if points else {}
+        return shown, {_CURVES: json.dumps(last)} if shown else {}
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
         """Test the cells; returns nothing where predictions are damaged, which a warning names:
@@ -548,7 +550,26 @@ class Recorder:
             return []
 
 
-def sync(plan: Plan, target: Target, pruned: Sequence[Event] = ()) -> int:
+def _attempts(course: Course, run: RunState) -> dict[str, str]:
+    """Return the tag that counts how often a trial has begun."""
+    count = course.attempts + int(run.tags.get(_ATTEMPT, 0))
+    return {_ATTEMPT: str(count)} if course.attempts else {}
+
+
+def _shown(first: int, count: int, *, whole: bool) -> list[int]:
+    """Return the numbers of the points of a curve that are copied once those before the `first` one
+    have been: of a curve that grows, points that are ever further apart; of a `whole` one, points
+    at even distances and the last one. Both make at most `MOST_POINTS`.
+    """
+    growing = [n for n in range(count) if n < _DENSE or (n & (n + 1)) == 0]
+    if not whole:
+        return [n for n in growing if n >= first]
+    room = max(MOST_POINTS - sum(n < first for n in growing), 1)
+    left = min(room, count - first)
+    return [count - 1 - k * (count - first - 1) // max(left - 1, 1) for k in reversed(range(left))]
+
+
+def sync(plan: Plan, target: Target, pruned: Sequence[Course] = ()) -> int:
     """Copy everything that the ledger has, and the ends of trials that a search `pruned`, of which
     the ledger has nothing; returns how many trials have results. Raises `TrackingError` where that
     failed.

@@ -19,7 +19,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.tracker import copy_all, pruned_events, target_of
+from raxalign.sweep.tracker import copy_all, pruned_trials, target_of
 from raxalign.sweep.work import attempt
 from raxalign.tracking import recorder
 from tests import searches
@@ -258,14 +258,14 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
 
 def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
     first = open_search(search_grid(tmp_path, ASHA))
-    assert pruned_events(first) == []
+    assert pruned_trials(first) == []
     ran = run(source_of(first))
     opened = reopened(first)
-    pruned, events = searches.record_of(opened).pruned, pruned_events(opened)
+    pruned, events = searches.record_of(opened).pruned, pruned_trials(opened)
     assert [event.pruned for event in events] == [entry.reason for entry in pruned]
     assert {event.trial.key for event in events} == set(ran) - set(opened.plan.by_key)
     assert len(events) == len(pruned) > 0
-    assert all(event.ended and event.trial.searched for event in events)
+    assert all(event.trial.searched for event in events)
 
     brought = []
     monkeypatch.setattr(recorder, "sync", lambda plan, target, found: brought.append(found))
@@ -275,12 +275,12 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
 
 def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path):
     first = searches.finished(tmp_path, ASHA)
-    one, *others = pruned_events(reopened(first))
+    one, *others = pruned_trials(reopened(first))
     for key in one.trial.evaluations.values():
         first.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
-    assert pruned_events(reopened(first)) == others
+    assert pruned_trials(reopened(first)) == others
 
 
 def test_before_a_search_begins_no_point_of_it_is_pruned(tmp_path):
     searched = search_grid(tmp_path, "trials: 8, confirm: 0")
-    assert pruned_events(open_search(searched)) == []
+    assert pruned_trials(open_search(searched)) == []

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.trial import Searched
+from raxalign.store.ledger import Ledger
 from raxalign.tracking.client import connect, find_experiment
-from raxalign.tracking.recorder import Change, Event, Recorder, Registry
+from raxalign.tracking.recorder import Change, Course, Recorder, Registry, _shown
 from raxalign.tracking.runs import Run
 from tests.test_tracking import fill, target
 
@@ -34,39 +35,57 @@ def run_of(recorder: Recorder, trial):
     return runs(recorder)[f"trial:{trial.key}"]
 
 
-def test_what_began_and_ended_since_the_last_turn_is_there_whole(site) -> None:
+def test_a_trial_that_has_ended_is_there_whole_and_one_that_runs_with_its_first_points(
+    site,
+) -> None:
     plan, recorder = site
     one, other = plan.trials
-    recorder.take([Event(one), Event(other), Event(one, ended=True)])
+    recorder.take([Course(one, begun=1000, attempts=1)])
+    recorder.follow([Course(other, attempts=1)])
     first, second = run_of(recorder, one), run_of(recorder, other)
     assert (first.status, second.status) == ("FINISHED", "RUNNING")
+    assert first.begun == 1000
     assert first.tags["raxalign.attempt"] == second.tags["raxalign.attempt"] == "1"
     assert first.metrics["retrieval/de-en/contextual_accuracy"] == 0.5
     assert first.metrics["train/loss"] == pytest.approx(1 / 3)
-    assert second.metrics == {}
+    assert second.metrics == {"train/loss": pytest.approx(1 / 3)}
     cell = next(run for key, run in runs(recorder).items() if key.startswith("cell:"))
     assert {run.tags["mlflow.parentRunId"] for run in (first, second)} == {cell.id}
-    assert list(recorder._mine) == [other.key]
 
 
-def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(site) -> None:
-    plan, recorder = site
-    trial = plan.trials[0]
-    recorder.take([Event(trial)])
-    recorder.take([Event(trial), Event(trial, ended=True, error="it broke")])
+def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(tmp_path, plan) -> None:
+    trial, recorder = plan.trials[0], Recorder(plan, target(tmp_path))
+    recorder.open()
+    recorder.follow([Course(trial, attempts=1)])
+    Ledger(str(tmp_path)).fail(trial.key, {"message": "it broke"})
+    recorder.take([Course(trial, attempts=1)])
     failed = run_of(recorder, trial)
     assert (failed.status, failed.tags["raxalign.error"]) == ("FAILED", "it broke")
     assert failed.tags["raxalign.attempt"] == "2"
-    recorder.take([Event(trial), Event(trial, ended=True)])
+    fill(tmp_path, plan)
+    recorder.take([Course(trial, attempts=1)])
     done = run_of(recorder, trial)
     assert (done.status, done.tags["raxalign.attempt"]) == ("FINISHED", "3")
     assert "raxalign.error" not in done.tags
 
 
+@pytest.mark.parametrize("steps", [19, 20, 21, 300, 30_000])
+def test_a_curve_has_its_first_and_last_point_and_at_most_twenty_however_it_grew(steps) -> None:
+    for looks in ([], [1, 9, steps // 3, steps - 1]):
+        found: list[int] = []
+        for look in looks:
+            found += _shown(found[-1] + 1 if found else 0, look, whole=False)
+        found += _shown(found[-1] + 1 if found else 0, steps, whole=True)
+        assert found == sorted(set(found))
+        assert found[0] == 0
+        assert found[-1] == steps - 1
+        assert len(found) == min(steps, 20) if not looks else len(found) <= 20
+
+
 def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> None:
     plan, recorder = site
     suggested = replace(plan.trials[0], searched=Searched("study", 0))
-    recorder.take([Event(suggested)])
+    recorder.follow([Course(suggested)])
     found = runs(recorder)
     grid = found["grid:small"]
     assert found[f"trial:{suggested.key}"].tags["mlflow.parentRunId"] == grid.id
@@ -75,11 +94,12 @@ def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> N
 
 def test_a_run_of_an_older_layout_is_folded_below_its_cell_when_its_trial_ends_again(site) -> None:
     plan, recorder = site
-    recorder.take([Event(plan.trials[0], ended=True)])
+    recorder.take([Course(plan.trials[0])])
     trial = run_of(recorder, plan.trials[0])
     grid = runs(recorder)["grid:small"]
     recorder._client.set_tag(trial.id, "mlflow.parentRunId", grid.id)
-    recorder.take([Event(plan.trials[0], ended=True)])
+    runs(recorder)
+    recorder.take([Course(plan.trials[0], attempts=1)])
     found = runs(recorder)
     (cell,) = (run for key, run in found.items() if key.startswith("cell:"))
     assert found[f"trial:{plan.trials[0].key}"].tags["mlflow.parentRunId"] == cell.id
