@@ -1,4 +1,4 @@
-"""Seeds of the random streams: each use of chance has a name here, and a number that never changes.
+"""Seeds of the random streams: each has a name (`Stream`), and a number that never changes.
 
 A seed is `mix` of the run's seed, of where in the training the stream is (an epoch, a step), and of
 the stream's number. The numbers are part of every result: another number is another result.
@@ -10,36 +10,45 @@ from typing import Final
 
 from raxalign.lazy import np, torch
 
-ORDER: Final = 0
-"""The order of the rows in one epoch: ``mix(seed, epoch, ORDER)``."""
 
-DROPOUT: Final = 2
-"""Dropout in one step and one share of its batch: ``mix(seed, step, share, DROPOUT)``."""
+class Stream:
+    """The numbers of the random streams."""
 
-USES: Final = 3
-"""Draws of NumPy for one use of a global batch (see below): ``mix(seed, step, USES, use)``."""
+    ORDER: Final = 0
+    """The order of the rows in one epoch: ``mix(seed, epoch, ORDER)``."""
 
-DROPOUT_TWICE: Final = 3
-"""Dropout of a micro-batch that is read twice, by the position of its first row in the batch:
-``mix(seed, step, share, position, DROPOUT_TWICE)``. It has five parts where `USES` has four, so
-that the equal numbers do not collide.
-"""
+    DROPOUT: Final = 2
+    """Dropout in one step and one share of its batch: ``mix(seed, step, share, DROPOUT)``."""
 
-NEW_WEIGHTS: Final = 4
-"""Weights that the encoder does not have yet (a projector, a queue): ``mix(seed, NEW_WEIGHTS)``."""
+    USES: Final = 3
+    """Draws of NumPy for one use of a global batch (the last two): ``mix(seed,
+    step, USES, use)``.
+    """
 
-DEV: Final = 5
-"""Draws for rows on which a loss is only measured: ``mix(seed, DEV)`` in place of the seed."""
+    DROPOUT_TWICE: Final = 3
+    """Dropout of a micro-batch that is read twice, by the position of its first row in the batch:
+    ``mix(seed, step, share, position, DROPOUT_TWICE)``. It has five parts where `USES` has four, so
+    that the equal numbers do not collide.
+    """
 
-ADAPTERS: Final = 6
-"""Low-rank adapters before their training: ``mix(seed, ADAPTERS)``."""
+    NEW_WEIGHTS: Final = 4
+    """Weights that the encoder does not have yet (a projector, a queue):
+    ``mix(seed, NEW_WEIGHTS)``.
+    """
 
+    DEV: Final = 5
+    """Draws for rows on which a loss is only measured: ``mix(seed, DEV)`` in place of the seed."""
 
-MASKING: Final = 0
-"""The use of a global batch's chance for its masks."""
+    ADAPTERS: Final = 6
+    """Low-rank adapters before their training: ``mix(seed, ADAPTERS)``."""
 
-MIXING: Final = 1
-"""The use of a global batch's chance for its rows: which sentence is first, which words change."""
+    MASKING: Final = 0
+    """The use of a global batch's chance for its masks."""
+
+    MIXING: Final = 1
+    """The use of a global batch's chance for its rows: which sentence is first, which
+    words change.
+    """
 
 
 def mix(*numbers: int) -> int:
