@@ -26,8 +26,8 @@ from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import recorder as recorder_module
 from raxalign.tracking.client import Target, TrackingError
-from raxalign.tracking.models import register
 from raxalign.tracking.recorder import Course, Recorder, sync
+from raxalign.tracking.ui import register
 from tests.aws import Proxy
 from tests.e2e.runs import tracked, wait_for
 from tests.grids import write_grid

@@ -286,7 +286,7 @@ def export(
     found = export_trial(key, folder, storage=place, language=language, tell=tell)
     print_out(str(folder))
     if register:
-        from raxalign.tracking.models import register as into_registry
+        from raxalign.tracking.ui import register as into_registry
 
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         version = into_registry(folder, found.trial.key, register, place, uri)

@@ -22,7 +22,7 @@ from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import counted
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
-from raxalign.store.manifest import Manifest
+from raxalign.store.artifacts import Manifest
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 

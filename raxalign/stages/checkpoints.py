@@ -20,8 +20,8 @@ from pathlib import Path
 
 from raxalign.errors import StorageError
 from raxalign.store.alive import discard, temporary_name
+from raxalign.store.artifacts import Inside, Sha256
 from raxalign.store.key import file_digest
-from raxalign.store.manifest import Inside, Sha256
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 from raxalign.train.checkpoint import kept_steps, newest_steps

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.lazy import pa, pq
 from raxalign.store._filesystem import Files, Published, damaged, staging, told
+from raxalign.store.artifacts import FileEntry, compare, file_entry
 from raxalign.store.files import files_of
 from raxalign.store.key import checked, digest, is_name
-from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import FORM, recorded, seal, unseal
 
 FOLDER = "looks"

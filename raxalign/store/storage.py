@@ -16,11 +16,10 @@ from pathlib import Path
 
 from raxalign.errors import DataError, StorageError
 from raxalign.store._filesystem import Files
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.artifacts import ArtifactStore, Manifest, Sha256
 from raxalign.store.files import files_of, local_cache
 from raxalign.store.key import file_digest
 from raxalign.store.ledger import Ledger
-from raxalign.store.manifest import Manifest, Sha256
 from raxalign.store.sealed import recorded, seal, unseal
 
 _REMEMBERED = "digests.json"

@@ -46,8 +46,7 @@ from raxalign.tracking.client import (
     reported,
     set_moved_aside,
 )
-from raxalign.tracking.page import Page
-from raxalign.tracking.runs import Run
+from raxalign.tracking.runs import Page, Run
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
 KEY, KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"
@@ -459,7 +458,7 @@ class Recorder:
         brought = failed = 0
         every = list(courses)
         failures = self._ledger.failures(course.trial.key for course in every)
-        behind: list[tuple[Course, set[str], str]] = []
+        behind: list[tuple[Course, Set[str], str]] = []
         for course in every:
             keys = set(course.trial.evaluations.values())
             failure = {} if there >= keys else failures.get(course.trial.key, {})

@@ -30,9 +30,8 @@ from pydantic import with_config
 
 from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
-from raxalign.store.artifacts import as_umask_says
+from raxalign.store.artifacts import Sha256, as_umask_says
 from raxalign.store.key import file_digest
-from raxalign.store.manifest import Sha256
 from raxalign.store.sealed import seal, unseal
 from raxalign.train.group import share_state, share_value
 from raxalign.train.runtime import Runtime

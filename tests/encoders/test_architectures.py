@@ -18,7 +18,7 @@ from raxalign.encoders.models.trained_weights import frozen
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import DataError, RaxalignError
-from raxalign.train.recompute import recomputed
+from raxalign.train.devices import recomputed
 from tests.encoders.architectures import CONFIGS, encoder_of, folder_of, model_of
 from tests.train.problems import kept_bytes
 

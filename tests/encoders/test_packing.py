@@ -21,7 +21,7 @@ from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
-from raxalign.train.recompute import recomputed
+from raxalign.train.devices import recomputed
 from tests.encoders.architectures import encoder_of
 from tests.methods.toy import WORDS, toy_encoder
 

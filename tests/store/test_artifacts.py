@@ -8,8 +8,7 @@ import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store import artifacts
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.manifest import MANIFEST, Verified
+from raxalign.store.artifacts import MANIFEST, ArtifactStore, Verified
 from raxalign.store.storage import Storage
 
 KEY = "ab" * 32

@@ -9,10 +9,9 @@ import fsspec
 import pytest
 
 from raxalign.errors import DamagedArtifact
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.artifacts import MANIFEST, ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
-from raxalign.store.manifest import MANIFEST
 from raxalign.store.sealed import seal
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

@@ -10,10 +10,10 @@ import pytest
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store._filesystem import staging
+from raxalign.store.artifacts import file_entry
 from raxalign.store.files import files_of
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
-from raxalign.store.manifest import file_entry
 from raxalign.store.sealed import seal
 
 KEY = "12" * 32

@@ -24,9 +24,9 @@ from raxalign.search.study import StudyRecord
 from raxalign.store import lease, spool
 from raxalign.store import ledger as ledger_module
 from raxalign.store import storage as storage_module
+from raxalign.store.artifacts import Manifest, file_entry
 from raxalign.store.lease import Held, living
 from raxalign.store.ledger import Ledger
-from raxalign.store.manifest import Manifest, file_entry
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

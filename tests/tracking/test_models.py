@@ -15,7 +15,7 @@ from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect, find_experiment
-from raxalign.tracking.models import register
+from raxalign.tracking.ui import register
 from tests.tiny import tiny_bert
 
 LANGS, TEXTS = ("de", "fr"), ["ein Haus", "das Haus steht ein"]

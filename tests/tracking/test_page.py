@@ -15,8 +15,8 @@ from raxalign.measured import share
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.tracking.client import connect
-from raxalign.tracking.page import Page, main_metrics
 from raxalign.tracking.recorder import Recorder, sync
+from raxalign.tracking.runs import Page, main_metrics
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
 from tests.test_tracking import fill, target

@@ -20,7 +20,7 @@ import pytest
 from raxalign.errors import RaxalignError
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect
-from raxalign.tracking.page import LIST, VIEW
+from raxalign.tracking.runs import LIST, VIEW
 from raxalign.tracking.ui import serve
 from tests.test_tracking import answers, free_port
 

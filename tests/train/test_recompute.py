@@ -13,9 +13,15 @@ from raxalign.errors import DependencyError, RaxalignError, ResourceError
 from raxalign.store.sealed import parse
 from raxalign.train import checkpoint, devices
 from raxalign.train.checkpoint import TrainProgress
-from raxalign.train.devices import arithmetic, check_base_precision, check_compiler, check_precision
+from raxalign.train.devices import (
+    arithmetic,
+    check_base_precision,
+    check_compiler,
+    check_precision,
+    forward_as,
+    recomputed,
+)
 from raxalign.train.loop import TrainSettings, fit
-from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Stacked, dies_at, kept_bytes, weights
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.train.recompute import forward_as
+from raxalign.train.devices import forward_as
 
 Edit: TypeAlias = "Callable[[torch.Tensor, Batch], torch.Tensor]"
 """A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""

@@ -23,8 +23,7 @@ from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch
 from raxalign.lazy import np, torch
-from raxalign.train.devices import on_device
-from raxalign.train.recompute import forward_as
+from raxalign.train.devices import forward_as, on_device
 
 WIDTH = 128
 """Pieces per row, about, where sentences share rows."""
