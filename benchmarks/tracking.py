@@ -35,7 +35,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
-from raxalign.tracking.recorder import Course, Recorder
+from raxalign.tracking.recorder import Recorder, SeenTrial
 from raxalign.tracking.runs import trial_run
 
 GRID = """
@@ -116,7 +116,7 @@ def _bring(path: str, plan: Plan, target: Target) -> None:
     recorder.open()
     if path == ALONE:
         for trial in plan.trials:
-            recorder.take([Course(trial, attempts=1)])
+            recorder.take([SeenTrial(trial, attempts=1)])
     recorder.close()
 
 

@@ -26,7 +26,7 @@ from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import recorder as recorder_module
 from raxalign.tracking.client import Target, TrackingError
-from raxalign.tracking.recorder import Course, Recorder, sync
+from raxalign.tracking.recorder import Recorder, SeenTrial, sync
 from raxalign.tracking.ui import register
 from tests.aws import Proxy
 from tests.e2e.runs import tracked, wait_for
@@ -62,7 +62,7 @@ def recorder(plan, where) -> Recorder:
     """A writer that the first trial has begun with."""
     recorder = Recorder(plan, where)
     recorder.open()
-    recorder.follow([Course(plan.trials[0], attempts=1)])
+    recorder.follow([SeenTrial(plan.trials[0], attempts=1)])
     return recorder
 
 
@@ -181,7 +181,7 @@ def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(plan, where, 
         for step in steps:
             spool.report({"loss": 1.0 / step}, step)
         spool.flush()
-        recorder.follow([Course(plan.trials[0])])
+        recorder.follow([SeenTrial(plan.trials[0])])
     assert history(where.uri, plan.trials[0], "train/loss") == 5
 
 
@@ -190,7 +190,7 @@ def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(plan, where,
         spool.report({f"{SYSTEM}cpu_utilization_percentage": 80.0}, moment)
         spool.report({f"{GPU_HOURS}/0": hours, f"{GPU_HOURS}/1": hours}, moment)
         spool.flush()
-        recorder.follow([Course(plan.trials[0])])
+        recorder.follow([SeenTrial(plan.trials[0])])
     run = trial_run(where.uri, plan.trials[0])
     assert run["metrics"] == {"system/cpu_utilization_percentage": 80.0, "gpu_hours": 1.5}
     assert history(where.uri, plan.trials[0], "system/cpu_utilization_percentage") == 2
@@ -200,7 +200,7 @@ def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(
     tmp_path, plan, where, recorder, spool
 ):
     trial, reason = plan.trials[0], "pruned at step 5 of 15"
-    pruned = Course(trial, pruned=reason)
+    pruned = SeenTrial(trial, pruned=reason)
 
     def check_pruned():
         run = trial_run(where.uri, trial)
@@ -216,7 +216,7 @@ def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(
     check_pruned()
     recorder.open()
     fill(tmp_path, plan)
-    recorder.take([Course(trial)])
+    recorder.take([SeenTrial(trial)])
     assert "raxalign.pruned" not in trial_run(where.uri, trial)["tags"]
 
 

@@ -33,7 +33,7 @@ from raxalign.methods.families.trained import Folders, TrainedMethod
 from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.options.params import Removed
 from raxalign.pairing.aligners.awesome_align import Extraction, linked, probabilities
-from raxalign.train.chance import RandomStream, mix
+from raxalign.train.chance import Stream, mix
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
@@ -249,7 +249,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         if options["psi"]:
             size = encoder.hidden_size
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(mix(seed, RandomStream.NEW_WEIGHTS))
+                torch.manual_seed(mix(seed, Stream.NEW_WEIGHTS))
                 head = torch.nn.Sequential(
                     torch.nn.Linear(size, size), torch.nn.Tanh(), torch.nn.Linear(size, 1)
                 )
@@ -258,7 +258,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
 
     def host_batch(self, step: Step) -> _Drawn:
         """Return the masks, the order of sentences, and the pairs that do not translate."""
-        bitexts, options, chance = self.rows, self.options, chance_of(step, RandomStream.MIXING)
+        bitexts, options, chance = self.rows, self.options, chance_of(step, Stream.MIXING)
         sentences, n = bitexts.sentences, len(step.rows)
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
         turned = chance.random(n) < 0.5
@@ -268,7 +268,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         if options["tlm"]:
             first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
             rows.append((joint_rows(sentences, first, second), options["tlm"]))
-        masked, masking = [], chance_of(step, RandomStream.MASKING)
+        masked, masking = [], chance_of(step, Stream.MASKING)
         for read, weight in rows:
             assert self.rule is not None, "there are masks"
             masks = choose_masks(read, self.rule, masking)

@@ -27,7 +27,7 @@ from raxalign.methods.families.trained import Folders
 from raxalign.methods.rows.sentences import read_texts
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.train.chance import RandomStream
+from raxalign.train.chance import Stream
 from raxalign.train.objective import Step
 
 SHARE = 0.5
@@ -118,7 +118,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
 
     def batch_of(self, rows: SwitchableText, step: Step) -> Rows:
         """Return rows of sentences with words in another language."""
-        return switched_rows(rows, step.rows, SHARE, chance_of(step, RandomStream.MIXING))
+        return switched_rows(rows, step.rows, SHARE, chance_of(step, Stream.MIXING))
 
     def counts(self, rows: SwitchableText) -> dict[str, object]:
         """Return the numbers of sentences, words, translated ones, and entries of each language."""

@@ -16,7 +16,7 @@ from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, 
 from raxalign.methods.families.trained import Folders, Profiles
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.options.params import LATER
-from raxalign.train.chance import RandomStream
+from raxalign.train.chance import Stream
 from raxalign.train.objective import Step
 
 _PROFILES: Profiles = {
@@ -98,5 +98,5 @@ class Tlm(MaskedLMMethod[Bitexts]):
         if not self.params.random_order:
             first, second = (tgt, src) if self.params.pivot_first else (src, tgt)
             return joint_rows(rows.sentences, first, second)
-        turned = chance_of(step, RandomStream.MIXING).random(len(src)) < 0.5
+        turned = chance_of(step, Stream.MIXING).random(len(src)) < 0.5
         return joint_rows(rows.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))

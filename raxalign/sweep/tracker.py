@@ -29,7 +29,7 @@ from raxalign.tracking.client import (
     not_copied,
     reported,
 )
-from raxalign.tracking.recorder import Course, Recorder
+from raxalign.tracking.recorder import Recorder, SeenTrial
 from raxalign.waits import SOON
 
 BEAT = 60.0  # seconds between two looks at the curves of trials that are running
@@ -46,7 +46,7 @@ class Tracker:
 
     def __init__(self, plan: Plan, target: Target, tell: Callable[[str], None] = to_stderr) -> None:
         self._plan, self._target, self._tell = plan, target, tell
-        self._running, self._ended = dict[str, Course](), dict[str, Course]()
+        self._running, self._ended = dict[str, SeenTrial](), dict[str, SeenTrial]()
         self._then = ""  # "close" or "abandon": how it ends
         self._changed = threading.Condition()
         self._recorder: Recorder | None = None
@@ -60,10 +60,10 @@ class Tracker:
         with self._changed:
             match event:
                 case Began(what=Trial() as trial):
-                    begun = Course(trial, int(time.time() * 1000))
+                    begun = SeenTrial(trial, int(time.time() * 1000))
                     self._running.setdefault(trial.key, begun).attempts += 1
                 case JobEnded(what=Trial() as trial):
-                    course = self._running.pop(trial.key, Course(trial))
+                    course = self._running.pop(trial.key, SeenTrial(trial))
                     course.pruned = event.pruned
                     self._ended[trial.key] = course
                     self._changed.notify()
@@ -266,7 +266,7 @@ def _mark(marker: Path, text: str) -> None:
     marker.write_text(text, encoding="utf-8")
 
 
-def pruned_trials(opened: Opened) -> list[Course]:
+def pruned_trials(opened: Opened) -> list[SeenTrial]:
     """Return each trial of a grid that a search has pruned, and where. Trials that were made
     whole elsewhere, for the grid itself or to confirm a point, are not among them.
     """
@@ -285,10 +285,10 @@ def pruned_trials(opened: Opened) -> list[Course]:
         ]
 
     plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
-    courses: dict[str, Course] = {}
+    courses: dict[str, SeenTrial] = {}
     for asked in plan.asked:
         entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
         whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
         if entry is not None and not whole:
-            courses[trial.key] = Course(trial, pruned=entry.reason)
+            courses[trial.key] = SeenTrial(trial, pruned=entry.reason)
     return list(courses.values())

@@ -274,7 +274,7 @@ _SEVERAL = "Several grids of this name have their runs here."
 
 
 @dataclass
-class Course:
+class SeenTrial:
     """What a driver has seen of a trial, and the ledger does not hold: when it began
     (milliseconds), how often since its run was written, and where a search `pruned` it.
     """
@@ -327,7 +327,7 @@ class Recorder:
             self.release()
             raise
 
-    def follow(self, running: Iterable[Course]) -> None:
+    def follow(self, running: Iterable[SeenTrial]) -> None:
         """Show trials that are running, with the first points of their curves."""
         self._check()
         for course in running:
@@ -348,7 +348,7 @@ class Recorder:
         grid = fitting(every, self._whole) if len(every) == 1 else None
         self._page.describe(answer if len(every) < 2 else _SEVERAL, grid.id if grid else None)
 
-    def take(self, ended: Sequence[Course]) -> None:
+    def take(self, ended: Sequence[SeenTrial]) -> None:
         """Write the runs of trials that have ended."""
         self._check()
         keys = {key for course in ended for key in course.trial.evaluations.values()}
@@ -371,7 +371,7 @@ class Recorder:
             there = now
             self._check()
             known = self._runs.load()
-            brought, failed = self._write_all(map(Course, self._plan.trials), there)
+            brought, failed = self._write_all(map(SeenTrial, self._plan.trials), there)
             board = Scoreboard.of(rows(self._plan, self._ledger), self._plan)
             found = [cell for cell in board.cells if cell.values]
             compared = self._compared(found)
@@ -410,7 +410,7 @@ class Recorder:
             self._runs.save(found, Change(status=status))
         return found
 
-    def _run(self, course: Course) -> RunState:
+    def _run(self, course: SeenTrial) -> RunState:
         """Return the run of a trial, which is made where there is none."""
         wanted = runs.trial_run(self._plan, course.trial)
         found = self._runs.find(wanted)
@@ -451,14 +451,14 @@ class Recorder:
             if run.status == "RUNNING" and run.tags[KIND] != "grid":
                 self._runs.save(run, Change(status="KILLED"))
 
-    def _write_all(self, courses: Iterable[Course], there: Set[str]) -> tuple[int, int]:
+    def _write_all(self, courses: Iterable[SeenTrial], there: Set[str]) -> tuple[int, int]:
         """Write the runs of trials that are not as the ledger, which has the keys `there`, holds
         them; return how many trials have results or failed.
         """
         brought = failed = 0
         every = list(courses)
         failures = self._ledger.failures(course.trial.key for course in every)
-        behind: list[tuple[Course, Set[str], str]] = []
+        behind: list[tuple[SeenTrial, Set[str], str]] = []
         for course in every:
             keys = set(course.trial.evaluations.values())
             failure = {} if there >= keys else failures.get(course.trial.key, {})
@@ -472,7 +472,7 @@ class Recorder:
             self.left -= 1
         return brought, failed
 
-    def _is_whole(self, course: Course, keys: Set[str]) -> bool:
+    def _is_whole(self, course: SeenTrial, keys: Set[str]) -> bool:
         """Return whether the run of a trial has the values of all its evaluations."""
         run = self._runs.find(runs.trial_run(self._plan, course.trial))
         return (
@@ -483,7 +483,7 @@ class Recorder:
             and STORAGE in run.tags  # else an older version has made it
         )
 
-    def _write(self, course: Course, there: Set[str], error: str) -> None:
+    def _write(self, course: SeenTrial, there: Set[str], error: str) -> None:
         """Write the run of a trial: the values of those evaluations that are `there`, the curves,
         and how it ended. One that lacks results without an error was killed.
         """
@@ -549,7 +549,7 @@ class Recorder:
             return []
 
 
-def _attempts(course: Course, run: RunState) -> dict[str, str]:
+def _attempts(course: SeenTrial, run: RunState) -> dict[str, str]:
     """Return the tag that counts how often a trial has begun."""
     count = course.attempts + int(run.tags.get(_ATTEMPT, 0))
     return {_ATTEMPT: str(count)} if course.attempts else {}
@@ -568,7 +568,7 @@ def _shown(first: int, count: int, *, whole: bool) -> list[int]:
     return [count - 1 - k * (count - first - 1) // max(left - 1, 1) for k in reversed(range(left))]
 
 
-def sync(plan: Plan, target: Target, pruned: Sequence[Course] = ()) -> int:
+def sync(plan: Plan, target: Target, pruned: Sequence[SeenTrial] = ()) -> int:
     """Copy everything that the ledger has, and the ends of trials that a search `pruned`, of which
     the ledger has nothing; returns how many trials have results. Raises `TrackingError` where that
     failed.

@@ -1,4 +1,4 @@
-"""Seeds of the random streams: each has a name (`RandomStream`), and a number that never changes.
+"""Seeds of the random streams: each has a name (`Stream`), and a number that never changes.
 
 A seed is `mix` of the run's seed, of where in the training the stream is (an epoch, a step), and of
 the stream's number. The numbers are part of every result: another number is another result.
@@ -11,7 +11,7 @@ from typing import Final
 from raxalign.lazy import np, torch
 
 
-class RandomStream:
+class Stream:
     """The numbers of the random streams."""
 
     ORDER: Final = 0

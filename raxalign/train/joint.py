@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from raxalign.lazy import np, torch
-from raxalign.train.chance import RandomStream, mix, seed_generators
+from raxalign.train.chance import Stream, mix, seed_generators
 from raxalign.train.group import add_up, sum_gradients
 from raxalign.train.objective import Objective, Prepared, Step
 from raxalign.train.options import RowOrder, StepOrder, TrainSettings
@@ -176,7 +176,7 @@ class Joint(Objective):
         if first:
             self._mode(0)
             if second:
-                seed_generators(mix(first.seed, first.number, first.rank, RandomStream.DROPOUT))
+                seed_generators(mix(first.seed, first.number, first.rank, Stream.DROPOUT))
             self.first.begin(first)
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:

@@ -13,7 +13,7 @@ from raxalign.lazy import torch
 from raxalign.losses import not_lowered, still_falling
 from raxalign.options.run import Precision
 from raxalign.store.key import Json, digest
-from raxalign.train.chance import RandomStream, mix, seed_generators
+from raxalign.train.chance import Stream, mix, seed_generators
 from raxalign.train.checkpoint import Saver, TrainProgress, changing_state, copied, module_state
 from raxalign.train.devices import arithmetic, recomputed
 from raxalign.train.group import agree, gather_values, sharing
@@ -145,7 +145,7 @@ class MicroBatches:
         return total
 
     def _seed(self, step: Step, share: int) -> None:
-        seed_generators(mix(self._runtime.seed, step.number, share, RandomStream.DROPOUT))
+        seed_generators(mix(self._runtime.seed, step.number, share, Stream.DROPOUT))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

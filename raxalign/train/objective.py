@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from raxalign.errors import TrainingDiverged
 from raxalign.lazy import np, torch
-from raxalign.train.chance import RandomStream, mix
+from raxalign.train.chance import Stream, mix
 from raxalign.train.group import shared, sum_gradients
 from raxalign.train.options import RowOrder, StepOrder, TrainSettings
 
@@ -241,9 +241,7 @@ class DevLoss:
         return np.arange(start, min(start + self.batch_size, self.n_rows))
 
     def _batch(self, number: int) -> float:
-        step = Step(
-            number, 0, self._rows(number), seed=mix(self.seed, RandomStream.DEV), micro=MICRO
-        )
+        step = Step(number, 0, self._rows(number), seed=mix(self.seed, Stream.DEV), micro=MICRO)
         self.objective.begin(step)
         return sum(
             float(self.objective.loss(step, positions)) for positions in step.micro_batches()

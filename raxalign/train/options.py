@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.train.chance import RandomStream, mix
+from raxalign.train.chance import Stream, mix
 
 Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]
 _T = TypeVar("_T", int, int | None, float, float | None)
@@ -205,9 +205,7 @@ class RowOrder:
         stop = min(start + self.settings.batch_size, self.n_rows)
         if not self.settings.shuffle:
             return epoch, np.arange(start, stop)
-        return epoch, _permutation(self.n_rows, mix(self.seed, epoch, RandomStream.ORDER))[
-            start:stop
-        ]
+        return epoch, _permutation(self.n_rows, mix(self.seed, epoch, Stream.ORDER))[start:stop]
 
 
 @lru_cache(maxsize=2)

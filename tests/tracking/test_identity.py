@@ -12,7 +12,7 @@ from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep.tracker import keep_report
 from raxalign.tracking.client import TrackingError, connect, default_uri
-from raxalign.tracking.recorder import Course, Recorder, RunState, sync
+from raxalign.tracking.recorder import Recorder, RunState, SeenTrial, sync
 from raxalign.tracking.runs import Run, cell_origins, cell_run, grid_run, trial_run
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
@@ -74,7 +74,7 @@ def test_grids_of_one_name_leave_each_others_runs_alone(sites):
     (alice, of_alice), (bob, of_bob) = sites
     begun = Recorder(alice, of_alice)
     begun.open()
-    begun.follow([Course(alice.trials[0])])
+    begun.follow([SeenTrial(alice.trials[0])])
     fill(of_bob.storage.local, bob)
     with pytest.warns(UserWarning, match=r"experiment small .* another grid .* another `name:`"):
         sync(bob, of_bob)

@@ -12,7 +12,7 @@ import pytest
 from raxalign.plan.trial import Searched
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.client import connect, find_experiment
-from raxalign.tracking.recorder import Change, Course, Recorder, Registry, _shown
+from raxalign.tracking.recorder import Change, Recorder, Registry, SeenTrial, _shown
 from raxalign.tracking.runs import Run
 from tests.test_tracking import fill, target
 
@@ -40,8 +40,8 @@ def test_a_trial_that_has_ended_is_there_whole_and_one_that_runs_with_its_first_
 ) -> None:
     plan, recorder = site
     one, other = plan.trials
-    recorder.take([Course(one, begun=1000, attempts=1)])
-    recorder.follow([Course(other, attempts=1)])
+    recorder.take([SeenTrial(one, begun=1000, attempts=1)])
+    recorder.follow([SeenTrial(other, attempts=1)])
     first, second = run_of(recorder, one), run_of(recorder, other)
     assert (first.status, second.status) == ("FINISHED", "RUNNING")
     assert first.begun == 1000
@@ -56,14 +56,14 @@ def test_a_trial_that_has_ended_is_there_whole_and_one_that_runs_with_its_first_
 def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(tmp_path, plan) -> None:
     trial, recorder = plan.trials[0], Recorder(plan, target(tmp_path))
     recorder.open()
-    recorder.follow([Course(trial, attempts=1)])
+    recorder.follow([SeenTrial(trial, attempts=1)])
     Ledger(str(tmp_path)).fail(trial.key, {"message": "it broke"})
-    recorder.take([Course(trial, attempts=1)])
+    recorder.take([SeenTrial(trial, attempts=1)])
     failed = run_of(recorder, trial)
     assert (failed.status, failed.tags["raxalign.error"]) == ("FAILED", "it broke")
     assert failed.tags["raxalign.attempt"] == "2"
     fill(tmp_path, plan)
-    recorder.take([Course(trial, attempts=1)])
+    recorder.take([SeenTrial(trial, attempts=1)])
     done = run_of(recorder, trial)
     assert (done.status, done.tags["raxalign.attempt"]) == ("FINISHED", "3")
     assert "raxalign.error" not in done.tags
@@ -85,7 +85,7 @@ def test_a_curve_has_its_first_and_last_point_and_at_most_twenty_however_it_grew
 def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> None:
     plan, recorder = site
     suggested = replace(plan.trials[0], searched=Searched("study", 0))
-    recorder.follow([Course(suggested)])
+    recorder.follow([SeenTrial(suggested)])
     found = runs(recorder)
     grid = found["grid:small"]
     assert found[f"trial:{suggested.key}"].tags["mlflow.parentRunId"] == grid.id
@@ -94,12 +94,12 @@ def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> N
 
 def test_a_run_of_an_older_layout_is_folded_below_its_cell_when_its_trial_ends_again(site) -> None:
     plan, recorder = site
-    recorder.take([Course(plan.trials[0])])
+    recorder.take([SeenTrial(plan.trials[0])])
     trial = run_of(recorder, plan.trials[0])
     grid = runs(recorder)["grid:small"]
     recorder._client.set_tag(trial.id, "mlflow.parentRunId", grid.id)
     runs(recorder)
-    recorder.take([Course(plan.trials[0], attempts=1)])
+    recorder.take([SeenTrial(plan.trials[0], attempts=1)])
     found = runs(recorder)
     (cell,) = (run for key, run in found.items() if key.startswith("cell:"))
     assert found[f"trial:{plan.trials[0].key}"].tags["mlflow.parentRunId"] == cell.id

@@ -14,7 +14,7 @@ import pytest
 from raxalign.store.files import files_of
 from raxalign.tracking import client
 from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
-from raxalign.tracking.recorder import Course, Recorder, sync
+from raxalign.tracking.recorder import Recorder, SeenTrial, sync
 from raxalign.tracking.ui import end_dead_runs
 from tests.forks import forks
 from tests.test_tracking import WHOLE, counts, fill, small, target
@@ -26,7 +26,7 @@ def test_a_second_driver_leaves_the_runs_to_the_first_until_that_has_ended(tmp_p
     where = target(tmp_path)
     one, other = Recorder(plan, where), Recorder(plan, where)
     one.open()
-    one.follow([Course(plan.trials[0])])
+    one.follow([SeenTrial(plan.trials[0])])
     with pytest.raises(TrackingHeld, match=r"another driver, on .* copies the runs of small"):
         other.open()
     with pytest.raises(TrackingHeld):
@@ -71,7 +71,7 @@ def test_what_another_driver_adds_while_the_writer_ends_is_copied_too(tmp_path, 
 def _open_and_die(plan, where) -> None:
     recorder = Recorder(plan, where)
     recorder.open()
-    recorder.follow([Course(plan.trials[0])])
+    recorder.follow([SeenTrial(plan.trials[0])])
     os._exit(9)
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import PeerLost, TrainingDiverged, TransientError
 from raxalign.train import group
-from raxalign.train.chance import RandomStream
+from raxalign.train.chance import Stream
 from raxalign.train.group import (
     add_up,
     agree,
@@ -272,7 +272,7 @@ def test_the_dev_loss_is_measured_and_the_weights_of_the_step_with_the_lowest_ar
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time():
     class Drawing(Distance):
         def loss(self, step, positions):
-            drawn.append(chance_of(step, RandomStream.MIXING).random())
+            drawn.append(chance_of(step, Stream.MIXING).random())
             return super().loss(step, positions)
 
     drawn: list[float] = []

@@ -16,7 +16,7 @@ from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, read_word_rows
 from raxalign.options.params import LATER, Removed
-from raxalign.train.chance import RandomStream, mix
+from raxalign.train.chance import Stream, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
 
         kind = WordContrast if self.params.negatives == "all" else Contrast
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(mix(seed, RandomStream.NEW_WEIGHTS))
+            torch.manual_seed(mix(seed, Stream.NEW_WEIGHTS))
             return kind(encoder, rows, self.resolved(), strong=self.strong)
 
     def counts(self, rows: Bitexts) -> dict[str, object]:

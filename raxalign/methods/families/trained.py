@@ -27,7 +27,7 @@ from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.train.chance import RandomStream, mix
+from raxalign.train.chance import Stream, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import DevLoss, Objective
 from raxalign.train.options import LoopOptions
@@ -220,7 +220,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         self.acts(encoder.n_layers)
         options = self.params
         with (
-            adapted(encoder, options.lora, mix(seed, RandomStream.ADAPTERS)),
+            adapted(encoder, options.lora, mix(seed, Stream.ADAPTERS)),
             frozen(encoder, options.freeze),
         ):
             yield

@@ -33,7 +33,7 @@ from raxalign.encoders.training.masking import (
 )
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import last_states
-from raxalign.train.chance import RandomStream, mix
+from raxalign.train.chance import Stream, mix
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import HostSided, Step
@@ -200,7 +200,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
     ) -> None:
         can_pack(encoder)  # found out here, and not by the thread that prepares steps
         self.encoder, self.rows, self.joint = encoder, bitexts, not options["mlm_for_tlm"]
-        new = mix(seed, RandomStream.NEW_WEIGHTS)
+        new = mix(seed, Stream.NEW_WEIGHTS)
         self.moco = (
             Moco(encoder.model, encoder.hidden_size, options, new) if options["moco"] else None
         )
@@ -226,13 +226,13 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         bitexts: Bitexts = self.rows
         sentences = bitexts.sentences
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
-        turned = chance_of(step, RandomStream.MIXING).random(len(step.rows)) < 0.5
+        turned = chance_of(step, Stream.MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         queries = keys = masked = None
         if self.moco:
             queries, keys = (single_rows(sentences, side) for side in (first, second))
         if self.rule:
-            chance = chance_of(step, RandomStream.MASKING)
+            chance = chance_of(step, Stream.MASKING)
             if self.joint:
                 rows = joint_rows(sentences, first, second)
                 masked = Masked(rows, choose_masks(rows, self.rule, chance))

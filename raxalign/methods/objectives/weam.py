@@ -17,7 +17,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.rows.sentences import Bitexts, Partners
 from raxalign.methods.rows.states import last_states
-from raxalign.train.chance import RandomStream
+from raxalign.train.chance import Stream
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
 
@@ -130,7 +130,7 @@ class WordExchange(Objective):
         bitexts: Bitexts = self.rows
         first, second = bitexts.tgt_P[step.rows], bitexts.src_P[step.rows]
         rows = joint_rows(bitexts.sentences, first, second)
-        masks = choose_masks(rows, self.rule, chance_of(step, RandomStream.MASKING))
+        masks = choose_masks(rows, self.rule, chance_of(step, Stream.MASKING))
         links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
         self.batch = rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
