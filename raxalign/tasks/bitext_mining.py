@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
-from raxalign.corpora.readers.inspection import FileRead, read_through
+from raxalign.corpora.readers.inspection import RowSource
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -64,6 +64,9 @@ class ComparableText:
     src_ids: Sequence[str]
     tgt_ids: Sequence[str]
     gold: Ints
+
+    def __len__(self) -> int:
+        return len(self.gold)
 
     @classmethod
     def read(cls, paths: Mapping[str, Path], lang: str, pivot: str) -> ComparableText:
@@ -264,19 +267,13 @@ class BitextMining(VectorTask):
             for name, source in files.sources(split, lang, pivot).items()
         }
 
-    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Read the files of every language."""
-        for lang in languages:
-            for split, files in self.params.data.splits().items():
-                found = files.sources(split, lang, pivot)
-                paths = {name.partition("_")[2]: entry.path for name, entry in found.items()}
-                read = read_through(
-                    paths["gold"],
-                    lambda _, paths=paths, lang=lang: len(  # type: ignore[misc]
-                        ComparableText.read(paths, lang, pivot).gold
-                    ),
-                )
-                yield read
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:
+        """Yield both sides and the gold pairs of every split."""
+        for split in self.params.data.splits():
+            names = ("source", "target", "gold")
+            paths = {name: inputs.files[f"{split}_{name}"][lang] for name in names}
+            read = partial(ComparableText.read, paths, lang, inputs.pivot)
+            yield RowSource(split, paths["gold"], read)
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
@@ -284,10 +281,8 @@ class BitextMining(VectorTask):
         """Mine both parts, the second one with the threshold of the first."""
         params, threshold = self.params, 0.0
         how = SentenceReading(frame.single(params.layers), params.pooling)
-        for split in params.data.splits():
-            names = ("source", "target", "gold")
-            paths = {name: inputs.files[f"{split}_{name}"][lang] for name in names}
-            text = ComparableText.read(paths, lang, inputs.pivot)
+        for source in self.rows(lang, inputs):
+            split, text = source.split, source.read()
             src, _ = sentence_vectors(aligned, text.src, lang, how)
             tgt, _ = sentence_vectors(aligned, text.tgt, inputs.pivot, how)
             mined = Mined.of(src, tgt, params.k)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
-from raxalign.corpora.readers.inspection import FileRead
+from raxalign.corpora.readers.inspection import RowSource
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
@@ -239,8 +239,8 @@ class SentenceRetrieval(VectorTask):
         if self._set:
             yield from self._set.read(lang, inputs.pivot, inputs.digests, inputs.downloads)
             return
-        if isinstance(self.params.data, SentenceFiles):
-            yield from self.params.data.read(lang, inputs.pivot, inputs.files)
+        if self.params.data != "corpus":
+            yield from ((source.split, source.read()) for source in self.rows(lang, inputs))
             return
         for split, folder in frame.heldout_splits(inputs.bitext[lang]):
             yield split, SentencePairs.read(folder)
@@ -276,11 +276,10 @@ class SentenceRetrieval(VectorTask):
             )
         return faults
 
-    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Read the task's own files of every language."""
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:
+        """Yield the task's own files."""
         if isinstance(self.params.data, SentenceFiles):
-            for lang in languages:
-                yield from self.params.data.inspected(lang, pivot)
+            yield from self.params.data.rows(lang, inputs.pivot, inputs.files)
 
     def more_columns(self) -> Mapping[str, str]:
         """Return what is found in a mixed pool."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
-from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
+from raxalign.corpora.readers.inspection import RowSource, Translations
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -91,6 +91,9 @@ class GoldPairs:
     src: Sequence[Sequence[str]]
     tgt: Sequence[Sequence[str]]
     links: GoldLinks
+
+    def __len__(self) -> int:
+        return len(self.src)
 
     @classmethod
     def read(
@@ -245,35 +248,25 @@ class WordAlignment(VectorTask):
             if len(languages) > 1 and "{lang}" not in getattr(files, kind)
         ]
 
-    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Read text and links of every language and split, as `compare` does."""
-        for lang in languages:
-            for files in self.params.data.splits().values():
-                text, links = (
-                    expand_path(path, lang=lang, pivot=pivot) for path in (files.text, files.links)
-                )
-                found = Translations(lang, pivot)
-                read = read_through(links, partial(self._annotated, text, links, found))
-                yield replace(read, translations=found)
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:
+        """Yield text and links of every split."""
 
-    def _annotated(self, text: Path, links: Path, found: Translations, _: Report) -> int:
-        """The number of sentence pairs that have links; `found` gets their texts."""
-        gold = self._read(text, links)
-        found.pairs.extend(zip(map(" ".join, gold.src), map(" ".join, gold.tgt), strict=True))
-        return len(gold.src)
+        def texts(gold: GoldPairs) -> Translations:
+            pairs = zip(map(" ".join, gold.src), map(" ".join, gold.tgt), strict=True)
+            return Translations(lang, inputs.pivot, list(pairs))
 
-    def _read(self, text: Path, links: Path) -> GoldPairs:
         params = self.params
-        return GoldPairs.read(text, links, params.format, params.first, swap=params.swap)
+        read = partial(GoldPairs.read, written=params.format, first=params.first, swap=params.swap)
+        for split in params.data.splits():
+            text, links = (inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links"))
+            yield RowSource(split, links, partial(read, text, links), texts)
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Find and score the links of every split."""
-        for split in self.params.data.splits():
-            gold = self._read(
-                *(inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links"))
-            )
+        for source in self.rows(lang, inputs):
+            split, gold = source.split, source.read()
             links, unread = self._links(aligned, gold, lang, inputs.pivot)
             sure, possible = gold.links.sure, gold.links.possible
             counts = count_links(links, sure, possible)

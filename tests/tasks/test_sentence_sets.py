@@ -104,8 +104,9 @@ def found(folder, lang="de"):
 def test_pairs_are_those_of_both_files_without_blank_ones(tmp_path):
     write(tmp_path, de="a\n\nb\n", en="A\nB\nB\n")
     files = SentenceFiles(test=f"{tmp_path}/test")
-    ((split, pairs),) = files.read("de", "en", found(tmp_path))
-    assert (split, pairs.ids.tolist()) == ("test", [0, 2])
+    (source,) = files.rows("de", "en", found(tmp_path))
+    pairs = source.read()
+    assert (source.split, pairs.ids.tolist()) == ("test", [0, 2])
     own = task(data=files)
     assert not own.needs().bitext
     outcome = evaluated(own, static(SPACES), files=found(tmp_path))
@@ -120,7 +121,7 @@ def test_files_that_do_not_go_together_are_told_before_anything_runs(tmp_path):
     assert "lines" in str(read.faults[0])
     write(tmp_path, de="\n", en="A\n")
     with pytest.raises(DataError, match="has no sentence with a translation in en"):
-        list(files.read("de", "en", found(tmp_path)))
+        next(files.rows("de", "en", found(tmp_path))).read()
     assert task(data=SentenceFiles()).check(("de",), "en")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.errors import DataError
@@ -80,6 +80,36 @@ def read_through(path: Path, read: Callable[[Report], int]) -> FileRead:
     remarks = tuple(entry for entry in found if isinstance(entry, Remark))
     faults = [entry for entry in found if not isinstance(entry, Remark)]
     return FileRead(path, rows, tuple(faults[:KEPT]), len(faults[KEPT:]), remarks)
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """The rows of a language and split in local files: what reads them before anything runs reads
+    them when they are evaluated.
+
+    Attributes:
+        split: their split.
+        path: the file to whose name the number of rows belongs.
+        read: reads them. Raises `DataError`.
+        translations: returns what they have in two languages, where that is to be compared with the
+            grid's own text.
+    """
+
+    split: str
+    path: Path
+    read: Callable[[], Any]
+    translations: Callable[[Any], Translations] | None = None
+
+    def inspected(self) -> FileRead:
+        """Read the rows, and return what was found."""
+        kept = list[Translations]()
+
+        def count(_: Report) -> int:
+            rows = self.read()
+            kept.extend([self.translations(rows)] if self.translations else ())
+            return len(rows)
+
+        return replace(read_through(self.path, count), translations=next(iter(kept), None))
 
 
 def read_dictionaries(

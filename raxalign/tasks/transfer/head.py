@@ -228,9 +228,11 @@ class Splits:
             rule = "target-dev"
         return readers(rule, languages, self.pivot)
 
-    def rows(self, split: Split, lang: str) -> Any:
-        """Read the rows of a split, at most `max_train` to train on. Raises `DataError`."""
-        found = self._read(split, lang)
+    def rows(self, split: Split, lang: str, report: Report = refuse) -> Any:
+        """Read the rows of a split, at most `max_train` to train on. The faults of a local file
+        after which it is read on go to `report`. Raises `DataError`.
+        """
+        found = self._read(split, lang, report)
         if split != "train":
             return self.head.check(found, trained=False)
         if self.params.data == "phrasebook" and self.head.distinct:
@@ -250,7 +252,7 @@ class Splits:
             getattr(self.params.data, split), lang, self.pivot, self.task.names
         )
 
-    def _read(self, split: Split, lang: str) -> Any:
+    def _read(self, split: Split, lang: str, report: Report = refuse) -> Any:
         if self.params.data == "hub":
             sets = self.task.hub_sets(lang, self.pivot)
             name = split if split in sets else "hub"
@@ -261,7 +263,7 @@ class Splits:
 
             source = f"phrasebook/{lang}:{split}"
             return self.head.read_phrasebook(split, spelled(lang, LANGS) or lang, source)
-        return self.head.read_local(split, lang)
+        return self.head.read_local(split, lang, report)
 
     def evaluated(self, languages: Sequence[str]) -> dict[tuple[str, Split], Any]:
         """Read what is evaluated, by language and split; a split that the hub's set lacks for a
@@ -301,14 +303,14 @@ class Splits:
         head, known, read = self.head, dict[str, Ints](), dict[tuple[Split, str], Any]()
 
         def training(report: Report, lang: str) -> int:
-            found = head.read_local("train", lang, report)
+            found = self._read("train", lang, report)
             used = found.first(self.params.max_train)
             known[lang] = used.fingerprints()
             _report(head.check(used, trained=True), report)
             return len(found)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
-            found = head.check(head.read_local(split, lang, report), trained=False)
+            found = self.rows(split, lang, report)
             found.seen_in(np.concatenate([np.zeros(0, np.int64), *known.values()]), head.allowed)
             if head.crosses:
                 read[split, lang] = found

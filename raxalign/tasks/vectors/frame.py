@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
+from raxalign.corpora.readers.inspection import FileRead, RowSource
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
@@ -20,6 +21,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured
 from raxalign.options.params import Removed
+from raxalign.options.sources import LocalFile
 from raxalign.sample import Sample, clusters_of, column, summed, units_of
 from raxalign.similarity.measures import MEASURES, TEMPERATURE, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
@@ -293,6 +295,21 @@ class VectorTask(Task):
         """Return the params without idle ones."""
         idle = self.idle()
         return {name: value for name, value in self.resolved().items() if name not in idle}
+
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:  # noqa: ARG002
+        """Yield the local rows of a language, split by split, unread: `compare` reads them here,
+        and so does `read_files`.
+        """
+        return iter(())
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Read the `rows` of all languages before anything runs."""
+        for lang in languages:
+            own = self.sources(lang, pivot).items()
+            files = {name: {lang: at.path} for name, at in own if isinstance(at, LocalFile)}
+            yield from (
+                rows.inspected() for rows in self.rows(lang, TaskInputs(pivot, files=files))
+            )
 
     @abstractmethod
     def compare(

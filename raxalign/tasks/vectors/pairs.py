@@ -29,6 +29,9 @@ class SentencePairs:
     tgt: Sequence[Sequence[str]]
     premises: Ints | None = None
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
     @classmethod
     def read(cls, folder: Path) -> SentencePairs:
         """Read a dataset of sentence pairs."""

@@ -14,7 +14,7 @@ from raxalign.catalog import catalog
 from raxalign.corpora.base import CODES, CorpusInputs, FileCorpus
 from raxalign.corpora.readers.codes import Codes, ListName, own_code
 from raxalign.corpora.readers.hub import check_columns
-from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.corpora.readers.inspection import RowSource
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.languages import spelled
@@ -73,28 +73,16 @@ class SentenceFiles(BaseParams):
             if isinstance(source, LocalFile)
         }
 
-    def read(
+    def rows(
         self, lang: str, pivot: str, files: Mapping[str, Mapping[str, Path]]
-    ) -> Iterator[tuple[str, SentencePairs]]:
-        """Yield each split with its pairs; `files` are those of `sources`, by name and language.
-
-        Raises `DataError` as the corpus `moses` does, and for a split without pairs.
+    ) -> Iterator[RowSource]:
+        """Yield the pairs of each split; `files` are those of `sources`, by name and language. They
+        are read as the corpus `moses` reads them, and a split without pairs is a fault.
         """
         for split, corpus in self.splits().items():
             sides = {name: files[f"{split}_{name}"][lang] for name in ("source", "target")}
-            yield split, _file_pairs(corpus, lang, pivot, sides)
-
-    def inspected(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Read the files of one language and the pivot before anything runs."""
-        for split, corpus in self.splits().items():
-            given = self.sources(lang, pivot)
-            sides = {name: given[f"{split}_{name}"].path for name in ("source", "target")}
-            count = partial(_count, corpus, lang, pivot, sides)
-            yield read_through(sides["source"], count)
-
-
-def _count(corpus: FileCorpus, lang: str, pivot: str, sides: Mapping[str, Path], _: Report) -> int:
-    return len(_file_pairs(corpus, lang, pivot, sides).ids)
+            read = partial(_file_pairs, corpus, lang, pivot, sides)
+            yield RowSource(split, sides["source"], read)
 
 
 def _file_pairs(
