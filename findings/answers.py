@@ -26,7 +26,7 @@ from raxalign.analysis.significance import (
     union,
 )
 from raxalign.config.specs import EncoderSpec
-from raxalign.plan.estimates.cost import seconds_by_key
+from raxalign.plan.estimates import seconds_by_key
 from raxalign.plan.load import Opened
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.predictions import Predictions

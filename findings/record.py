@@ -16,7 +16,7 @@ from findings.claims import CLAIMS
 from findings.entries import common_entries
 from findings.questions import Question
 from raxalign.analysis.significance import ContrastTest, Spread, TrainedSide
-from raxalign.plan.estimates.cost import seconds_by_key
+from raxalign.plan.estimates import seconds_by_key
 from raxalign.plan.load import Opened
 
 

@@ -131,7 +131,7 @@ def _encoders(opened: Opened) -> Iterator[str]:
 
 def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on whether the stored artifacts are whole; a damaged one is set aside."""
-    from raxalign.plan.estimates.cost import stored_keys
+    from raxalign.plan.estimates import stored_keys
 
     there, whole = stored_keys(plan, storage), 0
     for key, stage in plan.stages.items():

@@ -21,7 +21,7 @@ from raxalign.encoders.models.pieces import encode_texts
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.plan.estimates.cost import volume
+from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened
 from raxalign.running import Sentence, in_text
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.estimates.cost import volume
+from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_plans

@@ -1,401 +1,41 @@
-"""A plan in words and as JSON, what the storage has of it, and what its comparisons can see."""
+"""A plan in words and as JSON, and what the storage has of it."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
 
-from raxalign.analysis.cells import Cell, cells, mean_name
-from raxalign.analysis.power import FEWEST, POINTS, Assumed, at, design, estimated, runs_for
-from raxalign.analysis.significance import Spread
 from raxalign.catalog import catalog
-from raxalign.config.axes import Axis
-from raxalign.options.run import RunConfig
-from raxalign.plan.estimates.cost import (
-    roughly,
+from raxalign.encoders.models.folder import Footprint
+from raxalign.options.run import Keep, RunConfig
+from raxalign.plan.estimates import (
+    Forecast,
+    by_like,
+    duration,
+    forecast,
     seconds_by_key,
+    sentences,
     stored_keys,
     to_make,
-    trial_seconds,
+    volume,
 )
-from raxalign.plan.estimates.forecast import (
-    RAY_SECONDS,
-    WORKERS_SECONDS,
-    Forecast,
-    estimate_disk,
-    forecast,
-    quicker_links,
-    worker_speed,
-)
+from raxalign.plan.expansion.identity import UNRESOLVED
 from raxalign.plan.load import Opened
-from raxalign.plan.names import cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.claims import judged_in
-from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
-from raxalign.plan.values.predictions import MOST_EVALUATIONS, Predictions
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.retention import made_again
+from raxalign.plan.values.power import RUN_SD, assumed_lines
+from raxalign.plan.values.predictions import MOST_EVALUATIONS
+from raxalign.plan.values.retention import below, made_again, weights_of
 from raxalign.printing import counted
 from raxalign.report import studies
 from raxalign.stages import GPU_BYTES
 from raxalign.store.storage import Storage, Tombstone
-
-MEASURED, ASSUMED_RUNS, ASSUMED = "measured", "examples measured, runs assumed", "assumed"
-
-
-@dataclass(frozen=True)
-class PlannedComparison:
-    """What one comparison of a plan can see."""
-
-    sides: PlannedSides
-    spread: Spread  # as it was measured, or at the planned runs where those are assumed
-    planned: tuple[int, ...]  # runs, two at least
-    source: str  # of the spread
-    seconds: float  # of one more run of the cell in all languages (0: not known)
-
-    @property
-    def smallest(self) -> float | None:
-        """The smallest true difference that four of five such comparisons call real; None where
-        there is one run of what is trained.
-        """
-        known = self.planned if self.measured else ()
-        return _smallest(self.spread, known) if self.sides.tested else None
-
-    @property
-    def measured(self) -> bool:
-        """Whether runs have shown how much they differ."""
-        return self.source.startswith(MEASURED)
-
-    def more_runs_for(self, effect: float) -> int | None:
-        """Return how many more runs find an effect; None where no number does."""
-        needed = runs_for(self.spread, effect, measured=self.measured)
-        return None if needed is None else max(0, needed - max(self.sides.runs, default=needed))
-
-
-@cache
-def _smallest(spread: Spread, runs: tuple[int, ...]) -> float:
-    return (estimated(spread, runs) if runs else design(spread)).smallest()
-
-
-def planned_comparisons(
-    plan: Plan, storage: Storage, given: Assumed, *, timed: bool = True
-) -> list[PlannedComparison]:
-    """Return the comparisons of a plan; their seconds are 0 where they are not `timed`."""
-    measured = _measured(plan, storage)
-    found = []
-    for sides in planned_sides(plan):
-        spread, source = _spread(plan, sides, given, measured)
-        runs = tuple(max(2, count) for count in sides.runs)
-        spread = spread if source.startswith(MEASURED) else at(spread, runs)
-        seconds = _seconds(plan, storage, sides) if timed else 0.0
-        found.append(PlannedComparison(sides, spread, runs, source, seconds))
-    return found
-
-
-def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
-    """Yield for each claim of a grid the smallest difference that its comparison can see with the
-    planned runs, from what the storage has measured; over languages, with the runs that are there.
-    """
-    plan = opened.plan
-    for found in judged_in(opened, shown=False):
-        smallest = []
-        for test in found.tests:
-            sample = test.entry.over_languages
-            if found.claim.over_languages:
-                smallest += [sample.detectable] if sample and sample.detectable is not None else []
-                continue
-            spread = test.entry.comparison.spread if test.entry.comparison else None
-            if spread is None:
-                continue
-            keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
-            seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
-            counts = [max(seeds, 2)] * len(spread.trained)
-            filled_ = filled(spread, given)
-            found_ = estimated(spread, counts) if filled_ == spread else design(at(filled_, counts))
-            smallest.append(found_.smallest())
-        scale = found.tests[0].entry.measured.scale if found.tests else 1
-        told = f"a first run will show the {MINIMUM}"
-        told = f"{MINIMUM}: {scale * max(smallest):.2g}" if smallest else told
-        yield f"claim: {found.claim.text} ({told}; {found.written})"
-
-
-def filled(spread: Spread, given: Assumed) -> Spread:
-    """Return a spread in which what fewer than five runs do not show is assumed."""
-    sd = given.run_sd[0] / POINTS
-    sides = [
-        side
-        if side.runs >= FEWEST
-        else replace(side, between=(side.weight * sd) ** 2 / side.runs + side.within)
-        for side in spread.trained
-    ]
-    return replace(spread, trained=tuple(sides))
-
-
-def _measured(plan: Plan, storage: Storage) -> dict[tuple[str, str], Compared]:
-    """The comparisons of means that results are there for, by cell and task."""
-    found = cells(rows(plan, storage.ledger), plan.pivot, plan.measured)
-    mains = {(task, plan.main_metric(task)) for task in {n[0] for c in found for n in c.values}}
-    names = {name for cell in found for name in cell.values if (name[0], name[2]) in mains}
-    tables = {(task, metric, split) for task, _, metric, split in names}
-    return {
-        (entry.cell.key, entry.name[0]): entry
-        for entry in comparisons(found, plan, storage.ledger.without_looks(), tables=tables)
-        if entry.comparison is not None
-        and entry.name == mean_name(entry.cell, entry.name[0], *entry.name[2:])
-    }
-
-
-def _seconds(plan: Plan, storage: Storage, sides: PlannedSides) -> float:
-    """The work of one more run of a cell: the mean of those that were made."""
-    took: dict[int | None, float] = defaultdict(float)
-    for trial in sides.trials:
-        took[trial.seed] += trial_seconds(plan, trial, storage)
-    done = [seconds for seconds in took.values() if seconds]
-    return sum(done) / len(done) if done else 0.0
-
-
-def _spread(
-    plan: Plan,
-    sides: PlannedSides,
-    given: Assumed,
-    measured: Mapping[tuple[str, str], Compared],
-) -> tuple[Spread, str]:
-    """The spread of a comparison, and where it comes from: its own results, those of another method
-    on the same encoder, or assumptions.
-    """
-    first = sides.trials[0]
-    of_task = [entry for (_, task), entry in measured.items() if task == sides.task]
-    of_encoder = [entry for entry in of_task if entry.cell.encoder == first.encoder]
-    own = measured.get((first.cell, sides.task))
-    for entry in (own, *of_encoder):
-        spread = entry.comparison.spread if entry and entry.comparison else None
-        if entry is None or spread is None or len(spread.trained) != len(sides.runs):
-            continue
-        source = MEASURED if all(side.runs >= FEWEST for side in spread.trained) else ASSUMED_RUNS
-        of = "" if entry is own else f" for {cell_name(entry.cell, plan)}"
-        return filled(spread, given), source + of
-    deviations = [given.run_sd[0] if trained else 0.0 for trained in sides.chance]
-    sds = tuple(deviations) if len(deviations) == 2 else (*deviations, 0.0)
-    examples = given.examples if sides.examples is None else (sides.examples,)
-    return replace(given, run_sd=sds, examples=examples).spread(2), ASSUMED
-
-
-def power_lines(
-    found: Sequence[PlannedComparison], given: Assumed, effect: float | None
-) -> Iterator[str]:
-    """Yield what each comparison can see, and what an `effect` in points takes, where given."""
-    if not found:
-        yield "no comparison with a baseline is planned of a metric that is a share"
-        return
-    yield SEEN
-    for one in found if effect is not None else found[:MOST_LINES]:
-        sides, smallest = one.sides, one.smallest
-        points = None if smallest is None else POINTS * smallest
-        line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_what}"
-        line += f" ({one.source})"
-        yield (
-            line if effect is None else f"{line}; a difference of {effect:g} {_takes(one, effect)}"
-        )
-    if effect is None:
-        yield from left_out(len(found))
-    if not all(one.measured for one in found):
-        yield (
-            f"assumed where fewer than {FEWEST} runs were measured: runs differ by"
-            f" {given.run_sd[0]:g} points (--run-sd); before a first run: one method alone is right"
-            f" on {given.disagree:g} % of the examples, {given.examples[0]:,} where the plan knows"
-            " no number"
-        )
-
-
-def _takes(one: PlannedComparison, effect: float) -> str:
-    """What a difference in points takes to be found."""
-    more = one.more_runs_for(effect / POINTS)
-    if more is None:
-        return "is detected by no number of runs"
-    if not more:
-        return "is found"
-    time = f", {roughly(more * one.seconds)} of work" if one.seconds else ""
-    return f"takes {counted(more, 'more seed')}{time}"
-
-
-ASSUMED_EXAMPLES = 1000
-RUN_SD = 0.5
-"""In points, by how much runs are assumed to differ."""
-ASSUMPTIONS = (
-    f"assumed: runs differ by {RUN_SD:g} points (standard deviation, --run-sd), one of two methods"
-    " alone is right on 15 % of the examples, and there are 1,000 where the plan knows no number;"
-    " measured after five runs (--detect POINTS: what a difference takes)"
-)
-_LESS: Mapping[int, Mapping[int, tuple[float, ...]]] = {
-    0: {100: (10.94,), 300: (6.28,), 1000: (3.43,), 3000: (1.98,), 10000: (1.09,)},
-    1: {
-        100: (27.16, 11.48, 10.18, 9.75, 9.54, 9.42, 9.34, 9.28, 9.24),
-        300: (16.37, 6.71, 5.9, 5.63, 5.5, 5.43, 5.38, 5.34, 5.32),
-        1000: (10.18, 3.88, 3.33, 3.15, 3.06, 3.01, 2.97, 2.95, 2.93),
-        3000: (7.52, 2.57, 2.09, 1.93, 1.85, 1.81, 1.77, 1.75, 1.74),
-        10000: (6.33, 1.94, 1.43, 1.26, 1.17, 1.12, 1.08, 1.05, 1.04),
-    },
-    2: {
-        100: (31.88, 10.73, 8.83, 8.12, 7.74, 7.49, 7.32, 7.19, 7.1),
-        300: (19.57, 6.38, 5.18, 4.74, 4.5, 4.35, 4.25, 4.17, 4.11),
-        1000: (12.79, 3.87, 3.04, 2.74, 2.57, 2.47, 2.4, 2.35, 2.31),
-        3000: (10.18, 2.8, 2.07, 1.81, 1.67, 1.58, 1.52, 1.47, 1.44),
-        10000: (9.06, 2.32, 1.61, 1.35, 1.21, 1.12, 1.06, 1.01, 0.97),
-    },
-}
-"""In points, by the number of trained sides and of examples: the smallest difference that four of
-five comparisons find with 2, 3, 4, ... runs of each under `ASSUMPTIONS` (`analysis.power.Assumed`).
-"""
-MOST_LINES = 12
-
-
-@dataclass(frozen=True)
-class PlannedSides:
-    """The mean over languages of one cell and task, and its baseline, as a plan will compare them.
-    There is one side where both share their training, seed by seed.
-    """
-
-    task: str
-    metric: str
-    trials: tuple[Trial, ...]
-    chance: tuple[bool, ...]  # of each side, whether its runs are chance
-    runs: tuple[int, ...]  # the number of runs of those sides
-    name: str
-    examples: int | None = None  # of the test, where the plan knows how many
-
-    @property
-    def with_what(self) -> str:
-        """How many runs and examples there are, in words."""
-        several = "run" if self.runs == (1,) else "runs"
-        parts = [f"{' and '.join(map(str, self.runs))} {several}"] if self.runs else []
-        parts += [f"{self.examples:,} examples"] if self.examples is not None else []
-        return f" with {' and '.join(parts)}" if parts else ""
-
-    @property
-    def tested(self) -> bool:
-        """Whether there are two runs at least of what is trained: one is not tested."""
-        return min(self.runs, default=2) > 1
-
-    @property
-    def assumed(self) -> float | None:
-        """In points, the smallest difference that is found in four of five grids under
-        `ASSUMPTIONS`; None where nothing is tested.
-        """
-        if not self.tested:
-            return None
-        place, known = min(self.runs, default=2) - 2, _LESS[len(self.runs)]
-        by_size = [(n, less[min(place, len(less) - 1)]) for n, less in known.items()]
-        wanted = self.examples or ASSUMED_EXAMPLES
-        pairs = itertools.pairwise(by_size)
-        ends = [pair for pair in pairs if wanted <= pair[1][0]] or [(by_size[-2], by_size[-1])]
-        (few, large), (many, small) = ends[0]
-        return float(large * (wanted / few) ** (math.log(small / large) / math.log(many / few)))
-
-
-def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
-    """Yield the comparisons of a plan, of the main metric of each task where it is a share, with
-    the method that leaves the encoder as it is.
-    """
-    groups: dict[str, list[Trial]] = defaultdict(list)
-    for trial in plan.trials:
-        groups[trial.cell].append(trial)
-    known = catalog("methods")
-    bases = {
-        _place(group[0]): group
-        for group in groups.values()
-        if group[0].kind in known and known[group[0].kind].is_baseline
-    }
-    reader = Predictions(plan, None)
-    for group in groups.values():
-        base = bases.get(_place(group[0]))
-        if base is None or base is group:
-            continue
-        for task in group[0].evaluations:
-            metric = plan.main_metric(task)
-            if task not in base[0].evaluations or metric is None:
-                continue
-            if plan.measured(task, metric).unit == "share":
-                yield _sides(plan, reader, (group, base), task, metric)
-
-
-def _place(trial: Trial) -> tuple[str, object]:
-    """The encoder of a trial and the languages that it aligns, within which cells are compared."""
-    return trial.encoder, trial.params.get(Axis.LANGUAGES)
-
-
-def _sides(
-    plan: Plan, reader: Predictions, both: Sequence[Sequence[Trial]], task: str, metric: str
-) -> PlannedSides:
-    group, base = both
-    sides = [group] if _paired(plan, group[0], base, task) else [group, base]
-    chance = tuple(reader.has_chance(side[0].evaluations[task]) for side in sides)
-    runs = [len({trial.seed for trial in side}) for side in sides]
-    counts = tuple(n for n, trained in zip(runs, chance, strict=True) if trained)
-    first = group[0]
-    cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
-    name = cell_name(cell, plan)
-    name += f" with {first.sentences:,} pairs" if first.sentences else ""
-    examples = examples_of(plan, first.evaluations[task])
-    return PlannedSides(task, metric, tuple(group), chance, counts, name, examples)
-
-
-def examples_of(plan: Plan, evaluation: str) -> int | None:
-    """Return the number of test examples of a language: those that are made, or the held-out
-    sentences of a corpus; None where the plan does not know it.
-    """
-    stage = plan.stages[evaluation]
-    task: Any = stage.params["task"]
-    if task.get("data") == "phrasebook" and (made := task.get("phrasebook")):
-        return int(made["test"])
-    held = [plan.stages[key] for name, key in stage.inputs.items() if name.startswith("heldout/")]
-    below = [plan.stages[key] for made in held for key in made.inputs.values()]
-    texts: list[Any] = [text.params for text in (*held, *below) if text.params.get("split")]
-    return min((params["split"]["test"] for params in texts), default=None)
-
-
-def _paired(plan: Plan, trial: Trial, base: Sequence[Trial], task: str) -> bool:
-    """Check whether both share their task's training, seed by seed."""
-    keys = [trial.evaluations[task]]
-    same = [o for o in base if (o.seed, o.languages) == (trial.seed, trial.languages)]
-    keys += [other.evaluations[task] for other in same]
-    trained = [plan.stages[key].inputs.get("trained") for key in keys]
-    return len(trained) > 1 and trained[0] is not None and trained[0] == trained[1]
-
-
-def assumed_lines(plan: Plan) -> Iterator[str]:
-    """Yield what each comparison of a plan that has not run can see, under `ASSUMPTIONS`."""
-    found = list(planned_sides(plan))
-    if found:
-        yield SEEN
-    for one in found[:MOST_LINES]:
-        yield f"  {one.task} ({one.metric}), {one.name}: {seen(one.assumed)}{one.with_what}"
-    yield from left_out(len(found))
-    if found:
-        yield ASSUMPTIONS
-
-
-SEEN = "minimum detectable effect (80 % power) of each mean, in points:"
-
-
-def seen(smallest: float | None) -> str:
-    """Write a minimum detectable effect in points; None: one run is not tested."""
-    return "not tested" if smallest is None else f"{smallest:.2g}"
-
-
-def left_out(count: int) -> Iterator[str]:
-    """Yield how many of so many comparisons have no line."""
-    if count > MOST_LINES:
-        yield f"  and {count - MOST_LINES:,} more (--detect POINTS shows all)"
 
 
 @dataclass(frozen=True)
@@ -428,11 +68,12 @@ class Stock:
 def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
     """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials whose
     results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
-    it has or had (null: not made), `time` the estimate of worker time for what is left, and `disk`
-    the estimate for the whole grid; neither has a total where most of it is `missing`.
+    it has or had (null: not made), `time` the worker time for what is left, by what has run in the
+    storage (null: nothing like it), and `disk` the estimate for the whole grid, without totals
+    where most is `missing`.
     """
     stock = Stock.of(plan, storage)
-    times = _time(plan, storage, stock, run)
+    times = _time(plan, storage, stock)
     data = {
         "points": plan.points,
         "trials": [_trial(trial) for trial in plan.trials],
@@ -454,14 +95,12 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
         "time": {
-            "seconds": None if times.missing else times.total,
-            "missing": times.missing,
+            "seconds": times.total if times.seconds or not times.unknown else None,
             "kinds": times.kinds,
-            "unknown": times.unknown,
-            "measured": times.measured,
+            "unknown": times.unlike,
             "workers": at_once(run),
         },
-        "disk": {"keep": run.keep, **asdict(estimate_disk(plan, stock.bytes, run.concurrency))},
+        "disk": {"keep": run.keep, **asdict(Disk.of(plan, stock.bytes, run.concurrency))},
         **({"studies": studies.as_json(plan, storage)} if plan.studies else {}),
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
@@ -496,8 +135,7 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
     """Return what a person needs to know before a grid runs."""
     stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
-    times = _time(plan, storage, stock, run)
-    start = 0.0 if run.address else WORKERS_SECONDS + RAY_SECONDS
+    times = _time(plan, storage, stock)
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
@@ -508,9 +146,9 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
         *studies.plan_lines(plan, storage),
         f"storage: {storage}",
-        times.told(at_once(run), start) + uncounted,
-        quicker_links(plan, times),
-        estimate_disk(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
+        times.told(at_once(run), starts=not run.address) + uncounted,
+        _quicker_links(plan, times),
+        Disk.of(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
         f"GPU memory: {stock.gpu_bytes / 2**30:.1f} GiB for the largest training so far"
         * (stock.gpu_bytes > 0),
         made_again(plan, stock.there, stock.stored, stock.records) or "",
@@ -540,6 +178,7 @@ def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) 
         if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
             return "minimum detectable effects, by the results that are there: --detect POINTS"
     from raxalign.analysis.power import Assumed
+    from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
 
     given = Assumed(run_sd=(run_sd,))
     lines = list(claim_power_lines(opened, given))
@@ -555,12 +194,154 @@ def at_once(run: RunConfig) -> int:
     return min(cores, run.concurrency or cores)
 
 
-def _time(plan: Plan, storage: Storage, stock: Stock, run: RunConfig) -> Forecast:
+def _time(plan: Plan, storage: Storage, stock: Stock) -> Forecast:
     """The time of what is left."""
     left = to_make(plan, stock.there, stock.there)
-    if not left:
-        return Forecast({}, {}, {}, 0)
-    took = seconds_by_key(plan, storage, stock.there, stock.records)
-    given = run.gpus_per_worker
-    gpu = Path("/dev/nvidia0").exists() if given is None else given > 0
-    return forecast(plan, took, left, worker_speed(run.threads * run.workers, gpu=gpu))
+    took = seconds_by_key(plan, storage, stock.there, stock.records) if left else {}
+    return forecast(plan, took, left)
+
+
+def _quicker_links(plan: Plan, times: Forecast) -> str:
+    """Return a line that names a quicker word aligner, where word alignment takes more than half of
+    the time that is left; empty elsewhere.
+    """
+    took = defaultdict[str, float](float)
+    for key, seconds in times.seconds.items():
+        took[plan.stages[key].maker] += seconds * (plan.stages[key].kind == "pairs")
+    for maker, seconds in took.items():
+        if seconds > times.total / 2 and (quicker := catalog("aligners")[maker].QUICKER):
+            return (
+                f"  most of it is {maker}, about {duration(seconds)}: `pairs: {{aligner:"
+                f" {quicker}}}` is much quicker, and makes other links"
+            )
+    return ""
+
+
+_PAIR = {"bitext": 140, "text": 85, "pairs": 190, "seen": 25, "pieces": 480}
+"""Bytes per sentence pair, by kind of stage."""
+_EVALUATION = 200_000  # bytes of one with its predictions
+_TAGGER, _DEEP = 28_000_000, 1_000  # bytes of one on a frozen encoder, of any number of layers
+_FLOAT, _HELD = 4, 2.2  # bytes of a weight; of one that is held in bfloat16, with merged adapters
+_COPIES = 3  # a checkpoint holds the weights and two moments of each
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes of a grid's artifacts, and of its evaluations in the ledger."""
+
+    kinds: Mapping[str, int]  # kind of stage -> bytes of all its stages, none of them dropped
+    after: Mapping[str, int]  # value of `run.keep` -> bytes when the grid is done
+    peak: Mapping[str, int]  # value of `run.keep` -> most bytes while it runs, with checkpoints
+    unknown: Mapping[str, int]  # kind of stage -> how many of its stages have no known size
+    measured: int  # how many sizes come from what was made
+    missing: str = ""  # what is not known, where that is most of it: there are then no totals
+
+    @classmethod
+    def of(cls, plan: Plan, measured: Mapping[str, int], at_once: int | None = None) -> Disk:
+        """Estimate the bytes of a plan's artifacts and evaluations by those that were `measured`,
+        by key, also of what was dropped since; of others by their kind and their encoder's config.
+        So many trials run `at_once` (None: one).
+        """
+        weights = weights_of(plan)
+        stored = [key for key, stage in plan.stages.items() if not stage.inline]
+        like = by_like(plan, measured, stored, lambda key: _pairs(plan, key) or 1.0)
+        found = {
+            key: measured.get(key, like[key] if key in like else _size(plan, key, weights))
+            for key in stored
+        }
+        sizes, kinds = {key: round(size or 0) for key, size in found.items()}, Counter[str]()
+        for key, size in sizes.items():
+            kinds[plan.stages[key].kind] += size
+        unknown = [key for key, size in found.items() if size is None]
+        counts = dict(Counter(plan.stages[key].kind for key in unknown))
+        lacking, trained = weights.intersection(unknown), weights.intersection(stored)
+        if 2 * len(lacking) > len(trained):
+            told = f"{counted(len(lacking), 'training run')} of an encoder whose size is not known"
+            missing = f"{told} yet (`raxalign fetch` looks it up)"
+            return cls(dict(kinds), {}, {}, counts, len(measured.keys() & sizes), missing)
+        after, peak = _policies(plan, sizes, weights, at_once or 1)
+        return cls(dict(kinds), after, peak, counts, len(measured.keys() & sizes))
+
+    def told(self, keep: Keep) -> str:
+        """Return the line of `plan`."""
+        if self.missing:
+            return f"disk, not known yet: {self.missing}"
+        policies = "; ".join(
+            f"run.keep: {name} {volume(self.after[name])} (peak {volume(self.peak[name])})"
+            for name in sorted(self.after, key=lambda name: name != keep)
+        )
+        counts = ", ".join(f"{count} {kind}" for kind, count in self.unknown.items())
+        unknown = f"; not known yet: {counts}" if counts else ""
+        ranked = sorted(self.kinds.items(), key=lambda entry: -entry[1])
+        kinds = ", ".join(f"{kind} {volume(size)}" for kind, size in ranked if size) or "nothing"
+        return f"disk, about: {policies}; all of it: {kinds}{unknown}"
+
+
+def _pairs(plan: Plan, key: str) -> float | None:
+    """The sentence pairs of a stage of data; 1 of others, whose size does not depend on them."""
+    return sentences(plan, key) if plan.stages[key].kind in _PAIR else 1.0
+
+
+def _size(plan: Plan, key: str, weights: AbstractSet[str]) -> float | None:
+    """Return the bytes of a stage, which may be trained weights or maps of an encoder's vectors, or
+    a record with predictions; None where they are not known.
+    """
+    stage, pairs = plan.stages[key], _pairs(plan, key)
+    if stage.kind in _PAIR:
+        return None if pairs is None else pairs * _PAIR[stage.kind]
+    if stage.kind == "evaluation":
+        return _EVALUATION
+    if stage.kind == "tuned" and not stage.plugin().reads(_DEEP).tunes:
+        return _TAGGER
+    found = _footprint(plan, key)
+    if found is None:
+        return None
+    if stage.kind == "aligned" and key not in weights:
+        return (len(stage.languages) + 1) * found.width * (found.width + 1) * _FLOAT
+    return found.parameters * (_FLOAT if stage.base_precision == "fp32" else _HELD)
+
+
+def _footprint(plan: Plan, key: str) -> Footprint | None:
+    """Return the sizes of the encoder that a stage reads or starts from."""
+    start = plan.start_of(key)
+    if start is None:
+        return None
+    found = start.digests.get("encoder", UNRESOLVED)
+    revision = None if found.startswith(UNRESOLVED) else found
+    sizes: Footprint | None = start.plugin().footprint(
+        lambda name: revision if name.startswith("hub:") else None
+    )
+    return sizes
+
+
+def _policies(
+    plan: Plan, sizes: Mapping[str, int], weights: AbstractSet[str], at_once: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return for each value of `run.keep` the bytes at the end and the most bytes."""
+
+    def size(keys: Collection[str]) -> int:
+        return sum(sizes[key] for key in keys)
+
+    behind, users = below(plan, weights), Counter[str]()
+    own: list[frozenset[str]] = []
+    for trial in plan.trials:
+        used = frozenset().union(*(behind[key] for key in trial.evaluations.values()))
+        own.append(used)
+        users.update(used)
+    shared = {key for key, count in users.items() if count > 1}
+    kept: dict[str, AbstractSet[str]] = {"all": weights, "none": frozenset()}
+    running = at_once * max((size(used - shared) for used in own), default=0)
+    largest = max((sizes[key] for key in weights if _trains_all(plan.stages[key])), default=0)
+    total, training = size(sizes), min(at_once, len(weights)) * _COPIES * largest
+    after = {name: total - size(weights - kept[name]) for name in get_args(Keep)}
+    peak = {
+        name: min(total, left + size(shared - kept[name]) + running) + training
+        for name, left in after.items()
+    }
+    return after, peak
+
+
+def _trains_all(stage: Stage) -> bool:
+    """Whether a checkpoint holds all weights; one of adapters is small."""
+    method: Any = stage.params.get("method", {})
+    return "lora" not in method

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from raxalign.analysis.cells import cell_of_trial
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.measured import Measured
-from raxalign.plan.estimates.cost import duration, volume
+from raxalign.plan.estimates import duration, volume
 from raxalign.plan.metrics import by_language
 from raxalign.plan.names import plain, trial_name
 from raxalign.plan.plan import Plan

@@ -23,7 +23,7 @@ from raxalign.config.trust import require_trust_in
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.options.run import RunConfig, effective
 from raxalign.options.sources import RemoteData, looked_up
-from raxalign.plan.estimates.cost import volume
+from raxalign.plan.estimates import volume
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity

@@ -12,7 +12,6 @@ from raxalign.analysis.cells import Cell
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 
 
@@ -129,20 +128,12 @@ def encoder_options(plan: Plan) -> dict[str, Options]:
     """Return the kind and the options of each encoder, by its label."""
     found: dict[str, Options] = {}
     for trial in plan.trials:
-        start = start_of(plan, trial) if trial.encoder not in found else None
+        keys = plan.aligned(trial) if trial.encoder not in found else []
+        start = plan.start_of(keys[0]) if keys else None
         if start is not None:
             options = filled("encoders", start.maker, start.params)
             found[trial.encoder] = {"kind": start.maker, **options}
     return found
-
-
-def start_of(plan: Plan, trial: Trial) -> Stage | None:
-    """Return the stage of the encoder that a trial starts from; None where nothing of it is run."""
-    keys = plan.aligned(trial)
-    stage = plan.stages[keys[0]] if keys else None
-    while stage is not None and stage.kind != "encoder":
-        stage = plan.stages[stage.inputs.get("encoder") or stage.inputs["aligned"]]
-    return stage
 
 
 def filled(catalogue: str, maker: str, params: Mapping[str, Any]) -> Options:

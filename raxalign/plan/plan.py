@@ -367,6 +367,17 @@ class Plan:
         read = (stage.inputs["aligned"] for stage in made if stage is not None)
         return [key for key in dict.fromkeys([trial.aligned, *read]) if key in self.stages]
 
+    def start_of(self, key: str) -> Stage | None:
+        """Return the stage of the encoder that a stage is, reads or starts from; None without."""
+        stage = self.stages[key]
+        while stage.kind != "encoder":
+            names = (name for name in ("encoder", "aligned", "trained") if name in stage.inputs)
+            before = next(names, None)
+            if before is None:
+                return None
+            stage = self.stages[stage.inputs[before]]
+        return stage
+
     def users(self) -> dict[str, int]:
         """Count the trials that need each stage, whether or not it is stored."""
         counts: dict[str, int] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.errors import RaxalignError
-from raxalign.plan.estimates.cost import duration
+from raxalign.plan.estimates import duration
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.names import plain
 from raxalign.plan.plan import Plan

@@ -20,7 +20,7 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.options.run import Keep
 from raxalign.plan.checks.bitexts import obstacles
 from raxalign.plan.checks.preflight import read_files
-from raxalign.plan.estimates.cost import volume
+from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at

@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raxalign.catalog import name_of
-from raxalign.plan.estimates.cost import roughly
-from raxalign.plan.estimates.forecast import WORKERS_SECONDS, family, forecast, worker_speed
+from raxalign.plan.estimates import forecast, roughly
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -25,15 +24,15 @@ from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import events
 from raxalign.sweep.events import Expected
-from raxalign.sweep.job import Job
 from raxalign.sweep.mailbox import Advance
 from raxalign.sweep.order import SweepJob
 from raxalign.train.runtime import TOKENS
 
 UNKNOWN = "unknown"
-"""The family of jobs of which the plan cannot estimate some part: until one of them has ended,
-nothing is known of the others.
+"""The family of jobs of which some part is like nothing that has run: until one of a group has
+ended, nothing is known of its others.
 """
+_MODELS = ("encoder", "aligned", "tuned", "evaluation")  # stages that are made with an encoder
 _MANY = 300  # jobs: with more of them left, chains hardly matter and are not followed
 
 
@@ -46,6 +45,7 @@ class _Sums:
     took: float = 0.0
     expected: float = 0.0
     left: float = 0.0  # expected of those that have not ended
+    open: int = 0  # how many these are
     ended: int = 0
 
 
@@ -58,15 +58,14 @@ class Remaining:
         self._since: dict[str, float] = {}
         self._groups: dict[tuple[str, str], _Sums] = defaultdict(_Sums)  # by family and group
         self._families: dict[str, _Sums] = defaultdict(_Sums)
-        self._without = 0  # jobs without an estimate that have not ended
 
     def add(self, jobs: Iterable[Expected]) -> None:
         """Add jobs, inputs before what reads them."""
         for entry in jobs:
             if entry.key not in self._jobs:
                 self._jobs[entry.key] = entry
-                self._groups[entry.family, entry.group].left += entry.seconds
-                self._without += entry.family == UNKNOWN
+                group = self._groups[entry.family, entry.group]
+                group.left, group.open = group.left + entry.seconds, group.open + 1
 
     def started(self, key: str, now: float) -> None:
         """Note that a job has begun; one that begins again counts from then."""
@@ -81,8 +80,7 @@ class Remaining:
         if entry is None:
             return
         group = self._groups[entry.family, entry.group]
-        group.left -= entry.seconds
-        self._without -= entry.family == UNKNOWN
+        group.left, group.open = group.left - entry.seconds, group.open - 1
         if seconds is None and since is None:
             return
         for sums in (group, self._families[entry.family]):
@@ -97,24 +95,28 @@ class Remaining:
         since = self._since.get(key)
         if since is None:
             return None
-        if self._jobs[key].family == UNKNOWN and not self._families[UNKNOWN].ended:
-            return None
-        return self._left(key, now)
+        entry = self._jobs[key]
+        return self._left(key, now) if self._is_known(entry.family, entry.group) else None
 
     def all(self, now: float) -> float | None:
         """Return the seconds until all jobs have ended; None where there are none, or where it is
         not known how long some take.
         """
-        if not self._jobs or (self._without and not self._families[UNKNOWN].ended):
+        left = (name for name, group in self._groups.items() if group.open)
+        if not self._jobs or not all(self._is_known(*name) for name in left):
             return None
         if len(self._jobs) <= _MANY:
             return self._simulated(now)
-        left = sum(self._factor(*name, now) * group.left for name, group in self._groups.items())
+        whole = sum(self._factor(*name, now) * group.left for name, group in self._groups.items())
         gone = sum(
             min(now - since, self._expectation(self._jobs[key], now))
             for key, since in self._since.items()
         )
-        return max(0.0, left - gone) / self.workers
+        return max(0.0, whole - gone) / self.workers
+
+    def _is_known(self, family: str, name: str) -> bool:
+        """Whether it is known how long the jobs of a group take."""
+        return family != UNKNOWN or self._groups[family, name].ended > 0
 
     def _left(self, key: str, now: float) -> float:
         """Return the seconds left of a job that runs."""
@@ -126,12 +128,14 @@ class Remaining:
         The factor of its family counts as much as half a job: the first jobs of a kind, which
         load libraries, are not the measure of the others.
         """
-        group, whole = self._groups[family, name], self._families[family]
+        group, alone = self._groups[family, name], family == UNKNOWN
+        whole = group if alone else self._families[family]
         took, expected = whole.took, whole.expected
         usual = took / expected if expected > 0 else 1.0
         for key, since in self._since.items():  # running ones count where they are late already
             entry = self._jobs[key]
-            if entry.family == family and now - since > usual * entry.seconds:
+            near = entry.family == family and (not alone or entry.group == name)
+            if near and now - since > usual * entry.seconds:
                 took, expected = took + now - since, expected + entry.seconds
         factor = took / expected if expected > 0 else 1.0
         if not group.ended or not group.expected:
@@ -167,17 +171,16 @@ class Remaining:
 
 
 def expected_jobs(
-    plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float], job: Job
+    plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float]
 ) -> list[Expected]:
     """Return the jobs, inputs first, with their times: those of a trial are the times of all that
-    it makes. `took` has the seconds of some stages and evaluations, by key. A part without an
-    estimate counts as much as the mean of the others.
+    it makes. `took` has the seconds of some stages and evaluations, by key. A part that is like
+    none of them counts as is usual for its kind.
     """
     parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
-    speed = worker_speed(job.threads * job.workers, gpu=bool(job.gpus))
-    found = forecast(plan, took, left, speed)
-    usual = found.total / len(found.seconds) if found.seconds else 1.0
+    found = forecast(plan, took, left)
+    seconds = {**found.unknown, **found.seconds}
 
     def group_of(entry: SweepJob) -> str:
         if entry.is_trial:
@@ -187,13 +190,13 @@ def expected_jobs(
     def family_of(entry: SweepJob) -> str:
         if any(key not in found.seconds for key in parts[entry.key]):
             return UNKNOWN
-        return "model" if entry.is_trial else family(plan, entry.key)
+        return "model" if entry.is_trial or plan.stages[entry.key].kind in _MODELS else "data"
 
     return [
         Expected(
             entry.key,
             group_of(entry),
-            sum(found.seconds.get(key, usual) for key in parts[entry.key]),
+            sum(seconds[key] for key in parts[entry.key]),
             entry.inputs,
             family_of(entry),
         )
@@ -287,8 +290,7 @@ class Progress:
         self._left.add(event.jobs)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            end = roughly(left + WORKERS_SECONDS)  # once its workers have started
-            self._say(f"about {end} from now, by the size of the work")
+            self._say(f"about {roughly(left)} from now, by what has run in this storage")
         if event.first and self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._render,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from raxalign.errors import DISK_FULL, StorageError
-from raxalign.plan.estimates.cost import sampled_seconds
+from raxalign.plan.estimates import sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -376,7 +376,7 @@ class Sweep:
         place = self._job.plan or write_plan(plan, self._job.storage)
         jobs = jobs_of(plan, stages, pending, self._job)
         took = sampled_seconds(plan, self._job.storage, done)
-        expected = expected_jobs(plan, jobs, took, self._job)
+        expected = expected_jobs(plan, jobs, took)
         first, self._planned = not self._planned, True
         self._plans |= {entry.key: (plan, place) for entry in jobs}
         self._all |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in jobs}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from raxalign.config.search import Value, at_path
 from raxalign.errors import RaxalignError
-from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
+from raxalign.plan.estimates import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans

@@ -23,7 +23,7 @@ from raxalign.analysis.power import Assumed, detectable, runs_for
 from raxalign.analysis.significance import ContrastTest, Runs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
-from raxalign.plan.estimates.cost import duration, seconds_by_key
+from raxalign.plan.estimates import duration, seconds_by_key
 from raxalign.plan.load import Opened
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows

@@ -211,7 +211,7 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, mo
         Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
     ]
     progress.hear(Planned(plan, 0, 0, 0, first=False, jobs=jobs, workers=2))
-    assert lines(out) == ["about 80 s from now, by the size of the work"]
+    assert lines(out) == ["about 80 s from now, by what has run in this storage"]
     progress.hear(Began(stage))
     clock[0] += 20
     progress.hear(Advanced(stage, Advance(18.0, 90, {"encoder/loss": 3.0})))

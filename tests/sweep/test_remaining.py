@@ -96,12 +96,14 @@ def test_a_failed_step_that_never_began_teaches_nothing():
     assert remaining.all(15.0) is None
 
 
-def test_no_time_left_is_told_before_a_job_without_an_estimate_has_ended():
+def test_no_time_left_is_told_before_a_job_of_each_group_without_an_estimate_has_ended():
     remaining = Remaining(1)
-    remaining.add(Expected(key, key, 10.0, family=UNKNOWN) for key in ("a", "b"))
+    groups = {"a": "trained", "b": "trained", "d": "quick"}
+    remaining.add(Expected(key, group, 10.0, family=UNKNOWN) for key, group in groups.items())
+    remaining.ended("d", 0.0, 1.0)
     remaining.add([Expected("c", "c", 10.0, family="model")])
     remaining.started("a", 0.0)
-    assert remaining.all(0.0) is None
+    assert remaining.all(0.0) is None, "a quick job says nothing of the others"
     assert remaining.of("a", 5.0) is None
     remaining.ended("a", 100.0)
     assert remaining.all(100.0) == pytest.approx(100 + 10), "the known job keeps its own estimate"

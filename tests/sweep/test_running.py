@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.estimates.cost import sampled_seconds
+from raxalign.plan.estimates import sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
@@ -272,7 +272,7 @@ def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job):
     took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
     assert set(took.values()) == {2.0}
     steps = jobs_of(plan, [], [other], job)
-    (expected,) = expected_jobs(plan, steps, took | {other.aligned: 5.0}, job)
+    (expected,) = expected_jobs(plan, steps, took | {other.aligned: 5.0})
     assert expected.seconds == pytest.approx(2.0 * len(other.evaluations) + 5.0)
 
 

@@ -160,10 +160,6 @@ class WordAligner(PlugIn):
     """The kind of a word aligner that is much quicker, which `plan` names where this one takes most
     of the time."""
 
-    SHARE: ClassVar[float] = 1.0
-    """The time that it takes as a share of that of eflomal. Estimates use it until something has
-    run."""
-
     STOCHASTIC: ClassVar[bool] = False
     """Whether two runs on the same sentences give different links, whatever the options. Each
     training run has links of its own then."""

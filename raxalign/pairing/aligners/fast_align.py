@@ -422,7 +422,6 @@ class FastAlign(WordAligner):
 
     VERSION: ClassVar[int] = 1
     papers = ("dyer2013",)
-    SHARE: ClassVar[float] = 0.1
 
     class Params(WordAligner.Params):
         """The defaults are the paper's settings.

@@ -45,7 +45,6 @@ class Thot(WordAligner):
     VERSION: ClassVar[int] = 1
     papers = ("ostling2016",)
     QUICKER: ClassVar[str] = "fast_align"
-    SHARE: ClassVar[float] = 2.0
 
     class Params(WordAligner.Params):
         """The defaults are eflomal's."""

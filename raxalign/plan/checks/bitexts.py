@@ -23,7 +23,7 @@ from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
 from raxalign.extras import missing
 from raxalign.languages import language
-from raxalign.plan.estimates.cost import stored_keys, to_make
+from raxalign.plan.estimates import stored_keys, to_make
 from raxalign.plan.expansion.identity import absent_file
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage

@@ -37,7 +37,7 @@ LEAST_SENTENCES = 10_000
 """Sentences per language, or rows of a task, from which pieces have a stage. Fewer are divided by
 each trial, in the time that a stage takes to start.
 """
-ROW_BYTES = 150
+_ROW_BYTES = 150
 """Bytes of a row in the file of a task: those of XNLI and PAWS-X have some more."""
 
 _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
@@ -379,12 +379,12 @@ def prepared_rows(
             *outside,
             options=task.params.model_dump_json(by_alias=True),
         )
-        if row_count(stage) >= LEAST_SENTENCES:
+        if _row_count(stage) >= LEAST_SENTENCES:
             found[f"rows/{lang}"] = shared.add(stage).key
     return found
 
 
-def row_count(stage: Stage) -> float:
+def _row_count(stage: Stage) -> float:
     """Return about how many training rows of a task the stage of their pieces holds, by the size of
     their file; infinity where that is not known.
     """
@@ -392,7 +392,7 @@ def row_count(stage: Stage) -> float:
     made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
     files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]
     try:
-        held = sum(path.stat().st_size for path in files) / ROW_BYTES if files else math.inf
+        held = sum(path.stat().st_size for path in files) / _ROW_BYTES if files else math.inf
     except OSError:  # a missing file is reported when its digest is asked for
         held = 0.0
     return float(min(made, held, task.get("max_train") or math.inf))

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 
 from raxalign.catalog import catalog
-from raxalign.plan.estimates.cost import duration, to_make
+from raxalign.plan.estimates import duration, to_make
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Tombstone

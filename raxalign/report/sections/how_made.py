@@ -9,7 +9,7 @@ from typing import Any, final
 
 from raxalign.config.yaml_file import written
 from raxalign.languages import language
-from raxalign.plan.estimates.cost import duration, seconds_by_key
+from raxalign.plan.estimates import duration, seconds_by_key
 from raxalign.plan.names import Options, encoder_options, filled, method_options, task_options
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import remarks

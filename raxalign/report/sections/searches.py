@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import final
 
 from raxalign.analysis.cells import Cell, cells
-from raxalign.plan.estimates.cost import duration
+from raxalign.plan.estimates import duration
 from raxalign.plan.names import plain
 from raxalign.plan.values.numbers import NumberFormat, unit_of
 from raxalign.plan.values.results import rows

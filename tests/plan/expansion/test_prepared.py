@@ -7,7 +7,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, GridError, RaxalignError
-from raxalign.plan.estimates.cost import to_make
+from raxalign.plan.estimates import to_make
 from raxalign.plan.expansion import data
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand

@@ -1,0 +1,251 @@
+"""What the stages of a plan took where they have run, which are left, and how long those take: as
+long as others like them took here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from raxalign.plan.expansion.data import EVERYTHING
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
+from raxalign.store.storage import Storage, Tombstone
+
+_SAMPLE = 8  # timings of one kind of stage that are read for a mean
+_SHOWN = 0.5  # seconds: kinds of stages that take less are not named
+_START = 10.0  # seconds until Ray and its workers have started
+_USUAL = {"encoder": 60.0, "tuned": 30.0, "aligned": 20.0, "evaluation": 2.0, "pairs": 2.0}
+"""Seconds by kind of stage before anything like it has run: they say what begins first, and are not
+shown. What is not here takes less than a second.
+"""
+
+
+def stored_keys(plan: Plan, storage: Storage) -> set[str]:
+    """Return the keys of a plan's stages and evaluations that are stored, by two listings."""
+    stages = [(stage.kind, key) for key, stage in plan.stages.items()]
+    artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
+    evaluations = {key for kind, key in stages if kind == "evaluation"}
+    return storage.artifacts.present(artifacts) | (evaluations & storage.ledger.keys())
+
+
+def seconds_by_key(
+    plan: Plan,
+    storage: Storage,
+    stored: AbstractSet[str] | None = None,
+    records: Mapping[str, Tombstone] | None = None,
+) -> dict[str, float]:
+    """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
+    of stages that were not kept. Stages that are made within others have none of their own. Where
+    they are known, `stored` is what `stored_keys` returns, and `records` what is left of the stages
+    that were not kept, by key.
+    """
+    stored = stored_keys(plan, storage) if stored is None else stored
+    there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
+    took = _seconds(storage, sorted((stage.kind, stage.key) for stage in there))
+    records = storage.tombstones.all() if records is None else records
+    dropped = {key: entry.manifest.seconds for key, entry in records.items()}
+    return {key: seconds for key, seconds in dropped.items() if key in plan.stages} | took
+
+
+def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
+    """Return the keys of the evaluations that are not `done` and of the stages that they need and
+    that are not `stored`.
+    """
+    pending = [key for trial in plan.trials for key in trial.evaluations.values()]
+    stack = [key for key in dict.fromkeys(pending) if key not in done]
+    found: dict[str, None] = {}
+    while stack:
+        key = stack.pop()
+        if key not in found and key not in stored:
+            found[key] = None
+            stage = plan.stages[key]
+            stack += [*stage.inputs.values(), *stage.prepared.values()]
+    return [key for key in found if not plan.stages[key].inline]
+
+
+def trial_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
+    """Return the seconds that the evaluations of a trial took, with the alignment and the trainings
+    behind them. Data and encoders, which trials share, are not counted.
+    """
+    keys = [key for key in trial.evaluations.values() if storage.ledger.has(key)]
+    stages = [plan.stages[key] for key in plan.closure(keys)]
+    own = {"aligned", "tuned", "evaluation"}
+    made = [(stage.kind, stage.key) for stage in stages if stage.kind in own and not stage.inline]
+    return math.fsum(_seconds(storage, made).values())
+
+
+def aligned_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
+    """Return the seconds that the alignment of a trial took; 0 where they are not stored."""
+    stage = plan.stages[trial.aligned]
+    made = [] if stage.inline else [(stage.kind, stage.key)]
+    return math.fsum(_seconds(storage, made).values())
+
+
+def sampled_seconds(plan: Plan, storage: Storage, done: Collection[str]) -> dict[str, float]:
+    """Return the seconds that some of the stages and evaluations of a plan took which this storage
+    has, by key: a few of each stage kind and maker are read, so that a large grid starts at once.
+    `done` are the evaluations that are in the ledger.
+    """
+    tried = defaultdict[tuple[str, str], list[str]](list)
+    for key, stage in plan.stages.items():
+        known = key in done if stage.kind == "evaluation" else not stage.inline
+        if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
+            tried[stage.kind, stage.maker].append(key)
+    return _seconds(storage, [(kind, key) for (kind, _), keys in tried.items() for key in keys])
+
+
+def _seconds(storage: Storage, made: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Return the seconds that evaluations and artifacts (kind, key) took."""
+    made = list(made)
+    records = storage.ledger.read_many([key for kind, key in made if kind == "evaluation"])
+    manifests = storage.artifacts.manifests([one for one in made if one[0] != "evaluation"])
+    took = {key: float(record.get("seconds", 0.0)) for key, record in records.items()}
+    return took | {key: manifest.seconds for key, manifest in manifests.items()}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The time of some stages and evaluations."""
+
+    seconds: Mapping[str, float]  # by key, of those like which some have run
+    kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
+    unknown: Mapping[str, float]  # by key, of the others: what is usual for their kind
+    unlike: Mapping[str, int]  # kind of stage -> how many of these there are
+
+    @property
+    def total(self) -> float:
+        """Seconds of all that is like something that has run."""
+        return math.fsum(self.seconds.values())
+
+    def told(self, workers: int, *, starts: bool = False) -> str:
+        """Return the line of `plan`, with the time on a number of workers at once, until the end;
+        with that until Ray `starts`, where it has to.
+        """
+        rest = ", ".join(f"{count} {kind}" for kind, count in self.unlike.items())
+        if not self.seconds:
+            first = "time, not known before something like it has run"
+            return f"{first}: {rest}" if rest else "nothing is left to run"
+        shared = max(self.total / workers, *self.seconds.values())
+        ways = [f"{workers} workers"] * (workers > 1) + ["the start of Ray"] * starts
+        wall = f", {roughly(shared + _START * starts)} with {' and '.join(ways)}" if ways else ""
+        bound = "at least" if rest else "about"
+        rest = f"; not known before something like it has run: {rest}" if rest else ""
+        ranked = sorted(self.kinds.items(), key=lambda entry: -entry[1])
+        parts = ", ".join(f"{kind} {duration(size)}" for kind, size in ranked if size >= _SHOWN)
+        basis = f"from what has run in this storage{': ' if parts else ''}{parts}"
+        return f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}){rest}"
+
+
+def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str]) -> Forecast:
+    """Estimate the time of the stages and evaluations that are `left`, by the seconds that others
+    `took`, both by key. The time of data and of alignment is in proportion to their sentences.
+    """
+
+    def work(key: str) -> float:
+        stage = plan.stages[key]
+        return (sentences(plan, key) or 1.0) * _passes(stage) if _reads_training(stage) else 1.0
+
+    left = list(left)
+    seconds, kinds = by_like(plan, took, left, work), defaultdict[str, float](float)
+    for key, cost in seconds.items():
+        kinds[plan.stages[key].kind] += cost
+    others = {key: plan.stages[key].kind for key in left if key not in seconds}
+    unknown = {key: _USUAL.get(kind, 0.1) for key, kind in others.items()}
+    return Forecast(seconds, dict(kinds), unknown, dict(Counter(others.values())))
+
+
+def by_like(
+    plan: Plan, measured: Mapping[str, float], keys: Iterable[str], unit: Callable[[str], float]
+) -> dict[str, float]:
+    """Return what stages take, by key: of those that were `measured` and have the same kind,
+    maker, readout and encoder, the sum per unit, times the stage's own units. Without such ones a
+    stage is left out.
+    """
+    sums = defaultdict[tuple[Any, ...], list[float]](lambda: [0.0, 0.0])
+    for key, value in measured.items():
+        if key in plan.stages and not plan.stages[key].inline:
+            found = sums[_alike(plan, key)]
+            found[0], found[1] = found[0] + value, found[1] + unit(key)
+    wanted = {key: sums.get(_alike(plan, key)) for key in keys}
+    return {key: found[0] / found[1] * unit(key) for key, found in wanted.items() if found}
+
+
+def _alike(plan: Plan, key: str) -> tuple[Any, ...]:
+    """Return what stages have in common that take as long, in proportion to their sentences."""
+    stage, start = plan.stages[key], plan.start_of(key)
+    whole = _reads_training(stage) and sentences(plan, key) is None
+    encoder = start.key if start is not None else None
+    return stage.kind, stage.maker, stage.params.get("readout"), encoder, stage.task is None, whole
+
+
+def _reads_training(stage: Stage) -> bool:
+    """Whether what a stage takes depends on how many sentences are trained on."""
+    return stage.kind not in {"encoder", "tuned", "evaluation"}
+
+
+def sentences(plan: Plan, key: str) -> float | None:
+    """Return the number of sentence pairs that a stage of data has, or an alignment reads; None
+    for all of a corpus whose size is not among its params.
+    """
+    stage = plan.stages[key]
+    if isinstance(wanted := stage.params.get("sentences"), int):
+        corpus: Any = stage.params.get("corpus", {})
+        size = corpus.get("size")
+        known = min(wanted, size) if isinstance(size, int) else wanted
+        return None if known == EVERYTHING else float(known)
+    split: Any = stage.params.get("split")
+    if split is not None:
+        return float(sum(split.values()))
+    read = [k for k in stage.inputs.values() if _reads_training(plan.stages[k])]
+    counts = [sentences(plan, key) for key in read]
+    return max((c for c in counts if c is not None), default=1.0) if None not in counts else None
+
+
+def _passes(stage: Stage) -> float:
+    """Return how often a method reads its sentences, where it has `epochs`."""
+    method: Any = stage.params.get("method", {})
+    epochs = method.get("epochs")
+    return float(epochs) if isinstance(epochs, int | float) and epochs else 1.0
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: `40 s`, `12 min` or `1.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def roughly(seconds: float) -> str:
+    """Return an estimated time in words, rounded so that it does not look more exact than it is.
+
+    >>> [roughly(seconds) for seconds in (1, 13, 57, 100, 400, 2_000, 9_000)]
+    ['5 s', '15 s', '60 s', '2 min', '7 min', '35 min', '2.5 h']
+    """
+    if seconds < 27.5:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    if seconds < 90:
+        return f"{10 * round(seconds / 10)} s"
+    if seconds < 600:
+        return f"{round(seconds / 60)} min"
+    return (
+        f"{5 * round(seconds / 300)} min" if seconds < 5400 else f"{round(seconds / 1800) / 2:g} h"
+    )
+
+
+def volume(size: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> volume(712_000_000), volume(4_300), volume(7.2e12)
+    ('712 MB', '4.3 kB', '7.2 TB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.1f} {unit}" if size < 9.95 and unit != "bytes" else f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
