@@ -9,8 +9,7 @@ from typing import cast
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._points import read_points
-from raxalign.config._validate import key_names, validate
+from raxalign.config._validate import key_names, read_points, validate
 from raxalign.config.specs import (
     CorpusSettings,
     CorpusSpec,

@@ -1,16 +1,24 @@
-"""Mappings of a grid file as options models, and pydantic's errors as plain faults with lines."""
+"""Mappings of a grid file as options models, and pydantic's errors as plain faults with lines. Of a
+method a list is an axis and a space is searched; its points are the products.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from raxalign.config._faults import Faults, Node, nearest, suggestion
-from raxalign.options.params import about, models_in, removed_options
+from raxalign.config.search import KINDS, Space, Value, as_value
+from raxalign.errors import RaxalignError
+from raxalign.options.params import BaseParams, about, models_in, path_fields, removed_options
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -257,3 +265,263 @@ def _about(model: type[BaseModel] | None, name: str) -> str:
     field = key_names(model).get(name) if model else None
     sentence = about(model, field).rstrip(".") if model and field else ""
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+MOST_POINTS = 1_000_000
+_MOST_CORNERS = 64
+_FORMS = {
+    "log_uniform": ("two positive numbers, the smaller one first", "{log_uniform: [0.01, 10]}"),
+    "uniform": ("two numbers, the smaller one first", "{uniform: [0, 1]}"),
+    "int": ("two whole numbers, the smaller one first", "{int: [1, 4]}"),
+    "choice": ("a list of different values, two or more", "{choice: [last, 9]}"),
+}
+
+
+@dataclass(frozen=True)
+class SearchedMethod:
+    """A method whose params are searched: its options as they were written, and their spaces. Its
+    paths are relative to `folder`.
+    """
+
+    params: type[BaseParams]
+    node: Node
+    entries: Mapping[str, Node]
+    spaces: tuple[Space, ...]
+    folder: Path | None
+
+    def point(self, values: Mapping[str, Value]) -> BaseParams:
+        """Return the options with a value in place of each space.
+
+        Raises `RaxalignError` where the method does not permit these values together.
+        """
+        faults = Faults(self.folder)
+        built = validate(self.params, self.node, faults, values=self.written(values))
+        if built is None:
+            told = "; ".join(f"{fault.key}: {fault.problem}" for fault in faults.found)
+            raise RaxalignError(f"these values do not go together: {told}")
+        return built
+
+    def written(self, values: Mapping[str, Value]) -> dict[str, Node]:
+        """Return the options as a file would have them with these values, and the spaces' lines."""
+        spaces = {space.name: space for space in self.spaces}
+
+        def chosen(name: str, node: Node) -> Node:
+            if name not in spaces:
+                put = _each(node.value, name, chosen) if isinstance(node.value, dict) else None
+                return node if put is None else replace(node, value=put)
+            (entry,), value = node.value.values(), values[name]
+            if spaces[name].kind == "choice":
+                choice: Node = entry.value[spaces[name].choices.index(value)]
+                return replace(choice, key=node.key)
+            return Node(value, node.line, node.key, f"{value:g}" if value is not None else "")
+
+        return _each(self.entries, "", chosen)
+
+
+def _each(entries: Mapping[str, Node], before: str, change: Any) -> dict[str, Node]:
+    """Return changed entries; `change` gets the dotted name and the node of each."""
+    return {name: change(f"{before}.{name}".lstrip("."), node) for name, node in entries.items()}
+
+
+def read_points(
+    params: type[BaseParams],
+    node: Node,
+    values: Mapping[str, Node],
+    faults: Faults,
+    *,
+    search: bool,
+) -> tuple[tuple[BaseParams, ...], SearchedMethod | None]:
+    """Read the options of a method, its `values` but for `kind`: its points, and the searched
+    method where an option is a space (which takes a section `search`). The points are then the
+    corners of the space, every choice with the lower ends of the ranges.
+    """
+    known = known_keys(params, values, faults, also=("kind",))
+    before, spaces = len(faults), list(_spaces_in(known))
+    _refuse_misspelt(params, known, faults)
+    for _, space in spaces if not search else ():
+        kind, remedy = next(iter(space.value)), "give a list of values, or add a section `search`"
+        faults.add(space, f"{kind} without `search`", remedy)
+    if len(faults) > before:
+        return (), None
+    if spaces:
+        return _searched(params, node, known, spaces, faults)
+    return _product(params, node, known, faults), None
+
+
+def _product(
+    params: type[BaseParams], node: Node, known: Mapping[str, Node], faults: Faults
+) -> tuple[BaseParams, ...]:
+    """Return the points of options whose lists are axes; none after a fault."""
+    start = len(faults)
+    axes = {name: _axis(entry, faults) for name, entry in known.items()}
+    points = math.prod(len(axis) for axis in axes.values())
+    if points > MOST_POINTS:
+        remedy = f"a method may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
+        faults.add(node, f"{points:,} points", remedy)
+    first = {name: axis[0] for name, axis in axes.items() if axis}
+    for name, axis in axes.items():  # each value by itself, with the first ones of the others
+        for item in axis:
+            validate(params, node, faults, values={**first, name: item})
+    if len(faults) > start:
+        return ()
+    every = (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
+    built = (validate(params, node, faults, values=values) for values in every)
+    return tuple(point for point in built if point is not None)
+
+
+def _axis(node: Node, faults: Faults) -> list[Node]:
+    """Return the values of an option; a list, in a mapping too, is an axis of different values."""
+    if isinstance(node.value, dict):
+        return _mappings(node, faults)
+    if not isinstance(node.value, list):
+        return [node]
+    if not node.value:
+        faults.add(node, "an empty list", "an axis needs at least one value")
+    values = [
+        value
+        for item in node.value
+        for value in (_mappings(item, faults) if isinstance(item.value, dict) else [item])
+    ]
+    seen: list[tuple[type, Any]] = []
+    for item in values:
+        value = item.plain()
+        identity = (bool if isinstance(value, bool) else type(None), value)
+        if isinstance(value, list):
+            remedy = "a list is an axis, and no option of a method takes a list as its value"
+            faults.add(item, "a list within a list", remedy)
+        elif identity in seen:
+            remedy = "the values of an axis are different"
+            faults.add(item, f"{item.shown()} is given twice", remedy)
+        seen.append(identity)
+    return values
+
+
+def _mappings(node: Node, faults: Faults) -> list[Node]:
+    """Return the mappings that a mapping stands for: the product of the lists in it."""
+    axes = {name: _axis(entry, faults) for name, entry in node.value.items()}
+    return [
+        replace(node, value=dict(zip(axes, values, strict=True)))
+        for values in product(*axes.values())
+    ]
+
+
+def _spaces_in(entries: Mapping[str, Node], before: str = "") -> Iterator[tuple[str, Node]]:
+    """Yield the dotted names of the options that have a space, with the space as it is written."""
+    for name, node in entries.items():
+        if _is_space(node):
+            yield f"{before}{name}", node
+        elif isinstance(node.value, dict):
+            yield from _spaces_in(node.value, f"{before}{name}.")
+
+
+def _is_space(node: Node) -> bool:
+    return isinstance(node.value, dict) and len(node.value) == 1 and set(node.value) <= set(KINDS)
+
+
+def _refuse_misspelt(params: type[BaseModel], entries: Mapping[str, Node], faults: Faults) -> None:
+    """Add a fault for each mapping that is nearly a space, where an option takes no mapping."""
+    for name, node in entries.items():
+        simple = not any(models_in(params.model_fields[key_names(params)[name]].annotation))
+        if simple and isinstance(node.value, dict) and len(node.value) == 1 and not _is_space(node):
+            kind = next(iter(node.value))
+            near = nearest(kind, KINDS)
+            if near is not None:
+                faults.add(node, f"unknown space {kind!r}", f"did you mean {near}?")
+
+
+def _searched(
+    params: type[BaseParams],
+    node: Node,
+    known: Mapping[str, Node],
+    written: list[tuple[str, Node]],
+    faults: Faults,
+) -> tuple[tuple[BaseParams, ...], SearchedMethod | None]:
+    """Read a method with spaces; check every choice, and both ends of every range."""
+    before = len(faults)
+    _refuse_lists(known, faults)
+    found = [_space(params, name, entry, faults) for name, entry in written]
+    spaces = [space for space in found if space is not None]
+    if len(faults) > before:
+        return (), None
+    searched = SearchedMethod(params, node, known, tuple(spaces), faults.folder)
+    low = {space.name: space.low for space in spaces if space.kind != "choice"}
+    corners: list[dict[str, Value]] = [{**low, **chosen} for chosen in _choices(spaces)]
+    high: list[dict[str, Value]] = [{**corners[0], s.name: s.high} for s in spaces if s.name in low]
+    built = [
+        validate(params, node, faults, values=searched.written(values))
+        for values in [*corners, *high]
+    ]
+    points = tuple(point for point in built[: len(corners)] if point is not None)
+    return ((), None) if len(faults) > before else (points, searched)
+
+
+def _choices(spaces: list[Space]) -> list[dict[str, Value]]:
+    """The product of the choices; where it is large, each choice with the first of the others."""
+    choices = {space.name: space.choices for space in spaces if space.kind == "choice"}
+    if math.prod(map(len, choices.values())) <= _MOST_CORNERS:
+        return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
+    first = {name: values[0] for name, values in choices.items()}
+    others = ({**first, name: value} for name, values in choices.items() for value in values[1:])
+    return [first, *others]
+
+
+def _space(params: type[BaseParams], name: str, node: Node, faults: Faults) -> Space | None:
+    (kind, entry), *_ = node.value.items()
+    wanted, example = _FORMS[kind]
+    if not _fits(params, name, kind, node, faults):
+        return None
+    if kind == "choice":
+        before, values = len(faults), entry.value if isinstance(entry.value, list) else []
+        for item in values:
+            if _is_space(item) or isinstance(item.value, list):
+                what = "a space" if _is_space(item) else "a list"
+                remedy = "make a method of its own of each choice"
+                faults.add(item, f"{what} within a choice", remedy)
+        labels = [as_value(item.plain()) for item in values]
+        good = len({(isinstance(label, bool), label) for label in labels}) == len(labels) > 1
+        space = Space(name, "choice", choices=tuple(labels))
+        if len(faults) > before:
+            return None
+    else:
+        ends, number = entry.plain(), int if kind == "int" else int | float
+        good = (
+            isinstance(ends, list)
+            and len(ends) == 2
+            and all(isinstance(end, number) and not isinstance(end, bool) for end in ends)
+            and (0 if kind == "log_uniform" else -math.inf) < ends[0] < ends[1] < math.inf
+        )
+        space = Space(name, kind, float(ends[0]), float(ends[1])) if good else Space(name, kind)
+    if not good:
+        faults.add(entry, f"{kind} takes {wanted}", f"for example {example}")
+        return None
+    return space
+
+
+def _fits(params: type[BaseParams], name: str, kind: str, node: Node, faults: Faults) -> bool:
+    """Check a space against the type of its option; a space that does not fit is a fault."""
+    *parts, last = name.split(".")
+    model = model_at(params, tuple(parts))
+    field = model.model_fields.get(key_names(model).get(last, "")) if model is not None else None
+    if model is None or field is None:
+        return True
+    if issubclass(model, BaseParams) and key_names(model)[last] in path_fields(model):
+        faults.add(node, "files are not searched", "make a method of its own for each file")
+        return False
+    kinds = set(alternatives(field.annotation))
+    if kind == "choice" or float in kinds or (kind == "int" and int in kinds):
+        return True
+    if int in kinds:
+        remedy = _FORMS["int"][1]
+        faults.add(node, f"{kind} gives real numbers, {last} is a whole number", remedy)
+    else:
+        faults.add(node, f"{last} does not take numbers", f"write {_FORMS['choice'][1]}")
+    return False
+
+
+def _refuse_lists(entries: Mapping[str, Node], faults: Faults) -> None:
+    for node in entries.values():
+        if isinstance(node.value, list):
+            remedy = "write {choice: [...]} to search it too, or make a method of each value"
+            faults.add(node, "a list in a method whose params are searched", remedy)
+        elif isinstance(node.value, dict) and not _is_space(node):
+            _refuse_lists(node.value, faults)

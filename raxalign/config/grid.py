@@ -25,8 +25,7 @@ from raxalign.config._plugins import (
     read_tasks,
     read_text,
 )
-from raxalign.config._points import MOST_POINTS
-from raxalign.config._validate import validate
+from raxalign.config._validate import MOST_POINTS, validate
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.claims import FORMS, Claim, claim_of
 from raxalign.config.search import Search

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from raxalign.catalog import PluginFile
-from raxalign.config._points import SearchedMethod
+from raxalign.config._validate import SearchedMethod
 from raxalign.config.axes import Axis
 from raxalign.config.claims import Claim
 from raxalign.config.search import Search
