@@ -3,7 +3,9 @@
 import pytest
 
 from raxalign.analysis.power import POINTS, Assumed, design
-from raxalign.inspect.plans import (
+from raxalign.inspect.plans import power_text
+from raxalign.plan.load import open_grid
+from raxalign.plan.values.power import (
     ASSUMED,
     ASSUMED_RUNS,
     MEASURED,
@@ -12,9 +14,7 @@ from raxalign.inspect.plans import (
     planned_comparisons,
     planned_sides,
     power_lines,
-    power_text,
 )
-from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
