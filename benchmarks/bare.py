@@ -10,19 +10,15 @@ import numpy as np
 import torch
 
 from raxalign.encoders.models.packing import WIDTH, Packed, flat_states, pack
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 
 
-def packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], width: int = WIDTH) -> Packed:
-    """Return rows of pieces as rows of about `width` pieces, each of which holds several."""
-    return pack(
-        np.concatenate([row.ids for row in rows]),
-        np.array([len(row) for row in rows]),
-        int(encoder.tokenizer.pad_token_id or 0),
-        width,
-        np.concatenate([row.segments for row in rows]),
-    )
+def packed(encoder: TransformerEncoder, parts: Sequence[Rows], width: int = WIDTH) -> Packed:
+    """Return the rows of several parts as rows of about `width` subword tokens, each of which holds
+    several.
+    """
+    return pack(parts, int(encoder.tokenizer.pad_token_id or 0), width)
 
 
 def states(encoder: TransformerEncoder, rows: Packed) -> torch.Tensor:

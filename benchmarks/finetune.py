@@ -95,10 +95,10 @@ def bare(encoder: Path, pairs: Path, options: argparse.Namespace) -> Callable[[]
     )
     batches = [
         (
-            packed(loaded, [*src[i : i + batch], *tgt[i : i + batch]]),
-            packed(loaded, tgt[i : i + batch]),
+            packed(loaded, [src.take(chosen), tgt.take(chosen)]),
+            packed(loaded, [tgt.take(chosen)]),
         )
-        for i in range(0, len(src), batch)
+        for chosen in np.split(np.arange(len(src)), range(batch, len(src), batch))
     ]
 
     def seconds() -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.train.objective import Objective, Step
 
@@ -24,7 +24,7 @@ class Rows:
     and the last piece of an answer.
     """
 
-    pieces: Sequence[PieceRow]
+    pieces: RowSource
     labels: Sequence[Any]
     n_outputs: int
 
@@ -73,9 +73,9 @@ def examples(rows: Rows) -> list[dict[str, Any]]:
         {
             "input_ids": row.ids.tolist(),
             "token_type_ids": row.segments.tolist(),
-            "attention_mask": [1] * len(row),
+            "attention_mask": [1] * len(row.ids),
             "labels": label,
-            "length": len(row),
+            "length": len(row.ids),
         }
         for row, label in zip(rows.pieces, rows.labels, strict=True)
     ]

@@ -117,17 +117,17 @@ class Side:
         if self.kind == "mlqa":
             questions = answered(self._timed(data.rows))
             windows = make_windows(questions, encoder, ("en", "en"), data.sizes).windows
-            return Rows([w.row for w in windows], [list(w.target) for w in windows], 2)
+            return Rows(windows.rows, windows.cuts_S5[:, 3:].tolist(), 2)
         sentences = self._timed(data.rows)
         placed = Placed.of(encoder.pieces(sentences.words(), "en"))
         tags = sorted(
             {tag for row in sentences.rows for tag in row.tags}, key=lambda t: (t != OUTSIDE, t)
         )
         labels = []
-        for row, own, firsts, words in zip(
-            sentences.rows, placed.rows, placed.firsts, placed.words, strict=True
+        for row, length, firsts, words in zip(
+            sentences.rows, placed.rows.lengths, placed.firsts, placed.words, strict=True
         ):
-            numbers = np.full(len(own), NO_LABEL)
+            numbers = np.full(length, NO_LABEL)
             numbers[firsts] = [tags.index(row.tags[word]) for word in words]
             labels.append(numbers.tolist())
         return Rows(placed.rows, labels, len(tags))
@@ -166,9 +166,8 @@ class Side:
         """What runs forwards and backwards over our batches, and returns its CPU-seconds."""
         encoder, recorder = TransformerEncoder.from_folder(self.folder), Bare()
         fit(recorder, len(self.rows.pieces), self.settings, Runtime())
-        chosen = [[self.rows.pieces[i] for i in batch] for batch in recorder.batches]
-        widths = [fitting_width(np.array(list(map(len, rows)))) for rows in chosen]
-        ready = [packed(encoder, *both) for both in zip(chosen, widths, strict=True)]
+        chosen = [self.rows.pieces.take(np.array(batch)) for batch in recorder.batches]
+        ready = [packed(encoder, [rows], fitting_width(rows.lengths)) for rows in chosen]
 
         def run() -> float:
             start = time.process_time()

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -67,18 +66,18 @@ class Bare:
         order = np.random.default_rng(0).permutation(len(src))
         joint = self.encoder.pieces(src, "de", tgt, "en")
         queries, keys = self.encoder.pieces(src, "de"), self.encoder.pieces(tgt, "en")
-        self.tokens = sum(map(len, joint))
+        self.tokens = int(joint.lengths.sum())
         self.batches: list[tuple[Packed, Packed | None, torch.Tensor]] = []
         for start in range(0, len(order), batch):
-            chosen: Sequence[int] = order[start : start + batch].tolist()
-            read = [joint[i] for i in chosen]
+            chosen = order[start : start + batch]
+            read = [joint.take(chosen)]
             held = None
             if kind == "ppa":
                 if start:  # keys of the first batch fill the queue, and are compared with nothing
-                    read += [queries[i] for i in chosen]
-                held = packed(self.encoder, [keys[i] for i in chosen])
+                    read.append(queries.take(chosen))
+                held = packed(self.encoder, [keys.take(chosen)])
             rows = packed(self.encoder, read)
-            pieces = sum(len(joint[i]) for i in chosen)
+            pieces = int(joint.lengths[chosen].sum())
             places = there(rows)[:pieces]  # as many as the pairs have, without the queries
             self.batches.append((rows, held, places[:: round(1 / MASKED[kind])]))
 

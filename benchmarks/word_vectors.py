@@ -20,6 +20,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.sentences import TOKEN, folders, sources
@@ -52,14 +53,15 @@ def measure(
 ) -> None:
     """Run all sides in turn and print their ratios."""
     rows = encoder.pieces(sentences, "xx")
-    tokens = sum(len(row) for row in rows)
+    tokens = int(rows.lengths.sum())
     ordered = [
-        encoder.collate([rows[i] for i in chosen])
-        for chosen in token_batches([len(row) for row in rows], encoder.batch_tokens)
+        encoder.collate(rows, chosen)
+        for chosen in token_batches(rows.lengths.tolist(), encoder.batch_tokens)
     ]
     size = max(1, round(len(rows) / len(ordered)))
     in_file_order = [
-        encoder.collate(rows[start : start + size]) for start in range(0, len(rows), size)
+        encoder.collate(rows, np.arange(start, min(start + size, len(rows))))
+        for start in range(0, len(rows), size)
     ]
 
     def words() -> None:

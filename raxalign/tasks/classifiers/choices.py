@@ -122,7 +122,7 @@ class ChoiceClassifier(SentenceClassifier):
 
     def lengths(self, rows: RowSource) -> np.ndarray:
         """Return the pieces of all answers of each question."""
-        return rows.lengths.reshape(-1, len(LABELS)).sum(axis=1)
+        return np.asarray(rows.lengths.reshape(-1, len(LABELS)).sum(axis=1))
 
     def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> ClassifiedRows:
         """Return the rows of all answers of some questions, question by question."""
