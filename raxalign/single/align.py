@@ -94,11 +94,7 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     _check_pairs(request, method)
     where = runtime(request.device, request.threads, request.precision)
     identity = Identity(storage.digests.of, start.fetch().get)
-    grid = _grid(
-        "align", request.pivot, tuple(folders), PairsSpec(kind="given", params=BaseParams())
-    )
-    grid = replace(grid, run=RunConfig(precision=request.precision))
-    shared = _GivenPairs(grid, identity, folders=folders)
+    shared = _given(request, identity)
     pairs = {lang: shared.training_pairs(lang, 0, None) for lang in folders}
     begins, kind = shared.encoder(spec), catalog("methods").kind(request.method)
     params, languages = method.canonical(), tuple(folders)
@@ -125,6 +121,14 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     with appearing(out) as folder:
         card.written(aligned, SentenceUse((*languages, request.pivot)), folder)
     return notes
+
+
+def _given(request: AlignRequest, identity: Identity) -> _GivenPairs:
+    """The stages of a grid whose word pairs are those of the request."""
+    languages, given = tuple(request.pairs), PairsSpec(kind="given", params=BaseParams())
+    grid = _grid("align", request.pivot, languages, given)
+    grid = replace(grid, run=RunConfig(precision=request.precision))
+    return _GivenPairs(grid, identity, folders=request.pairs)
 
 
 def _copied(folder: Path) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
-from raxalign.corpora.readers.inspection import RowSource
+from raxalign.corpora.readers.inspection import LocalRows
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -267,13 +267,13 @@ class BitextMining(VectorTask):
             for name, source in files.sources(split, lang, pivot).items()
         }
 
-    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[LocalRows]:
         """Yield both sides and the gold pairs of every split."""
         for split in self.params.data.splits():
             names = ("source", "target", "gold")
             paths = {name: inputs.files[f"{split}_{name}"][lang] for name in names}
             read = partial(ComparableText.read, paths, lang, inputs.pivot)
-            yield RowSource(split, paths["gold"], read)
+            yield LocalRows(split, paths["gold"], read)
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
-from raxalign.corpora.readers.inspection import RowSource
+from raxalign.corpora.readers.inspection import LocalRows
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
@@ -276,7 +276,7 @@ class SentenceRetrieval(VectorTask):
             )
         return faults
 
-    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[LocalRows]:
         """Yield the task's own files."""
         if isinstance(self.params.data, SentenceFiles):
             yield from self.params.data.rows(lang, inputs.pivot, inputs.files)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
-from raxalign.corpora.readers.inspection import RowSource, Translations
+from raxalign.corpora.readers.inspection import LocalRows, Translations
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import divide_at_blanks, given_words
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -248,7 +248,7 @@ class WordAlignment(VectorTask):
             if len(languages) > 1 and "{lang}" not in getattr(files, kind)
         ]
 
-    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[LocalRows]:
         """Yield text and links of every split."""
 
         def texts(gold: GoldPairs) -> Translations:
@@ -259,7 +259,7 @@ class WordAlignment(VectorTask):
         read = partial(GoldPairs.read, written=params.format, first=params.first, swap=params.swap)
         for split in params.data.splits():
             text, links = (inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links"))
-            yield RowSource(split, links, partial(read, text, links), texts)
+            yield LocalRows(split, links, partial(read, text, links), texts)
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs

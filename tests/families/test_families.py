@@ -78,7 +78,7 @@ def test_states_are_those_of_transformers_row_by_row_at_every_layer(subject):
             wanted = subject.states(row.ids.tolist(), lang)
             assert len(found) == len(wanted)
             for layer, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
-                _same(ours[i, : len(row)], theirs, f"{lang}, row {i}, layer {layer}")
+                _same(ours[i, : len(row.ids)], theirs, f"{lang}, row {i}, layer {layer}")
 
 
 def test_the_vector_of_a_word_is_the_mean_of_the_pieces_that_share_characters_with_it(subject):

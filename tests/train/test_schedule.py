@@ -60,22 +60,24 @@ DRAWN = {"order": [3, 1, 0, 5, 2, 4], "MASKING": [78, 85, 43], "MIXING": [51, 78
 
 
 def test_every_stream_keeps_its_number():
-    numbers = {name: v for name, v in vars(chance).items() if name.isupper() and type(v) is int}
+    numbers = {
+        name: v for name, v in vars(chance.Stream).items() if name.isupper() and type(v) is int
+    }
     weights = {"ORDER": 0, "DROPOUT": 2, "DROPOUT_TWICE": 3, "NEW_WEIGHTS": 4, "ADAPTERS": 6}
     assert numbers == {**weights, "USES": 3, "DEV": 5, "MASKING": 0, "MIXING": 1}
 
 
 def test_mixed_seeds_are_those_of_stored_results():
-    assert chance.mix(7, chance.NEW_WEIGHTS) == MIXED[0]
-    assert chance.mix(7, 3, chance.ORDER) == MIXED[1]
-    assert chance.mix(7, 3, 1, chance.DROPOUT) == MIXED[2]
+    assert chance.mix(7, chance.Stream.NEW_WEIGHTS) == MIXED[0]
+    assert chance.mix(7, 3, chance.Stream.ORDER) == MIXED[1]
+    assert chance.mix(7, 3, 1, chance.Stream.DROPOUT) == MIXED[2]
 
 
 def test_the_first_draws_of_each_stream_are_those_of_stored_results():
     step = Step(number=2, epoch=0, rows=np.arange(4), seed=7)
     assert RowOrder(6, TrainSettings(1.0, 6), 7).rows(0)[1].tolist() == DRAWN["order"]
     for name in ("MASKING", "MIXING"):
-        drawn = chance_of(step, getattr(chance, name)).integers(100, size=3)
+        drawn = chance_of(step, getattr(chance.Stream, name)).integers(100, size=3)
         assert drawn.tolist() == DRAWN[name], name
 
 

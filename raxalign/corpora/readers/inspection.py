@@ -83,7 +83,7 @@ def read_through(path: Path, read: Callable[[Report], int]) -> FileRead:
 
 
 @dataclass(frozen=True)
-class RowSource:
+class LocalRows:
     """The rows of a language and split in local files: what reads them before anything runs reads
     them when they are evaluated.
 

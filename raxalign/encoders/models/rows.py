@@ -45,7 +45,12 @@ class Rows:
 
     @classmethod
     def of(cls, ids: np.ndarray, lengths: np.ndarray, segments: np.ndarray | None = None) -> Rows:
-        """Return rows of pieces that lie end to end, of no words and of no known language."""
+        """Return rows of pieces that lie end to end, of no words and of no known language.
+
+        >>> rows = Rows.of(np.array([2, 7, 3, 2, 3]), np.array([3, 2]))
+        >>> rows.lengths.tolist(), rows.take(np.array([1])).ids.tolist()
+        ([3, 2], [2, 3])
+        """
         none = np.broadcast_to(np.int32(-1), len(ids))
         segments = np.broadcast_to(np.int8(0), len(ids)) if segments is None else segments
         first_R1 = np.zeros((len(lengths), 1), np.int64)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
-from raxalign.corpora.readers.inspection import FileRead, RowSource
+from raxalign.corpora.readers.inspection import FileRead, LocalRows
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentencePooling
@@ -296,7 +296,7 @@ class VectorTask(Task):
         idle = self.idle()
         return {name: value for name, value in self.resolved().items() if name not in idle}
 
-    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[RowSource]:  # noqa: ARG002
+    def rows(self, lang: str, inputs: TaskInputs) -> Iterator[LocalRows]:  # noqa: ARG002
         """Yield the local rows of a language, split by split, unread: `compare` reads them here,
         and so does `read_files`.
         """

@@ -14,7 +14,7 @@ from raxalign.catalog import catalog
 from raxalign.corpora.base import CODES, CorpusInputs, FileCorpus
 from raxalign.corpora.readers.codes import Codes, ListName, own_code
 from raxalign.corpora.readers.hub import check_columns
-from raxalign.corpora.readers.inspection import RowSource
+from raxalign.corpora.readers.inspection import LocalRows
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.languages import spelled
@@ -75,14 +75,14 @@ class SentenceFiles(BaseParams):
 
     def rows(
         self, lang: str, pivot: str, files: Mapping[str, Mapping[str, Path]]
-    ) -> Iterator[RowSource]:
+    ) -> Iterator[LocalRows]:
         """Yield the pairs of each split; `files` are those of `sources`, by name and language. They
         are read as the corpus `moses` reads them, and a split without pairs is a fault.
         """
         for split, corpus in self.splits().items():
             sides = {name: files[f"{split}_{name}"][lang] for name in ("source", "target")}
             read = partial(_file_pairs, corpus, lang, pivot, sides)
-            yield RowSource(split, sides["source"], read)
+            yield LocalRows(split, sides["source"], read)
 
 
 def _file_pairs(
