@@ -20,10 +20,11 @@ from raxalign.store.storage import Storage, Tombstone
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
 _START = 10.0  # seconds until Ray and its workers have started
-_USUAL = {"encoder": 60.0, "tuned": 30.0, "aligned": 20.0, "evaluation": 2.0, "pairs": 2.0}
+_USUAL = {"encoder": 60.0, "tuned": 30.0, "aligned": 2.0, "evaluation": 2.0, "pairs": 2.0}
 """Seconds by kind of stage before anything like it has run: they say what begins first, and are not
-shown. What is not here takes less than a second.
+shown. What is not here takes less than a second. An alignment that trains takes `_TRAINED`.
 """
+_TRAINED = 20.0
 
 
 def stored_keys(plan: Plan, storage: Storage) -> set[str]:
@@ -156,7 +157,10 @@ def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str]) -> Fore
     for key, cost in seconds.items():
         kinds[plan.stages[key].kind] += cost
     others = {key: plan.stages[key].kind for key in left if key not in seconds}
-    unknown = {key: _USUAL.get(kind, 0.1) for key, kind in others.items()}
+    unknown = {
+        key: _TRAINED if _trains(plan.stages[key]) else _USUAL.get(kind, 0.1)
+        for key, kind in others.items()
+    }
     return Forecast(seconds, dict(kinds), unknown, dict(Counter(others.values())))
 
 
@@ -205,6 +209,12 @@ def sentences(plan: Plan, key: str) -> float | None:
     read = [k for k in stage.inputs.values() if _reads_training(plan.stages[k])]
     counts = [sentences(plan, key) for key in read]
     return max((c for c in counts if c is not None), default=1.0) if None not in counts else None
+
+
+def _trains(stage: Stage) -> bool:
+    """Whether a stage is an alignment by a training, which has a learning rate."""
+    method: Any = stage.params.get("method", {})
+    return stage.kind == "aligned" and "learning_rate" in method
 
 
 def _passes(stage: Stage) -> float:
