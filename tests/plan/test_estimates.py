@@ -58,6 +58,16 @@ def test_what_has_run_gives_the_time_of_its_own_kind_by_its_sentences(plan):
     assert found.kinds == {"bitext": pytest.approx(6.0)}
 
 
+def test_before_anything_has_run_a_training_begins_before_a_fit(tmp_path):
+    methods = ("rotation: {}", "finetune: {}")
+    plan = small_plan(tmp_path, methods=methods, languages="{each: [de]}", sentences="100")
+    aligned = of(plan, "aligned")
+    found = forecast(plan, {}, aligned).unknown
+    trained = [key for key in aligned if "learning_rate" in plan.stages[key].params["method"]]
+    assert 0 < len(trained) < len(aligned)
+    assert sorted(aligned, key=found.__getitem__, reverse=True)[: len(trained)] == trained
+
+
 def test_more_epochs_take_more_time_and_another_encoder_has_its_own(tmp_path):
     scratch = "{kind: scratch, layers: 2, hidden_size: 32, vocab_size: 400, steps: "
     plan = small_plan(
