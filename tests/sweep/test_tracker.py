@@ -25,6 +25,7 @@ class Store:
     def __init__(self):
         self.asked: list[str] = []
         self.gate, self.down = threading.Event(), False
+        self.turns = threading.Semaphore(0)
         self.gate.set()
 
     def __call__(self, plan, target):
@@ -32,6 +33,7 @@ class Store:
 
     def _ask(self, what):
         self.asked.append(what)
+        self.turns.release()
         self.gate.wait()
         if self.down:
             raise ConnectionError("nobody is there")
@@ -78,8 +80,7 @@ def test_one_turn_takes_no_more_trials_than_others_can_wait_for(store, plan, mon
     for trial in plan.trials:
         logger.hear(JobEnded(trial))
     store.gate.set()
-    while len(store.asked) < 3:
-        threading.Event().wait(0.01)
+    assert all(store.turns.acquire(timeout=60) for _ in range(3))
     assert store.asked[1:3] == ["finish", "finish"]
     assert logger.close() is None
 
