@@ -75,7 +75,9 @@ class BaseParams(BaseModel):
         defer_build=True,  # a command checks few of the options that it imports
     )
     removed: ClassVar[Mapping[str, Removed]] = {}
-    """Options that were taken away, by their YAML names. A class has those of its bases too."""
+    """Options that were taken away, by their YAML names. A class has those of its bases too, except
+    those that it declares again.
+    """
 
     def identity(self) -> dict[str, Any]:
         """Return all options by their YAML names, defaults filled in, paths left out (a file enters
@@ -164,9 +166,10 @@ def path_fields(model: type[BaseParams]) -> frozenset[str]:
 
 @cache
 def removed_options(model: type[BaseModel]) -> Mapping[str, Removed]:
-    """Return the options that were taken away from a class and its bases, by YAML name."""
+    """Return the options that a class and its bases had and the class has not, by YAML name."""
     bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseParams)]
-    return {name: option for base in bases for name, option in base.removed.items()}
+    found = {name: option for base in bases for name, option in base.removed.items()}
+    return {name: option for name, option in found.items() if name not in model.model_fields}
 
 
 def _without_removed(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:

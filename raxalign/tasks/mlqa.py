@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Annotated, final
 
+from raxalign.options.params import LATER
 from raxalign.tasks.answers.task import SpanParams, SpanTask
+from raxalign.tasks.transfer.params import CodeSwitching
+from raxalign.train.options import Clip, WeightDecay
 
 
 @final
@@ -54,5 +57,9 @@ class Mlqa(SpanTask):
         SQuAD's rules. Questions that are evaluated have ids of their own and answers that are not
         empty; training needs ids only for `code_switching: sentence`.
         """
+
+        code_switching: CodeSwitching = "none"
+        weight_decay: WeightDecay = 1e-4
+        clip: Annotated[Clip, LATER] = 1.0
 
     params: Params

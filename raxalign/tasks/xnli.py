@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Annotated, Literal, final
 
+from pydantic import Field, field_validator
+
+from raxalign.options.params import LATER
 from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS, XNLI
 from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
+from raxalign.tasks.transfer.params import CodeSwitching
+from raxalign.train.options import Clip, WeightDecay, pair_of
 
 
 @final
@@ -67,5 +72,31 @@ class Xnli(ClassificationTask):
         """
 
         dataset: str = XNLI
+        models: Annotated[Literal["together", "each"], LATER] = "together"
+        """Whether `translate-train` trains one model on all languages (`together`), or one model
+        per language on its own translations, whose dev set chooses the epoch (`each`).
+        """
+        code_switching: CodeSwitching = "none"
+        weight_decay: Annotated[WeightDecay, LATER] = 0.0
+        betas: Annotated[str, LATER] = "0.9 0.98"
+        """Adam's β1 and β2 with a blank between them: the share of the running means of the
+        gradient and of its square that each step keeps.
+        """
+        eps: Annotated[float, LATER] = Field(1e-9, gt=0)
+        """ε of Adam, the constant in the denominator of its update."""
+        clip: Annotated[Clip, LATER] = 0.0
+
+        @field_validator("betas")
+        @classmethod
+        def _are_two_shares(cls, betas: str) -> str:
+            try:
+                first, second = pair_of(betas)
+            except ValueError:
+                first = second = -1.0
+            if not (0 <= first < 1 and 0 <= second < 1):
+                raise ValueError(
+                    f"{betas!r}: write two numbers from 0 to below 1, such as 0.9 0.999"
+                )
+            return f"{first!r} {second!r}"
 
     params: Params

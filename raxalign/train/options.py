@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
@@ -26,17 +26,6 @@ Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]
 _T = TypeVar("_T", int, int | None, float, float | None)
 
 BATCH_SIZE = "Rows per training step."
-
-
-def _two_shares(betas: str) -> str:
-    """The text in one form. Raises `ValueError` for all but two numbers from 0 to below 1."""
-    try:
-        first, second = pair_of(betas)
-    except ValueError:
-        first = second = -1.0
-    if not (0 <= first < 1 and 0 <= second < 1):
-        raise ValueError(f"{betas!r}: write two numbers from 0 to below 1, such as 0.9 0.999")
-    return f"{first!r} {second!r}"
 
 
 def pair_of(betas: str) -> tuple[float, float]:
@@ -74,16 +63,8 @@ SCHEDULE = Field(
 RateSchedule = Annotated[Schedule, SCHEDULE]
 _DECAY = "Weight decay of AdamW; biases and norms do not decay."
 WeightDecay = Annotated[float, Field(ge=0, allow_inf_nan=False, description=_DECAY)]
-_BETAS = (
-    "Adam's β1 and β2 with a blank between them: the share of the running means of the gradient and"
-    " of its square that each step keeps."
-)
-Betas = Annotated[str, AfterValidator(_two_shares), Field(description=_BETAS)]
-Epsilon = Annotated[
-    _T, Field(gt=0, description="ε of Adam, the constant in the denominator of its update.")
-]
 _CLIP = "Largest norm of the gradient, to which a longer one is scaled down (0: no limit)."
-Clip = Annotated[_T, Field(ge=0, description=_CLIP)]
+Clip = Annotated[float, Field(ge=0, description=_CLIP)]
 Dropout = Annotated[bool, Field(description="Whether dropout is on during training.")]
 
 

@@ -10,7 +10,7 @@ from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, nearest
 from raxalign.config._validate import validate
 from raxalign.config.yaml_file import parse
-from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.params import LATER, BaseParams, Removed, removed_options
 from raxalign.options.sources import DataPath
 
 LOOP = {"schedule", "selection", "with_task"}
@@ -142,6 +142,16 @@ class Shorter(BaseParams):
 
 def test_a_removed_option_stays_in_the_keys_of_results_made_with_it_at_its_default():
     assert Shorter().identity() == After().identity() == {"rate": 0.1}
+
+
+class Again(Shorter):
+    rate: float = 0.1
+
+
+def test_a_subclass_that_declares_a_removed_option_again_has_it():
+    assert Again(rate=0.2).identity() == {"rate": 0.2}
+    assert Again.stored('{"rate": 0.1, "swap": 0}') == Again.stored('{"rate": 0.1}')
+    assert set(removed_options(Again)) == {"swap"}
 
 
 class Outer(BaseParams):

@@ -211,13 +211,18 @@ def test_what_a_task_cannot_do_is_reported_when_it_is_planned(tmp_path):
     kind = outside(tmp_path, "intents", massive())
     files = {"data": {"train": "{lang}.tsv", "dev": "{lang}.dev"}}
     mixed = {"setting": "translate-train", "code_switching": "sentence", **files}
+
+    class Mixing(kind):
+        class Params(kind.Params):
+            code_switching: str = "none"
+
     no_rows = "has no rows for this task; name files, or a set of the hub"
-    for options, told in (
-        ({}, "data: hub needs the name of a data set (dataset)"),
-        ({"data": "phrasebook"}, f"data: phrasebook {no_rows}"),
-        (mixed, "code_switching mixes the two texts of an example: this task has one"),
+    for task, options, told in (
+        (kind, {}, "data: hub needs the name of a data set (dataset)"),
+        (kind, {"data": "phrasebook"}, f"data: phrasebook {no_rows}"),
+        (Mixing, mixed, "code_switching mixes the two texts of an example: this task has one"),
     ):
-        assert kind(kind.Params(**options)).check(("de",), "en") == [told]
+        assert task(task.Params(**options)).check(("de",), "en") == [told]
     for wrong, message in (
         ('main_metric = "f1"', r"main_metric is 'f1'; write accuracy or macro_f1"),
         ('labels = ("a",)', r"labels are \('a',\); write two or more different ones, or none"),

@@ -151,7 +151,7 @@ class SpanHead(Head):
         """Whether each question has to have an id of its own: training needs none but to find a
         question in another language.
         """
-        return split != "train" or self.params.code_switching != "none"
+        return split != "train" or self.task.mixing != "none"
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Questions:
         """Read a local file."""
@@ -212,7 +212,7 @@ class SpanHead(Head):
         parts, members = list[WindowRows](), list[list[int]]()
         for lang, questions in given.items():
             begin = sum(map(len, parts))
-            if lang != self.pivot and self.params.code_switching != "none":
+            if lang != self.pivot and self.task.mixing != "none":
                 both = (lang, questions), (self.pivot, given[self.pivot])
                 mixes, units = self._mixed(model, *both)
                 parts += mixes

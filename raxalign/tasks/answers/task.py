@@ -16,10 +16,13 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import HubSet, LanguageNames
 from raxalign.tasks.transfer.task import TransferTask
-from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
+from raxalign.train.options import RateSchedule
 
 if TYPE_CHECKING:
     from raxalign.tasks.answers.head import SpanHead
+
+
+_OPTIMIZER: Mapping[str, Any] = {**shared.ADAM, "weight_decay": 1e-4, "clip": 1.0}
 
 
 class QuestionCounts(BaseParams):
@@ -48,17 +51,20 @@ class SpanParams(shared.SettingParams):
             "leave it out: windows of a context begin 128 pieces apart", keyed=128
         ),
         "max_answer_length": Removed("leave it out: answers have 30 pieces at most", keyed=30),
+        **shared.of_papers(_OPTIMIZER),
+        "weight_decay": Removed(shared.OF_PAPERS, keyed=1e-4),
     }
     setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
     phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
     learning_rate: float = Field(3e-5, gt=0)
     schedule: Annotated[RateSchedule, LATER] = "linear"
-    weight_decay: WeightDecay = 1e-4
-    betas: Annotated[Betas, LATER] = "0.9 0.999"
-    eps: Annotated[Epsilon[float], LATER] = 1e-8
-    clip: Annotated[Clip[float], LATER] = 1.0
     dropout: float = Field(0.0, ge=0, lt=1)
     max_length: int = Field(384, ge=16)
+
+    @property
+    def optimizer(self) -> Mapping[str, Any]:
+        """That of XTREME (Hu et al. 2020)."""
+        return _OPTIMIZER
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class SpanTask(TransferTask):
 
     def __init__(self, params: SpanParams) -> None:
         super().__init__(params)
-        if params.code_switching != "none":  # questions are then read on contexts of other files
+        if self.mixing != "none":  # questions are then read on contexts of other files
             self.row_options = ()  # type: ignore[misc]
 
     def idle(self) -> set[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +28,9 @@ from raxalign.languages import same_language
 from raxalign.running import Sentence
 from raxalign.tasks.classifiers.scheme import ROLES, LabelScheme, Role
 from raxalign.tasks.transfer.lazy_lists import LazyList, read_pieces
-from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.params import CodeSwitching, HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows, left_out
 
-CodeSwitching = Literal["none", "sentence"]
 Texts = Sequence[Sequence[str]] | Pieces
 """Texts that white space divides into words, or their pieces."""
 TEXTS = ("first", "second")

@@ -299,7 +299,7 @@ class LabelHead(Head):
         read: Mapping[tuple[Split, str], Any],  # noqa: ARG002
     ) -> Iterator[FileRead]:
         """Compare training files with the pivot's, line by line, where languages are mixed."""
-        if self.params.code_switching != "sentence" or not trained:
+        if self.task.mixing != "sentence" or not trained:
             return
         pivot = self.data.training(self.pivot)
         for lang in trained:
@@ -343,8 +343,7 @@ class LabelHead(Head):
         # The phrasebook's examples that are evaluated too were left out, and those without a text:
         # others in each language.
         whole = self.params.data != "phrasebook" and not any(r.remarks for r in given.values())
-        mixing = self.params.code_switching
-        parts = training_parts(given, self.labels, self.pivot, mixing, whole=whole)
+        parts = training_parts(given, self.labels, self.pivot, self.task.mixing, whole=whole)
         pieces = [model.rows(part.texts, part.langs) for part in parts]
         units, numbers = (
             np.concatenate(found)

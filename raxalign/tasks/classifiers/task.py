@@ -14,11 +14,14 @@ from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelS
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import Split
 from raxalign.tasks.transfer.task import TransferTask
-from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
+from raxalign.train.options import RateSchedule
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.classifiers.head import LabelHead
+
+
+_OPTIMIZER: Mapping[str, Any] = {**shared.ADAM, "betas": "0.9 0.98", "eps": 1e-9}
 
 
 class ExampleCounts(BaseParams):
@@ -40,24 +43,22 @@ class ClassificationParams(shared.SettingParams):
         "static_head": Removed(
             "leave it out: the classifier over word vectors is 300 wide and has the rate 1e-3",
             default={"hidden": 300, "learning_rate": 1e-3},
-        )
+        ),
+        **shared.of_papers({**_OPTIMIZER, "models": "together"}),
     }
     setting: Literal["zero-shot", "translate-train"] = "zero-shot"
     dataset: Annotated[str, shared.DATASET] = ""
-    models: Annotated[Literal["together", "each"], LATER] = "together"
-    """Whether `translate-train` trains one model on all languages (`together`), or one model per
-    language on its own translations, whose dev set chooses the epoch (`each`).
-    """
     revision: Annotated[str, shared.REVISION] = "main"
     phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
     learning_rate: float = Field(5e-5, gt=0)
     max_length: int = Field(128, ge=8)
     schedule: Annotated[RateSchedule, LATER] = "constant"
-    weight_decay: Annotated[WeightDecay, LATER] = 0.0
-    betas: Annotated[Betas, LATER] = "0.9 0.98"
-    eps: Annotated[Epsilon[float], LATER] = 1e-9
-    clip: Annotated[Clip[float], LATER] = 0.0
     dropout: float = Field(0.1, ge=0, lt=1)
+
+    @property
+    def optimizer(self) -> Mapping[str, Any]:
+        """That of Cao et al. (2020, A.1)."""
+        return _OPTIMIZER
 
 
 class ClassificationTask(TransferTask):
@@ -129,7 +130,7 @@ class ClassificationTask(TransferTask):
         """Report what all transfer tasks report, mixing where there is one text, and one model per
         language without translations or with mixing.
         """
-        faults, mixes = super().check(languages, pivot), self.params.code_switching != "none"
+        faults, mixes = super().check(languages, pivot), self.mixing != "none"
         if self.each and not self.translates():
             faults.append(
                 "models: each trains on the translations of each language: it needs `setting:"

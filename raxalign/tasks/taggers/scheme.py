@@ -19,7 +19,7 @@ from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.sample import Ratios, of_ratio
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import LanguageNames, Selection
-from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
+from raxalign.train.options import SCHEDULE, RateSchedule
 
 Tagger = Literal["bilstm_crf", "linear"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -39,7 +39,6 @@ TAGGERS: Mapping[str, Mapping[str, Any]] = {
         "max_length": 175,
         "dropout": 0.5,
         "schedule": "constant",
-        "clip": 0.0,
     },
     "linear": {
         "learning_rate": 2e-5,
@@ -48,7 +47,6 @@ TAGGERS: Mapping[str, Mapping[str, Any]] = {
         "max_length": 128,
         "dropout": 0.1,
         "schedule": "linear",
-        "clip": 1.0,
     },
 }
 OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
@@ -114,6 +112,7 @@ class TaggingParams(shared.TransferParams):
             "leave it out: weights are chosen after each epoch, or as the profile has it",
             default=None,
         ),
+        **shared.of_papers({**shared.ADAM, "clip": None}),
     }
     mismatched: Annotated[Literal["refuse", "drop"], LATER] = "refuse"
     """Whether a row with other numbers of words and of tags, or a tag without a word, is an error
@@ -144,10 +143,11 @@ class TaggingParams(shared.TransferParams):
     max_length: int | None = Field(None, ge=8)
     warmup: float = Field(0.0, ge=0)
     schedule: Annotated[RateSchedule | None, SCHEDULE, LATER] = None
-    weight_decay: Annotated[WeightDecay, LATER] = 0.0
-    betas: Annotated[Betas, LATER] = "0.9 0.999"
-    eps: Annotated[Epsilon[float], LATER] = 1e-8
-    clip: Annotated[Clip[float | None], LATER] = None
+
+    @property
+    def optimizer(self) -> Mapping[str, Any]:
+        """AdamW; the gradients of `linear` are clipped, as in XTREME (Hu et al. 2020)."""
+        return {**shared.ADAM, "clip": 1.0 if self.tagger == "linear" else 0.0}
 
 
 Names = str | tuple[str, ...]

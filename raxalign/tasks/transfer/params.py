@@ -125,6 +125,15 @@ class HubSet:
         return f"{self.dataset}/{self.config}:{split}", rows
 
 
+CodeSwitching = Annotated[
+    Literal["none", "sentence"],
+    Field(
+        description=(
+            "Whether each translated training example of two texts is replaced by two, one text of"
+            " each in its own language and the other in the pivot (`sentence`)."
+        )
+    ),
+]
 DATASET = Field(
     description=(
         "Data set of the hub, by its name there or as a local copy of its repository, for `data:"
@@ -148,6 +157,23 @@ _FURTHER = (
     "leave it out: no model is trained further on few examples of a language; `raxalign export`"
     " gives the encoder for a program of your own that does it"
 )
+
+
+OF_PAPERS = (
+    "leave it out: the task trains as its paper does; `xnli` and `mlqa` have options where papers"
+    " differ, and a plug-in may declare them for data of its own"
+)
+
+
+def of_papers(options: Mapping[str, object]) -> dict[str, Removed]:
+    """Return options that only tasks of papers declare, by the value that the others have; it is in
+    no key.
+    """
+    return {name: Removed(OF_PAPERS, default=value) for name, value in options.items()}
+
+
+ADAM: Mapping[str, Any] = {"weight_decay": 0.0, "betas": "0.9 0.999", "eps": 1e-8, "clip": 0.0}
+"""The optimiser of a training whose task does not say otherwise."""
 
 
 class TransferParams(Task.Params):
@@ -200,17 +226,21 @@ class TransferParams(Task.Params):
     max_train: int | None = Field(None, ge=1)
     """Number of training rows of each language that are used, from the beginning (none: all)."""
 
+    @property
+    def optimizer(self) -> Mapping[str, Any]:
+        """What the training has where the task does not declare an option of that name."""
+        return ADAM
+
 
 class SettingParams(TransferParams):
     """Options on what is trained on and which epoch is evaluated; each task lists its settings."""
 
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "code_switching": Removed(OF_PAPERS, keyed="none"),
+    }
     setting: str
     """What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the
     translations of its training data into all languages (`translate-train`).
-    """
-    code_switching: Literal["none", "sentence"] = "none"
-    """Whether each translated training example of two texts is replaced by two, one text of each in
-    its own language and the other in the pivot (`sentence`).
     """
     selection: Selection = "pivot-dev"
     epochs: int = Field(3, ge=1)
@@ -220,6 +250,8 @@ class SettingParams(TransferParams):
 
 def settings_of(options: Any) -> TrainSettings:
     """Return the settings of a training with these options."""
-    same = ("learning_rate", "batch_size", "epochs", "warmup", "schedule", "eps", "weight_decay")
+    same = ("learning_rate", "batch_size", "epochs", "warmup", "schedule")
     given = {name: getattr(options, name) for name in same}
-    return TrainSettings(**given, betas=pair_of(options.betas), clip=options.clip or None)
+    adam = {name: getattr(options, name, value) for name, value in options.optimizer.items()}
+    adam |= {"betas": pair_of(adam["betas"]), "clip": adam["clip"] or None}
+    return TrainSettings(**given, **adam)

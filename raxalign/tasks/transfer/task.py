@@ -12,6 +12,7 @@ from raxalign.languages import spelled
 from raxalign.options.sources import LocalFile, Source, differs_by_language
 from raxalign.tasks.base import Outcome, Reads, Refit, Task, TaskInputs, Training, Unseen
 from raxalign.tasks.transfer.params import (
+    CodeSwitching,
     DataFiles,
     HubSet,
     LanguageNames,
@@ -160,6 +161,11 @@ class TransferTask(Task):
         """Whether each language has a model of its own."""
         return getattr(self.params, "models", "together") == "each"
 
+    @property
+    def mixing(self) -> CodeSwitching:
+        """How training examples mix languages, for tasks that have an option for it."""
+        return getattr(self.params, "code_switching", "none")
+
     def outdates(self) -> bool:
         """Return whether the training changes the encoder and reads rows of the pivot alone, so
         that readouts of other languages that were fitted before no longer fit. Translations are
@@ -282,7 +288,7 @@ class TransferTask(Task):
         and options that need others.
         """
         faults = self._data_faults(languages, pivot)
-        if getattr(self.params, "code_switching", "none") != "none" and not self.translates():
+        if self.mixing != "none" and not self.translates():
             faults.append(
                 "code_switching mixes languages that are trained on: it needs `setting:"
                 " translate-train`"
