@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, final
 
-from raxalign.options.params import LATER
+from raxalign.options.params import LATER, BaseParams
 from raxalign.tasks.answers.task import SpanParams, SpanTask
-from raxalign.tasks.transfer.params import CodeSwitching
+from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Clip, WeightDecay
+
+
+class QuestionCounts(BaseParams):
+    """Questions per language of the phrasebook."""
+
+    train: shared.TrainingRows = 2000
+    dev: shared.DevelopmentRows = 300
+    test: shared.TestRows = 300
 
 
 @final
@@ -58,7 +66,8 @@ class Mlqa(SpanTask):
         empty; training needs ids only for `code_switching: sentence`.
         """
 
-        code_switching: CodeSwitching = "none"
+        phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
+        code_switching: shared.CodeSwitching = "none"
         weight_decay: WeightDecay = 1e-4
         clip: Annotated[Clip, LATER] = 1.0
 

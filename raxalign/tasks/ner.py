@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.taggers.scheme import TaggingParams
+from raxalign.tasks.taggers.scheme import BookTaggingParams
 from raxalign.tasks.taggers.task import TaggingTask
 
 
@@ -56,7 +56,7 @@ class Ner(TaggingTask):
     called = "NER"
     papers = ("hu2020", "data=hub pan2017")
 
-    class Params(TaggingParams):
+    class Params(BookTaggingParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Options
         left at `none` take the value of the profile, or else of the tagger.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from raxalign.tasks.taggers.scheme import UPOS, TagColumns, TaggingParams
+from raxalign.tasks.taggers.scheme import UPOS, BookTaggingParams, TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import LanguageNames
 
@@ -49,7 +49,7 @@ class Pos(TaggingTask):
     linear_epochs = 5
     configurations: ClassVar[LanguageNames] = {name[:2]: name for name in _TREEBANKS.split()}
 
-    class Params(TaggingParams):
+    class Params(BookTaggingParams):
         """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot};
         see also `ner`.
         """

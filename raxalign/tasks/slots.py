@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from raxalign.tasks.taggers.scheme import TagColumns, TaggingParams
+from raxalign.tasks.taggers.scheme import BookTaggingParams, TagColumns
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import DataFiles
 
@@ -42,7 +42,7 @@ class Slots(TaggingTask):
     papers = ("kulshreshtha2020", "data=hub xu2020")
     columns = TagColumns(tags=("slots", "tags", "ner_tags"))
 
-    class Params(TaggingParams):
+    class Params(BookTaggingParams):
         """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the
         name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`; see
         also `ner`.

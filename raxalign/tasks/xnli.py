@@ -6,11 +6,19 @@ from typing import Annotated, Literal, final
 
 from pydantic import Field, field_validator
 
-from raxalign.options.params import LATER
+from raxalign.options.params import LATER, BaseParams
 from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS, XNLI
 from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
-from raxalign.tasks.transfer.params import CodeSwitching
+from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Clip, WeightDecay, pair_of
+
+
+class ExampleCounts(BaseParams):
+    """Examples per language of the phrasebook."""
+
+    train: shared.TrainingRows = 3000
+    dev: shared.DevelopmentRows = 600
+    test: shared.TestRows = 600
 
 
 @final
@@ -72,11 +80,12 @@ class Xnli(ClassificationTask):
         """
 
         dataset: str = XNLI
+        phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
         models: Annotated[Literal["together", "each"], LATER] = "together"
         """Whether `translate-train` trains one model on all languages (`together`), or one model
         per language on its own translations, whose dev set chooses the epoch (`each`).
         """
-        code_switching: CodeSwitching = "none"
+        code_switching: shared.CodeSwitching = "none"
         weight_decay: Annotated[WeightDecay, LATER] = 0.0
         betas: Annotated[str, LATER] = "0.9 0.98"
         """Adam's β1 and β2 with a blank between them: the share of the running means of the

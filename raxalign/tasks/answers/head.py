@@ -164,7 +164,7 @@ class SpanHead(Head):
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> Questions:
         """Read questions of the phrasebook."""
-        return read_phrasebook(getattr(self.params.phrasebook, split), lang, split, source)
+        return read_phrasebook(self.params.identity()["phrasebook"][split], lang, split, source)
 
     prepared = PreparedRows(read_questions, write_questions)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.params import LATER, Removed
 from raxalign.tasks.answers.metrics import MEASURED, Rules
 from raxalign.tasks.answers.rows import WindowSizes
 from raxalign.tasks.base import TaskInputs
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 
 _OPTIMIZER: Mapping[str, Any] = {**shared.ADAM, "weight_decay": 1e-4, "clip": 1.0}
-
-
-class QuestionCounts(BaseParams):
-    """Questions per language of the phrasebook."""
-
-    train: shared.TrainingRows = 2000
-    dev: shared.DevelopmentRows = 300
-    test: shared.TestRows = 300
 
 
 class SpanParams(shared.SettingParams):
@@ -53,9 +45,9 @@ class SpanParams(shared.SettingParams):
         "max_answer_length": Removed("leave it out: answers have 30 pieces at most", keyed=30),
         **shared.of_papers(_OPTIMIZER),
         "weight_decay": Removed(shared.OF_PAPERS, keyed=1e-4),
+        **shared.of_phrasebook(train=2000, dev=300, test=300),
     }
     setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
-    phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
     learning_rate: float = Field(3e-5, gt=0)
     schedule: Annotated[RateSchedule, LATER] = "linear"
     dropout: float = Field(0.0, ge=0, lt=1)

@@ -265,7 +265,7 @@ class LabelHead(Head):
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> Examples:
         """Read examples of the phrasebook."""
-        n: int = getattr(self.params.phrasebook, split)
+        n: int = self.params.identity()["phrasebook"][split]
         paired = bool(self.scheme.columns.second)
         made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
         rows = (

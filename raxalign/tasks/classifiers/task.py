@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.corpora.phrases.rows import read
-from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.params import LATER, Removed
 from raxalign.tasks.classifiers.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import Split
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
 
 _OPTIMIZER: Mapping[str, Any] = {**shared.ADAM, "betas": "0.9 0.98", "eps": 1e-9}
-
-
-class ExampleCounts(BaseParams):
-    """Examples per language of the phrasebook."""
-
-    train: shared.TrainingRows = 3000
-    dev: shared.DevelopmentRows = 600
-    test: shared.TestRows = 600
 
 
 class ClassificationParams(shared.SettingParams):
@@ -45,11 +37,11 @@ class ClassificationParams(shared.SettingParams):
             default={"hidden": 300, "learning_rate": 1e-3},
         ),
         **shared.of_papers({**_OPTIMIZER, "models": "together"}),
+        **shared.of_phrasebook(train=3000, dev=600, test=600),
     }
     setting: Literal["zero-shot", "translate-train"] = "zero-shot"
     dataset: Annotated[str, shared.DATASET] = ""
     revision: Annotated[str, shared.REVISION] = "main"
-    phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
     learning_rate: float = Field(5e-5, gt=0)
     max_length: int = Field(128, ge=8)
     schedule: Annotated[RateSchedule, LATER] = "constant"

@@ -376,7 +376,7 @@ class TagHead(Head):
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> TaggedSentences:
         """Read sentences of the phrasebook."""
-        n: int = getattr(self.params.phrasebook, split)
+        n: int = self.params.identity()["phrasebook"][split]
         made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
         return TaggedSentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
 

@@ -113,6 +113,7 @@ class TaggingParams(shared.TransferParams):
             default=None,
         ),
         **shared.of_papers({**shared.ADAM, "clip": None}),
+        **shared.of_phrasebook(train=2000, dev=400, test=400),
     }
     mismatched: Annotated[Literal["refuse", "drop"], LATER] = "refuse"
     """Whether a row with other numbers of words and of tags, or a tag without a word, is an error
@@ -120,7 +121,6 @@ class TaggingParams(shared.TransferParams):
     """
     dataset: Annotated[str, shared.DATASET] = ""
     revision: Annotated[str, shared.REVISION] = "main"
-    phrasebook: Annotated[SentenceCounts, shared.PHRASEBOOK] = SentenceCounts()
     profile: Literal["paper", "sane"] = "sane"
     """Set of values for the options that are not given: `paper` is that of Kulshreshtha et al.
     (2020), `sane` that of XTREME.
@@ -148,6 +148,12 @@ class TaggingParams(shared.TransferParams):
     def optimizer(self) -> Mapping[str, Any]:
         """AdamW; the gradients of `linear` are clipped, as in XTREME (Hu et al. 2020)."""
         return {**shared.ADAM, "clip": 1.0 if self.tagger == "linear" else 0.0}
+
+
+class BookTaggingParams(TaggingParams):
+    """The options of taggers whose sentences the phrasebook has."""
+
+    phrasebook: Annotated[SentenceCounts, shared.PHRASEBOOK] = SentenceCounts()
 
 
 Names = str | tuple[str, ...]

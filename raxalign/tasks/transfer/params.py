@@ -165,6 +165,15 @@ OF_PAPERS = (
 )
 
 
+def of_phrasebook(train: int, dev: int, test: int) -> dict[str, Removed]:
+    """Return the numbers of rows of the phrasebook, as an option that only tasks declare whose rows
+    it has, by those that the others have.
+    """
+    sizes = {"train": train, "dev": dev, "test": test}
+    told = "leave it out: the phrasebook has no rows of this task; a plug-in that makes rows may"
+    return {"phrasebook": Removed(f"{told} declare it", keyed=sizes)}
+
+
 def of_papers(options: Mapping[str, object]) -> dict[str, Removed]:
     """Return options that only tasks of papers declare, by the value that the others have; it is in
     no key.

@@ -347,7 +347,7 @@ class TransferTask(Task):
 
         if not held(self.name) and "phrasebook" not in vars(type(self)):  # the class makes none
             return ["data: phrasebook has no rows for this task; name files, or a set of the hub"]
-        asked = self.params.model_dump().get("phrasebook", {})
+        asked = self.params.identity().get("phrasebook", {})
         missing = [
             lang for lang in self.languages(languages, pivot) if spelled(lang, LANGS) is None
         ]
