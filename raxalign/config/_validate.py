@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from raxalign.config._faults import Faults, Node, nearest, suggestion
 from raxalign.config.search import KINDS, Space, Value, as_value
+from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in, path_fields, removed_options
 
@@ -215,7 +215,7 @@ def _not_permitted(target: Node, options: Iterable[str]) -> tuple[Node, str, str
     """Return the fault of a value that is none of the options."""
     options = list(dict.fromkeys(options))
     named = [option for option in options if " " not in option]
-    near = nearest(target.value, named) if isinstance(target.value, str) else None
+    near = Faults.nearest(target.value, named) if isinstance(target.value, str) else None
     listed = f"permitted: {', '.join(options)}"
     right = f"did you mean {near}? {listed}" if near else listed
     return target, f"{target.shown()} is not permitted", right
@@ -257,7 +257,7 @@ def _unknown(model: type[BaseModel] | None, name: str, also: Iterable[str] = ())
         if name == field:
             return "unknown key", f"did you mean {alias}?"
     every = [*names, *also]
-    return "unknown key", suggestion(name, every) if every else "it has no options"
+    return "unknown key", Faults.suggestion(name, every) if every else "it has no options"
 
 
 def _about(model: type[BaseModel] | None, name: str) -> str:
@@ -317,35 +317,39 @@ class SearchedMethod:
 
         return _each(self.entries, "", chosen)
 
+    @classmethod
+    def read(
+        cls,
+        params: type[BaseParams],
+        node: Node,
+        values: Mapping[str, Node],
+        faults: Faults,
+        *,
+        search: bool,
+    ) -> tuple[tuple[BaseParams, ...], SearchedMethod | None]:
+        """Read the options of a method, its `values` but for `kind`: its points, and the searched
+        method where an option is a space (which takes a section `search`). The points are then the
+        corners of the space, every choice with the lower ends of the ranges.
+        """
+        known = known_keys(params, values, faults, also=("kind",))
+        before, spaces = len(faults), list(_spaces_in(known))
+        _refuse_misspelt(params, known, faults)
+        for _, space in spaces if not search else ():
+            kind, remedy = (
+                next(iter(space.value)),
+                "give a list of values, or add a section `search`",
+            )
+            faults.add(space, f"{kind} without `search`", remedy)
+        if len(faults) > before:
+            return (), None
+        if spaces:
+            return _searched(params, node, known, spaces, faults)
+        return _product(params, node, known, faults), None
+
 
 def _each(entries: Mapping[str, Node], before: str, change: Any) -> dict[str, Node]:
     """Return changed entries; `change` gets the dotted name and the node of each."""
     return {name: change(f"{before}.{name}".lstrip("."), node) for name, node in entries.items()}
-
-
-def read_points(
-    params: type[BaseParams],
-    node: Node,
-    values: Mapping[str, Node],
-    faults: Faults,
-    *,
-    search: bool,
-) -> tuple[tuple[BaseParams, ...], SearchedMethod | None]:
-    """Read the options of a method, its `values` but for `kind`: its points, and the searched
-    method where an option is a space (which takes a section `search`). The points are then the
-    corners of the space, every choice with the lower ends of the ranges.
-    """
-    known = known_keys(params, values, faults, also=("kind",))
-    before, spaces = len(faults), list(_spaces_in(known))
-    _refuse_misspelt(params, known, faults)
-    for _, space in spaces if not search else ():
-        kind, remedy = next(iter(space.value)), "give a list of values, or add a section `search`"
-        faults.add(space, f"{kind} without `search`", remedy)
-    if len(faults) > before:
-        return (), None
-    if spaces:
-        return _searched(params, node, known, spaces, faults)
-    return _product(params, node, known, faults), None
 
 
 def _product(
@@ -424,7 +428,7 @@ def _refuse_misspelt(params: type[BaseModel], entries: Mapping[str, Node], fault
         simple = not any(models_in(params.model_fields[key_names(params)[name]].annotation))
         if simple and isinstance(node.value, dict) and len(node.value) == 1 and not _is_space(node):
             kind = next(iter(node.value))
-            near = nearest(kind, KINDS)
+            near = Faults.nearest(kind, KINDS)
             if near is not None:
                 faults.add(node, f"unknown space {kind!r}", f"did you mean {near}?")
 

@@ -9,8 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from raxalign.config._faults import Faults
-from raxalign.config.yaml_file import read
+from raxalign.config.yaml_file import Faults
 
 
 class Axis(StrEnum):
@@ -37,7 +36,7 @@ def named(path: Path) -> dict[str, tuple[str, ...]]:
 
     Raises `GridError` for a file that is not one.
     """
-    grid = read(path, Faults())[0].plain()
+    grid = Faults().read(path)[0].plain()
     languages, methods = grid.get("languages"), grid.get("methods")
     groups = list(languages.values()) if isinstance(languages, Mapping) else [languages]
     sets = languages.get("sets") if isinstance(languages, Mapping) else None

@@ -1,4 +1,4 @@
-"""What to run: a grid file, read and checked as a whole.
+"""What to run: a grid file, read and checked as a whole; its sections read themselves (`specs`).
 
 `load` reports all faults of a file at once, each with its line and what would be right. It imports
 the plug-ins that the file names, and with them nothing heavy.
@@ -10,35 +10,162 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 from raxalign.catalog import PluginFault, PluginFile, catalog, open_file, visible
-from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._plugins import (
-    check_name,
-    read_corpora,
-    read_encoders,
-    read_methods,
-    read_pairs,
-    read_tasks,
-    read_text,
-)
 from raxalign.config._validate import MOST_POINTS, validate
 from raxalign.config.axes import LANGUAGE, Axis
-from raxalign.config.claims import FORMS, Claim, claim_of
 from raxalign.config.search import Search
-from raxalign.config.specs import CorpusSettings, CorpusSpec, Grid, MethodSpec, TaskSpec
+from raxalign.config.specs import (
+    CorpusSettings,
+    Grouped,
+    MethodSpec,
+    PairsSpec,
+    Spec,
+    TaskSpec,
+    read_text,
+)
 from raxalign.config.trust import require_trust
-from raxalign.config.yaml_file import parse, read, written
-from raxalign.errors import GridError
-from raxalign.languages import FORM, is_code, nearest_code, spelled
+from raxalign.config.yaml_file import Faults, Node, written
+from raxalign.errors import GridError, RaxalignError
 from raxalign.measured import declaration
 from raxalign.options.params import BaseParams, path_fields
 from raxalign.options.run import RunConfig, storage_root
 from raxalign.options.sources import absolute
 from raxalign.printing import with_article
+
+_FORM = re.compile(
+    r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)|(?P<more>.+?) > (?P<less>.+?))"
+    r" in (?P<task>\S+)(?: (?!for |over )(?P<metric>\S+))?(?: for (?P<lang>\S+))?"
+    r"(?P<sample> over languages)?"
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the section `claims`, on what a grid is expected to show, written down before
+    it runs: that the value of `first` is larger than that of `second`, or, with a `margin`, that
+    they differ by less.
+
+        claims:
+          - finetune > rotation in retrieval contextual_accuracy over languages
+          - abs(rotation center=true - rotation center=false) < 1 in xnli for de
+
+    Methods are named as `results` names them, the metric is the task's main one where none is
+    named, and the value is the mean over languages where no language is (`for`). A margin is in
+    points of metrics in percent, else in the metric's own unit.
+    """
+
+    FORMS: ClassVar = (
+        "write `A > B in TASK [METRIC] [for LANGUAGE] [over languages]`, or `abs(A - B) < D in ...`"
+    )
+    text: str
+    first: str
+    second: str
+    task: str
+    metric: str | None = None  # None: the main one
+    lang: str | None = None  # None: the mean over languages
+    margin: float | None = None
+    over_languages: bool = False  # for languages like these, of which the grid's are a sample
+
+    @classmethod
+    def of(cls, text: str) -> Claim | None:
+        """Return the claim that a sentence makes; None where it has neither form.
+
+        >>> Claim.of("finetune > none in xnli over languages").over_languages
+        True
+        """
+        text = " ".join(text.split())
+        found = _FORM.fullmatch(text)
+        if found is None:
+            return None
+        parts = found.groupdict()
+        return cls(
+            text,
+            parts["one"] or parts["more"],
+            parts["other"] or parts["less"],
+            parts["task"],
+            parts["metric"],
+            parts["lang"],
+            float(parts["margin"]) if parts["margin"] else None,
+            over_languages=bool(parts["sample"]),
+        )
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid file that was read and found good. A point is excluded for which all entries of one
+    mapping of `exclude` hold, of which each may have several values. What `plugins` make carries
+    their digests in its kind.
+    """
+
+    path: Path
+    text_of_file: str = field(repr=False)
+    name: str
+    pivot: str
+    encoders: tuple[Spec, ...]  # their names are labels
+    together: bool  # one model for all languages, else one trial per language, or per set
+    languages: tuple[str, ...]
+    corpora: Mapping[str, Spec] = field(hash=False)  # by language, those `outside` too
+    corpus: CorpusSettings  # what they share
+    text: Spec | None  # monolingual; None: the training sides of the bitext
+    pairs: PairsSpec
+    sentences: tuple[int, ...]
+    seeds: tuple[int, ...]
+    methods: tuple[MethodSpec, ...]
+    tasks: tuple[TaskSpec, ...]
+    exclude: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    published: tuple[str, ...] = ()
+    plugins: tuple[PluginFile, ...] = ()  # files outside the package that the grid names
+    run: RunConfig = field(default_factory=RunConfig)  # never part of a key
+    search: Search | None = None  # how the params of searched methods are chosen
+    claims: tuple[Claim, ...] = ()  # what the grid is expected to show
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by name
+    outside: tuple[str, ...] = ()  # languages that no method aligns, of tasks with the corpus
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # of sections
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The languages of one trial each."""
+        if self.sets:
+            return tuple(self.sets.values())
+        return (self.languages,) if self.together else tuple((lang,) for lang in self.languages)
+
+    def set_of(self, languages: tuple[str, ...]) -> dict[str, str]:
+        """Return the name of the set of these languages as a param; nothing without sets."""
+        name = next((name for name, found in self.sets.items() if found == languages), None)
+        return {} if name is None else {Axis.LANGUAGES.value: name}
+
+    def encoder_of_pieces(self) -> Spec | None:
+        """Return the encoder whose tokenizer counts the pieces of training pairs; None where none
+        does.
+
+        Raises `RaxalignError` for a kind of encoder that is made from the grid's text: that text
+        would be chosen by its own tokenizer.
+        """
+        if self.corpus.pieces is None:
+            return None
+        name = self.corpus.pieces.encoder
+        if name in catalog("encoders"):
+            raise RaxalignError(
+                f"{self.path}: corpus: pieces: encoder: {name!r} is a kind of encoder; name a"
+                " folder or a hub name"
+            )
+        return Spec.encoder("transformer", {"name": name})
+
+    def every_encoder(self) -> tuple[Spec, ...]:
+        """Return every encoder of the grid, also those of its word aligner and of `pieces`."""
+        own = (self.pairs.encoder(), self.encoder_of_pieces())
+        return (*self.encoders, *(spec for spec in own if spec is not None))
+
+    def line_of(self, *path: str) -> int | None:
+        """Return the line of a key of the file, given by the keys that lead to it; None where the
+        file does not have it.
+        """
+        return Faults().parse("grid", self.text_of_file).line_of(*path)
+
 
 _COMMON = (*Axis, LANGUAGE)
 _MEANS = ("avg", "avg_zero_shot", "avg_unseen")  # not avg_all, which no evaluation has
@@ -58,11 +185,11 @@ def read_exclude(
         return ()
     methods = written["methods"].value if "methods" in written else None
     names = list(methods) if isinstance(methods, dict) else []
-    encoders = {spec.label: spec.label for spec in grid.encoders}
+    encoders = {spec.name: spec.name for spec in grid.encoders}
     items = written["encoder"].items() if "encoder" in written else []
     if len(items) == len(grid.encoders):
         labels = zip(items, grid.encoders, strict=True)
-        encoders |= {item.value: spec.label for item, spec in labels if isinstance(item.value, str)}
+        encoders |= {item.value: spec.name for item, spec in labels if isinstance(item.value, str)}
     entries = []
     for item in node.value:
         conditions = item.entries(faults)
@@ -100,7 +227,7 @@ def _entry(
     for name, node in conditions.items():
         if name not in choices:
             if whole:
-                faults.add(node, "unknown key", suggestion(name, choices))
+                faults.add(node, "unknown key", faults.suggestion(name, choices))
             continue
         found = [_choice(item, name, choices[name], faults) for item in node.items()]
         if name == Axis.ENCODER:
@@ -116,11 +243,11 @@ def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
     values: dict[str, list[Any]] = {}
     for point in spec.points:
         paths = path_fields(type(point))
-        for name, field in type(point).model_fields.items():
+        for name, info in type(point).model_fields.items():
             value = getattr(point, name)
             shown = value.rsplit("/", 1)[-1] if name in paths and isinstance(value, str) else value
             shown = shown.identity() if isinstance(shown, BaseParams) else shown
-            seen = values.setdefault(field.alias or name, [])
+            seen = values.setdefault(info.alias or name, [])
             if not any(_same(shown, other) for other in seen):
                 seen.append(shown)
     return values
@@ -145,7 +272,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
         noun = with_article(name if name in _COMMON else f"value of {name}")
         noun = "in `languages`" if name == Axis.LANGUAGES else noun
         listed = [str(one).lower() if isinstance(one, bool) else str(one) for one in choices]
-        remedy = suggestion(node.text, listed, listed="it has")
+        remedy = faults.suggestion(node.text, listed, listed="it has")
         faults.add(node, f"{node.shown()} is not {noun} of this grid", remedy)
     return value
 
@@ -182,12 +309,14 @@ def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
     tasks = {spec.name: spec for spec in grid.tasks}
     if name not in tasks:
         if tasks:
-            faults.add(item, f"unknown task {name!r}", suggestion(name, tasks))
+            faults.add(item, f"unknown task {name!r}", faults.suggestion(name, tasks))
         return
     known = [*grid.languages, grid.pivot]
     spoken = [] if lang in known else lang.split("-")
     if grid.languages and lang not in _MEANS and {*spoken} - {*known, "{lang}", "{pivot}"}:
-        faults.add(item, f"{lang!r} is not a language here", suggestion(lang, [*_MEANS, *known]))
+        faults.add(
+            item, f"{lang!r} is not a language here", faults.suggestion(lang, [*_MEANS, *known])
+        )
     declared = catalog("tasks")[tasks[name].kind].metrics
     added = [entry.name for entry in tasks[name].metrics]
     found = declaration(declared, metric)
@@ -195,7 +324,7 @@ def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
         return
     if found is None:
         every = [*(entry.name for entry in declared if entry.role == "score"), *added]
-        faults.add(item, f"{name} has no metric {metric!r}", suggestion(metric, every))
+        faults.add(item, f"{name} has no metric {metric!r}", faults.suggestion(metric, every))
     elif found.better == "neither":
         faults.add(item, f"{metric} has no better direction", "choose a metric that has one")
 
@@ -205,23 +334,25 @@ def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
     methods, tasks = [spec.name for spec in grid.methods], {spec.name for spec in grid.tasks}
     found: list[Claim] = []
     for item in node.items():
-        claim = claim_of(item.value) if isinstance(item.value, str) else None
+        claim = Claim.of(item.value) if isinstance(item.value, str) else None
         if claim is None:
-            faults.add(item, f"{item.shown()} is not a claim", FORMS)
+            faults.add(item, f"{item.shown()} is not a claim", Claim.FORMS)
             continue
         for name in (claim.first, claim.second):
             if methods and name.split()[0] not in methods:
-                faults.add(item, f"unknown method {name!r}", suggestion(name, methods))
+                faults.add(item, f"unknown method {name!r}", faults.suggestion(name, methods))
             for word in name.split()[1:]:
                 axis, _, value = word.partition("=")
                 if grid.sets and axis == Axis.LANGUAGES and value not in grid.sets:
                     told = f"unknown set of languages {value!r}"
-                    faults.add(item, told, suggestion(value, grid.sets))
+                    faults.add(item, told, faults.suggestion(value, grid.sets))
         if claim.over_languages and claim.lang is not None:
             faults.add(item, "is about one language and over languages", "leave one of them out")
         if claim.task not in tasks:
             if tasks:
-                faults.add(item, f"unknown task {claim.task!r}", suggestion(claim.task, tasks))
+                faults.add(
+                    item, f"unknown task {claim.task!r}", faults.suggestion(claim.task, tasks)
+                )
         elif claim.metric is not None:
             every = claim.lang in (None, *(["avg_all"] if grid.sets else []))
             whole = f"{claim.task}/{'avg' if every else claim.lang}/{claim.metric}"
@@ -266,11 +397,11 @@ def load(source: Path | str | Mapping[str, Any]) -> Grid:
     if isinstance(source, Mapping):
         path, text = Path(f"{source.get('name', 'grid')}.yaml").absolute(), written(source)
         faults = Faults(path.parent.resolve())
-        root = parse(path, text, faults)
+        root = faults.parse(path, text)
     else:
         path = Path(source).absolute()
         faults = Faults(path.parent.resolve())
-        root, text = read(path, faults)
+        root, text = faults.read(path)
     with _plugins(path, root, faults) as plugins:
         grid = _read(path, text, root, faults, plugins) if plugins is not None else None
     if faults or grid is None:
@@ -313,7 +444,7 @@ def _sections(root: Node, faults: Faults) -> dict[str, Node]:
     empty: tuple[Any, ...] = (None, {}, [])
     for name, node in entries.items():
         if name not in KEYS:
-            faults.add(node, "unknown key", suggestion(name, KEYS))
+            faults.add(node, "unknown key", faults.suggestion(name, KEYS))
     for name, remedy in REQUIRED.items():
         if name not in entries:
             faults.add(Node(None, root.line, name), "is missing", remedy)
@@ -330,10 +461,10 @@ def _read(
     """Read all sections; None where faults leave no grid."""
     top = _sections(root, faults)
     axes = _axes(top, faults)
-    corpora, settings = dict[str, CorpusSpec](), CorpusSettings()
+    corpora, settings = dict[str, Spec](), CorpusSettings()
     if "corpus" in top:
         every = (*axes["languages"], *axes["outside"]) if axes["languages"] else ()
-        corpora, settings = read_corpora(top["corpus"], every, faults)
+        corpora, settings = CorpusSettings.read(top["corpus"], every, faults)
     run = (validate(RunConfig, top["run"], faults) if "run" in top else None) or RunConfig()
     if run.storage:
         storage = storage_root(run.storage, path.parent.resolve())
@@ -346,7 +477,7 @@ def _read(
         corpora=corpora,
         corpus=settings,
         text=read_text(top.get("text"), faults),
-        pairs=read_pairs(top.get("pairs", Node(None, root.line, "pairs")), faults),
+        pairs=PairsSpec.read(top.get("pairs", Node(None, root.line, "pairs")), faults),
         published=_published(top["published"], faults) if "published" in top else (),
         plugins=plugins,
         run=run,
@@ -369,20 +500,18 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
     """Read what the points of a grid are the product of, and its tasks, by the names in `Grid`. A
     section that is missing or has faults is empty for those that refer to it.
     """
-    before, search = len(faults), "search" in top
-    pivot = (check_language(top["pivot"], faults) or "") if "pivot" in top else "en"
-    grouped = read_languages(top["languages"], pivot, faults) if "languages" in top else Grouped()
-    grouped = Grouped() if len(faults) > before else grouped  # what refers to them is not checked
-    languages = grouped.languages
-    tasks = read_tasks(top["tasks"], languages, pivot, faults) if "tasks" in top else ()
+    search, grouped = "search" in top, Grouped.read(top, faults)
+    of = grouped.languages, grouped.pivot
+    tasks = TaskSpec.read_all(top["tasks"], *of, faults) if "tasks" in top else ()
     return {
         **grouped._asdict(),
-        "pivot": pivot,
         "outside": corpus_languages(tasks),
-        "encoders": read_encoders(top["encoder"], faults) if "encoder" in top else (),
+        "encoders": Spec.encoders(top["encoder"], faults) if "encoder" in top else (),
         "sentences": read_numbers(top.get("sentences"), faults, least=1),
         "seeds": read_numbers(top.get("seeds"), faults, least=0) or (0,),
-        "methods": read_methods(top["methods"], faults, search=search) if "methods" in top else (),
+        "methods": MethodSpec.read_all(top["methods"], faults, search=search)
+        if "methods" in top
+        else (),
         "tasks": tasks,
     }
 
@@ -401,112 +530,14 @@ def _name(node: Node, faults: Faults) -> str:
     if isinstance(node.value, dict | list):
         faults.add(node, f"{node.shown()} is not a name", REQUIRED["name"])
     else:
-        check_name(node, name, faults)
+        faults.check_name(node, name)
     return name
-
-
-def check_language(node: Node, faults: Faults) -> str | None:
-    """Return the code of a language as it was written, or None after a fault."""
-    code = node.value if isinstance(node.value, str) else node.text
-    if is_code(code):
-        return code
-    near = nearest_code(code)
-    hint = f"did you mean {near}? " if near else ""
-    faults.add(node, f"unknown language {node.shown()}", f"{hint}{FORM}")
-    return None
-
-
-class Grouped(NamedTuple):
-    """The languages of a grid: whether all are aligned together, all of them, and sets by name."""
-
-    together: bool = False
-    languages: tuple[str, ...] = ()
-    sets: Mapping[str, tuple[str, ...]] = {}
-
-
-_GROUPS = ("together", "each", "sets")
-
-
-def read_languages(node: Node, pivot: str, faults: Faults) -> Grouped:
-    """Read ``{together: [...]}``, ``{each: [...]}`` or ``{sets: {name: [...]}}``."""
-    remedy = (
-        "write {together: [...]} for one model of all, {each: [...]} for one trial per language,"
-        " or {sets: {name: [...], ...}} for one model per set"
-    )
-    if not isinstance(node.value, dict):
-        faults.add(node, f"{node.shown()} does not say how the languages are grouped", remedy)
-        return Grouped()
-    for name, entry in node.value.items():
-        if name not in _GROUPS:
-            faults.add(entry, "unknown key", suggestion(name, _GROUPS))
-    groups = [name for name in _GROUPS if name in node.value]
-    if len(groups) != 1:
-        both = "both" if len(groups) == 2 else "all of"
-        told = f"{both} {' and '.join(f'`{name}`' for name in groups)}"
-        faults.add(node, told if groups else "none of `together`, `each` and `sets`", remedy)
-        return Grouped()
-    group = node.value[groups[0]]
-    if groups[0] == "sets":
-        return _sets(group, pivot, faults)
-    return Grouped(groups[0] == "together", _codes(group, pivot, faults))
-
-
-def _codes(group: Node, pivot: str, faults: Faults) -> tuple[str, ...]:
-    """Read a list of different languages, none of them the pivot."""
-    if group.value is None or (isinstance(group.value, list) and not group.value):
-        faults.add(group, "no language is named", "for example [de, fr]")
-        return ()
-    codes: list[str] = []
-    for item in group.items():
-        code = check_language(item, faults)
-        if code is None:
-            continue
-        other = spelled(code, [pivot, *codes])
-        if other is None:
-            codes.append(code)
-        elif other == pivot:
-            same = "" if code == pivot else f" {pivot!r}"
-            faults.add(item, f"{code!r} is the pivot{same}", "name the other languages only")
-        elif code == other:
-            faults.add(item, f"{code!r} is given twice", "keep one")
-        else:
-            faults.add(item, f"{code!r} and {other!r} are the same language", "keep one")
-    return tuple(codes)
-
-
-def _sets(node: Node, pivot: str, faults: Faults) -> Grouped:
-    """Read sets of languages by name; the grid's languages are their union, first ones first."""
-    if not isinstance(node.value, dict) or not node.value:
-        told = f"{node.shown()} is not a mapping of sets" if node.value else "no set is named"
-        faults.add(node, told, "for example {germanic: [de, nl], diverse: [de, tr, zh]}")
-        return Grouped()
-    sets: dict[str, tuple[str, ...]] = {}
-    union: list[str] = []
-    for name, entry in node.value.items():
-        codes = _codes(entry, pivot, faults)
-        check_name(entry, name, faults)
-        for code in codes:
-            other = spelled(code, union)
-            if other not in (None, code):
-                told = f"{code!r} and {other!r} are the same language"
-                faults.add(entry, told, "write it alike in all sets")
-            union += [code] if other is None else []
-        same = next((n for n, found in sets.items() if codes and {*found} == {*codes}), None)
-        if same is not None:
-            faults.add(entry, f"has the same languages as the set {same}", "keep one of them")
-        sets[name] = codes
-    for name, entry in node.value.items():
-        same = spelled(name, [pivot, *union]) if is_code(name) else None
-        if same is not None and sets[name] != (same,):
-            told = f"a set is called {name!r}, which is a language of the grid"
-            faults.add(entry, told, f"rename it: only the set [{name}] may have this name")
-    return Grouped(False, tuple(union), sets)
 
 
 def corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
     """Return the languages that no method aligns of tasks that read the grid's corpus."""
     unseen = [spec for spec in tasks if spec.unseen]
-    reading = [s for s in unseen if catalog("tasks")[s.kind](s.params).needs().corpus]
+    reading = [s for s in unseen if s.plugin().needs().corpus]
     return tuple(dict.fromkeys(lang for spec in reading for lang in spec.unseen))
 
 

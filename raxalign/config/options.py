@@ -12,9 +12,8 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from raxalign.catalog import catalog
-from raxalign.config._faults import Faults, Node
 from raxalign.config._validate import alternatives, key_names, validate
-from raxalign.config.yaml_file import Builder
+from raxalign.config.yaml_file import Builder, Faults, Node
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, models_in, path_fields
 

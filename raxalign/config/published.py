@@ -27,9 +27,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._validate import validate
-from raxalign.config.yaml_file import read as read_yaml
+from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import DataError, GridError
 from raxalign.options.sources import absolute
 
@@ -220,7 +219,7 @@ def read(name: str) -> Publication:
 def _read(path: Path, version: tuple[int, int] | None) -> Publication:  # noqa: ARG001
     """Read a file once per version of it."""
     faults = Faults()
-    root, _ = read_yaml(path, faults)
+    root, _ = faults.read(path)
     publication = validate(Publication, root, faults)
     if publication is not None and not faults:
         _check(publication, root, faults)
@@ -250,7 +249,7 @@ def _check(publication: Publication, root: Node, faults: Faults) -> None:
         for what, name, at in named:
             known = table.rows if what == "row" else table.columns
             if name is not None and name not in known:
-                faults.add(at, f"no {what} {name!r}", suggestion(name, known))
+                faults.add(at, f"no {what} {name!r}", faults.suggestion(name, known))
 
 
 @cache
@@ -269,7 +268,7 @@ def read_published(node: Node, faults: Faults) -> tuple[str, ...]:
         if Path(name).suffix in SUFFIXES:
             name = absolute(name.strip(), faults.folder or Path())
         elif name not in names():
-            remedy = suggestion(name, names())
+            remedy = faults.suggestion(name, names())
             faults.add(item, f"unknown publication {name!r}", remedy)
             continue
         short = short_name(name)

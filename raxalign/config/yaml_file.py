@@ -1,4 +1,5 @@
-"""YAML 1.2 to a tree that remembers the line and the dotted key of every value.
+"""YAML 1.2 to a tree that remembers the line and the dotted key of every value; and the faults of a
+file, each with its line and what would be right.
 
 Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a
 mapping. Keys are texts as they are written, so that `no` stays the code of Norwegian.
@@ -7,48 +8,191 @@ mapping. Keys are texts as they are written, so that `no` stays the code of Norw
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import ComposerError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from raxalign.config._faults import Faults, Node, shortened
 from raxalign.errors import Fault, GridError
+
+_NEAR = 0.62
+_MANY = 24
+_REMOVED = {
+    "run.gpus_per_worker: auto": "leave the key out, which gives each worker a GPU where there are"
+    " any, or write a number such as 0.25; `raxalign plan` prints the memory that was measured",
+    "run.shard_weights": "leave it out; where a model is too large for a GPU, train adapters"
+    " (`lora`), and hold their base in bfloat16: `base_precision: bf16`",
+    "run.keep: best": "write `all`, and delete by `raxalign gc` what no grid needs, or `none`",
+    "search.sampler: qmc": "write `random`",
+    "search.sampler: grid": "leave `search` out, and give each option a list of values",
+    "search.sampler: nsga2": "write `tpe`, and name one metric",
+    "search.metric: a list": "name one metric; a search by another one is a grid file of its own",
+    "search.pruner: a mapping": "name it alone, `median` or `asha`: its options are Optuna's"
+    " defaults",
+}
+"""What older files may have, a key or one value or form of it (`key: value`, `key: a list`), and
+what to do instead.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of
+    nodes; `line` (1-based) is that of its key; `key` is the dotted path to it; `text` is a scalar
+    as it was written.
+    """
+
+    value: Any
+    line: int
+    key: str
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rsplit(".", 1)[-1]
+
+    def plain(self) -> Any:
+        """Return the value without lines."""
+        if isinstance(self.value, dict):
+            return {name: node.plain() for name, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def shown(self) -> str:
+        """Return the value as messages name it."""
+        if isinstance(self.value, dict):
+            return "a mapping"
+        if isinstance(self.value, list):
+            return "a list"
+        if self.value is None:
+            return "an empty value"
+        return repr(shortened(self.value)) if isinstance(self.value, str) else self.text
+
+    def entries(self, faults: Faults, remedy: str = "write {name: value, ...}") -> dict[str, Node]:
+        """Return the entries of a mapping; an empty value has none, and anything else is a fault
+        with this remedy.
+        """
+        if isinstance(self.value, dict):
+            return self.value
+        if self.value is not None:
+            faults.add(self, f"{self.shown()} is not a mapping", remedy)
+        return {}
+
+    def items(self) -> list[Node]:
+        """Return the items of a list; a single value is a list of one."""
+        return self.value if isinstance(self.value, list) else [self]
+
+    def lines(self, name: str = "") -> dict[str, int]:
+        """Return its line, and that of every entry in it by its dotted name."""
+        found = {name: self.line}
+        for key, entry in self.value.items() if isinstance(self.value, dict) else ():
+            found |= entry.lines(f"{name}.{key}".lstrip("."))
+        return found
+
+    def line_of(self, *path: str) -> int | None:
+        """Return the line of an entry, given by the keys that lead to it; None without one."""
+        if not path:
+            return self.line
+        inside = self.value.get(path[0]) if isinstance(self.value, dict) else None
+        return inside.line_of(*path[1:]) if inside is not None else None
+
+
+@dataclass
+class Faults:
+    """The faults found so far. One that is found twice (through two points of an axis, for example)
+    is reported once. Paths of the file are relative to `folder`; without one they stay as they are.
+    """
+
+    NAME: ClassVar = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+    folder: Path | None = None
+    found: dict[Fault, None] = field(default_factory=dict)
+
+    def add(self, place: Node, problem: str, remedy: str = "") -> None:
+        """Record a fault of a value. What a key or a value that was removed is, is said instead."""
+        if instead := _REMOVED.get(place.key):
+            problem, remedy = "was removed", instead
+        elif instead := _REMOVED.get(f"{place.key}: {place.text or place.shown()}"):
+            problem, remedy = f"{place.shown()} was removed", instead
+        self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def read(self, path: Path) -> tuple[Node, str]:
+        """Return (tree, text) of a grid file. Duplicate keys are faults.
+
+        Raises `GridError` for a file that cannot be read, is not YAML or is not a mapping.
+        """
+        text = _read_text(path)
+        return self.parse(path, text), text
+
+    def parse(self, path: Path | str, text: str) -> Node:
+        """Return the tree of a grid file's text, as `read` does; errors name `path`."""
+        directive = re.match(r"%YAML\s+(?!1\.2\b)(\S+)", text)
+        if directive is not None:  # under 1.1 `no` would be false
+            remedy = "grid files are YAML 1.2; leave the directive out"
+            raise GridError(path, [Fault(1, "YAML", f"the file is YAML {directive[1]}", remedy)])
+        root = _composed(path, text, self)
+        if not isinstance(root.value, dict):
+            remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
+            fault = Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)
+            raise GridError(path, [*self.found, fault])
+        return root
+
+    def check_name(self, place: Node, name: str) -> bool:
+        """Return whether a name can stand in metric names and paths; adds a fault where not."""
+        if self.NAME.fullmatch(name):
+            return True
+        remedy = "use letters, digits, `_`, `.` and `-`, a letter or digit first"
+        self.add(place, f"{name!r} is not a valid name", remedy)
+        return False
+
+    @staticmethod
+    def nearest(name: str, known: Iterable[str]) -> str | None:
+        """Return the known name that is most like another, or whose words begin with its letters
+        (``lr``), or None where none is similar. Case and ``-``/``_`` do not count.
+        """
+
+        def plain(text: str) -> str:
+            return text.lower().replace("-", "_")
+
+        known, name = list(known), plain(name)
+        abbreviated = [e for e in known if name == "".join(w[:1] for w in plain(e).split("_"))]
+        if len(abbreviated) == 1 and len(name) > 1:
+            return abbreviated[0]
+        scores = {entry: SequenceMatcher(None, name, plain(entry)).ratio() for entry in known}
+        best = max(scores, key=lambda entry: scores[entry], default=None)
+        return best if best is not None and scores[best] >= _NEAR else None
+
+    @staticmethod
+    def suggestion(name: str, known: Iterable[str], *, listed: str = "known") -> str:
+        """Write what would be right: the nearest of the known names, or all of them."""
+        known = list(known)
+        near = Faults.nearest(name, known)
+        if near is not None:
+            return f"did you mean {near}?"
+        return f"{listed}: {', '.join(known)}" if 0 < len(known) <= _MANY else ""
+
+
+def shortened(text: str) -> str:
+    """Return a text as a message quotes it: not longer than 80 characters."""
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
 
 _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 50
 _BASES = {"0x", "0o", "0b"}
 _MOST_NODES = 20_000
-
-
-def read(path: Path, faults: Faults) -> tuple[Node, str]:
-    """Return (tree, text) of a grid file. Duplicate keys are faults.
-
-    Raises `GridError` for a file that cannot be read, is not YAML or is not a mapping.
-    """
-    text = _read_text(path)
-    return parse(path, text, faults), text
-
-
-def parse(path: Path | str, text: str, faults: Faults) -> Node:
-    """Return the tree of a grid file's text, as `read` does; errors name `path`."""
-    directive = re.match(r"%YAML\s+(?!1\.2\b)(\S+)", text)
-    if directive is not None:  # under 1.1 `no` would be false
-        remedy = "grid files are YAML 1.2; leave the directive out"
-        raise GridError(path, [Fault(1, "YAML", f"the file is YAML {directive[1]}", remedy)])
-    root = _composed(path, text, faults)
-    if not isinstance(root.value, dict):
-        remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
-        fault = Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)
-        raise GridError(path, [*faults.found, fault])
-    return root
 
 
 def written(grid: Mapping[str, Any]) -> str:
@@ -222,15 +366,3 @@ def _number(text: str, tag: str) -> int | float | str:
         return float(digits.replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
         return text
-
-
-def line_of(text: str, *path: str) -> int | None:
-    """Return the line (1-based) of a key of a grid file's text, given by the keys that lead to it;
-    None where the text does not have it.
-    """
-    node = parse("grid", text, Faults())
-    for name in path:
-        if not isinstance(node.value, dict) or name not in node.value:
-            return None
-        node = node.value[name]
-    return node.line

@@ -75,7 +75,6 @@ def _storage(storage: Storage) -> Iterator[str]:
 
 def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     """Yield lines on whether a grid's files are all there, and its stored artifacts whole."""
-    from raxalign.plan.expansion.encoders import plugin_of
     from raxalign.plan.load import open_grid
 
     try:
@@ -93,7 +92,7 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     yield from _bitexts(plan, opened.storage)
     yield from _encoders(opened)
     # what this machine lacks to run the encoders
-    lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
+    lacking = (line for spec in opened.grid.encoders for line in spec.plugin().check_machine())
     yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
     if online:
         from raxalign.plan.load import answers
@@ -107,9 +106,8 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
 def _encoders(opened: Opened) -> Iterator[str]:
     """Yield lines on whether the encoders on this machine can be opened, and read a word."""
     from raxalign.encoders.base import EncoderInputs
-    from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 
-    for kind in map(plugin_of, all_encoders(opened.grid)):
+    for kind in (spec.plugin() for spec in opened.grid.every_encoder()):
         name, size, sources = kind.label(), kind.footprint(lambda _: None), kind.sources()
         places = {label: getattr(source, "path", Path()) for label, source in sources.items()}
         if kind.needs_text or not places or not all(map(Path.is_file, places.values())):

@@ -14,17 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import catalog
 from raxalign.config.axes import LANGUAGE, Axis
-from raxalign.config.grid import load
+from raxalign.config.grid import Grid, load
 from raxalign.config.lock import Lock
-from raxalign.config.specs import Grid
 from raxalign.config.trust import require_trust_in
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.options.run import RunConfig, effective
 from raxalign.options.sources import RemoteData, looked_up
 from raxalign.plan.estimates import volume
-from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
@@ -33,7 +30,6 @@ from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
-    from raxalign.config.specs import Grid
     from raxalign.corpora.readers.remote import Remote
 
 
@@ -41,9 +37,9 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
     """Yield the corpora and tasks of a grid, each with a language that it reads."""
     for lang in (*grid.languages, *grid.outside):
         for spec in (grid.corpora[lang], *([grid.text] if grid.text else [])):
-            yield catalog("corpora")[spec.kind](spec.params), lang
+            yield spec.plugin(), lang
     for task in grid.tasks:
-        plugin = catalog("tasks")[task.kind](task.params)
+        plugin = task.plugin()
         chosen = grid.languages if task.languages is None else task.languages
         trained: Sequence[str] = ()
         if task.unseen and (training := plugin.training()) is not None:
@@ -61,7 +57,7 @@ def pins_of(grid: Grid) -> dict[str, str | None]:
 
 def _named(grid: Grid) -> dict[str, str | None]:
     """All remote names, each with the pin that the file has."""
-    sources = [s for spec in all_encoders(grid) for s in plugin_of(spec).sources().values()]
+    sources = [s for spec in grid.every_encoder() for s in spec.plugin().sources().values()]
     for plugin, lang in readers(grid):
         sources += plugin.sources(lang, grid.pivot).values()
     return {source.name: source.pin for source in sources if isinstance(source, RemoteData)}
@@ -79,7 +75,7 @@ def renew(grid: Grid, downloads: Path) -> None:
 
 def remotes(grid: Grid) -> tuple[Remote, ...]:
     """Return what a grid reads from outside, each part once; several may have one pin."""
-    found = [remote for spec in all_encoders(grid) for remote in plugin_of(spec).remotes()]
+    found = [remote for spec in grid.every_encoder() for remote in spec.plugin().remotes()]
     for plugin, lang in readers(grid):
         sources = plugin.sources(lang, grid.pivot).values()
         found += [part for s in sources if isinstance(s, RemoteData) for part in s.parts]
@@ -272,7 +268,7 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
     """
     grid, wanted = opened.grid, set(opened.plan.unresolved)
     lock = Lock.load(grid.path)
-    heads = [plugin_of(spec).has_head(lock.get) for spec in grid.encoders]
+    heads = [spec.plugin().has_head(lock.get) for spec in grid.encoders]
     if not wanted and not opened.plan.unknown_depths and None not in heads:
         return opened
     for found in _fetched(grid, downloads) if wanted else ():
@@ -309,8 +305,8 @@ def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
 
 def _lock_configs(grid: Grid, lock: Lock) -> None:
     """Lock layers and masked-LM heads of encoders that nothing on this machine shows."""
-    for spec in all_encoders(grid):
-        kind = plugin_of(spec)
+    for spec in grid.every_encoder():
+        kind = spec.plugin()
         if None in (kind.depth(lock.get), kind.has_head(lock.get)):
             try:
                 found = kind.fetch_config(lock.get)
@@ -323,7 +319,7 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
-    found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
+    found: list[Mapping[str, str]] = [spec.plugin().fetch() for spec in grid.every_encoder()]
     for plugin, lang in readers(grid):
         found.append(looked_up(plugin.sources(lang, grid.pivot), downloads))
     return found

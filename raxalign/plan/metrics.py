@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from raxalign.catalog import catalog, in_words, name_of
-from raxalign.config.specs import MetricSpec
+from raxalign.config.specs import Spec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
 from raxalign.measured import declaration
@@ -34,7 +34,7 @@ class Added:
     params: str
 
     @classmethod
-    def of(cls, task: str, spec: MetricSpec) -> Added:
+    def of(cls, task: str, spec: Spec) -> Added:
         """Return the metric that a grid file gives a task."""
         version = catalog("metrics")[spec.kind].VERSION
         return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
@@ -122,7 +122,7 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
             yield lang, split, of_lang.filter(pc.equal(of_lang["split"], split))
 
 
-def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str]]:
+def faults(task: Task, metrics: Sequence[Spec]) -> Iterator[tuple[str, str]]:
     """Yield what can be seen to be wrong with the metrics of a task before anything runs, as (name
     of the metric, message).
     """

@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from raxalign.catalog import PluginFile, catalog
-from raxalign.config.specs import Grid
-from raxalign.config.yaml_file import line_of
+from raxalign.config.grid import Grid
 from raxalign.errors import Fault, RaxalignError
 from raxalign.languages import remark
 from raxalign.measured import Measured, declaration, undeclared
@@ -79,8 +78,7 @@ class Meeting:
         try:
             return of(depth)
         except RaxalignError as error:
-            text = self.grid.text_of_file
-            line = line_of(text, *path, "layers") or line_of(text, *path)
+            line = self.grid.line_of(*path, "layers") or self.grid.line_of(*path)
             self.faults[Fault(line, f"{'.'.join(path)}.layers", f"{error} ({encoder})")] = None
             return None
 

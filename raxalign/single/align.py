@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.caveats import said
+from raxalign.config.grid import Grid
 from raxalign.config.options import read_options
-from raxalign.config.specs import CorpusSettings, CorpusSpec, EncoderSpec, Grid, PairsSpec, Split
+from raxalign.config.specs import CorpusSettings, PairsSpec, Spec, Split
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.corpora.text.dataset import check_whole, read_metadata
 from raxalign.encoders.models.sentence_module import SentenceUse
@@ -25,8 +26,7 @@ from raxalign.options.run import Precision, RunConfig
 from raxalign.options.sources import LocalFile, looked_up
 from raxalign.pairing.build import OneToOne, export_pharaoh, left_out
 from raxalign.pairing.schema import check, read_pairs
-from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
+from raxalign.plan.expansion.data import SharedStages, encoder_faults
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TrialInputs
 from raxalign.plan.plan import Plan
@@ -90,7 +90,7 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     """
     refuse_existing(out)
     method, spec = _method_and_encoder(request)
-    start, folders = plugin_of(spec), request.pairs
+    start, folders = spec.plugin(), request.pairs
     _check_pairs(request, method)
     where = runtime(request.device, request.threads, request.precision)
     identity = Identity(storage.digests.of, start.fetch().get)
@@ -125,8 +125,8 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
 
 def _given(request: AlignRequest, identity: Identity) -> _GivenPairs:
     """The stages of a grid whose word pairs are those of the request."""
-    languages, given = tuple(request.pairs), PairsSpec(kind="given", params=BaseParams())
-    grid = _grid("align", request.pivot, languages, given)
+    given = PairsSpec(aligner=Spec("aligners", "given", BaseParams()))
+    grid = _grid("align", request.pivot, tuple(request.pairs), given)
     grid = replace(grid, run=RunConfig(precision=request.precision))
     return _GivenPairs(grid, identity, folders=request.pairs)
 
@@ -141,13 +141,13 @@ def _copied(folder: Path) -> Any:
     return build
 
 
-def _method_and_encoder(request: AlignRequest) -> tuple[Any, EncoderSpec]:
+def _method_and_encoder(request: AlignRequest) -> tuple[Any, Spec]:
     """Return the method and the kind of encoder, not loaded. Raises `RaxalignError` if unfit."""
     language(request.pivot)
     params = read_options("methods", request.method, request.options, Path.cwd())
     method = catalog("methods")[request.method](params)
     spec = encoder_of(request.encoder)
-    start = plugin_of(spec)
+    start = spec.plugin()
     if transforms_of(folder := Path(request.encoder).expanduser()):
         # one more alignment would leave them behind without a word
         remedy = "Align the encoder that it was made from"
@@ -297,14 +297,13 @@ def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtim
 def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]:
     """The stages, with remote data looked up."""
     grid = _pairs_grid(request)
-    corpus = catalog("corpora")[request.source](grid.corpora[request.lang].params)
-    aligner = catalog("aligners")[request.aligner](grid.pairs.params)
+    corpus, aligner = grid.corpora[request.lang].plugin(), grid.pairs.aligner.plugin()
     digests, sides = storage.digests, (request.lang, request.pivot)
     identity = Identity(digests.of)
     for fault in aligner.missing():
         raise DependencyError(fault)
-    start = aligner_encoder(grid.pairs)
-    revisions = plugin_of(start).fetch() if start is not None else {}
+    start = grid.pairs.encoder()
+    revisions = start.plugin().fetch() if start is not None else {}
     for fault in encoder_faults(grid, revisions.get):
         raise RaxalignError(f"--aligner {request.aligner}: {fault.problem}")
     identity.of({**corpus.sources(*sides), **aligner.sources(*sides)})
@@ -332,15 +331,14 @@ def _pairs_grid(request: PairsRequest) -> Grid:
     source = read_options("corpora", request.source, request.options, here)
     aligner = read_options("aligners", request.aligner, _aligner_options(request), here)
     spec = PairsSpec(
-        kind=catalog("aligners").kind(request.aligner),
-        params=aligner,
+        aligner=Spec("aligners", catalog("aligners").kind(request.aligner), aligner),
         symmetrization=request.symmetrization,
         one_to_one=request.one_to_one,
     )
     return replace(
         _grid("pairs", request.pivot, (request.lang,), spec),
         together=False,
-        corpora={request.lang: CorpusSpec(catalog("corpora").kind(request.source), source)},
+        corpora={request.lang: Spec("corpora", catalog("corpora").kind(request.source), source)},
         corpus=CorpusSettings(
             split=Split.model_construct(test=request.heldout, dev=0),
             overlap=request.overlap,

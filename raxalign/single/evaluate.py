@@ -22,7 +22,6 @@ from raxalign.options.run import Precision
 from raxalign.options.sources import LocalFile
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.encoders import plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.load import Opened, resolve
@@ -128,7 +127,8 @@ def _with_mteb(opened: Opened, request: EvaluateRequest) -> Opened:
     folders = {name: str(Path(folder).expanduser().absolute()) for name, folder in given if folder}
     names = f"tasks=[{', '.join(name for name, _ in given)}]"
     params = read_options("tasks", "mteb", [names, *request.options], Path.cwd())
-    spec = TaskSpec("mteb", "mteb", params.model_copy(update={"data": folders}))
+    params = params.model_copy(update={"data": folders})
+    spec = TaskSpec("tasks", "mteb", params, "mteb")
     return replace(opened, grid=replace(opened.grid, tasks=(spec,)))
 
 
@@ -140,7 +140,7 @@ def _plan(
     """
     grid = opened.grid
     spec = encoder_of(request.encoder)
-    kind = plugin_of(spec)
+    kind = spec.plugin()
     found, lock = kind.fetch(), Lock.load(grid.path)
     identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
-from raxalign.config.specs import EncoderSpec
+from raxalign.config.specs import Spec
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
 from raxalign.lazy import torch
 from raxalign.options.run import Precision, RunConfig, effective
@@ -42,7 +42,7 @@ def storage_of(storage: str | None) -> Storage:
     return Storage(effective(RunConfig(), storage=storage, environ=os.environ).storage)
 
 
-def encoder_of(name: str) -> EncoderSpec:
+def encoder_of(name: str) -> Spec:
     """Return the encoder that `--encoder` names, read as under `encoder` in a grid file: a kind
     with its default options, or else a folder or a hub name.
 
@@ -57,7 +57,7 @@ def encoder_of(name: str) -> EncoderSpec:
         raise RaxalignError(
             f"--encoder {name}: is trained from the text of a grid; name a folder or a hub name"
         )
-    return EncoderSpec(encoders.kind(kind), params, found.label())
+    return Spec("encoders", encoders.kind(kind), params, found.label())
 
 
 def runtime(

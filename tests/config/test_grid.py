@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.config._faults import Faults
 from raxalign.config.grid import load
 from raxalign.config.specs import CorpusSettings, Split
-from raxalign.config.yaml_file import parse, written
+from raxalign.config.yaml_file import Faults, written
 from tests.config.small import PARTS, SMALL, change
 
 GRIDS = Path(__file__).parents[2] / "grids"
@@ -19,10 +18,10 @@ def test_a_small_grid_has_its_defaults_filled_in(read, tmp_path):
     assert (grid.name, grid.pivot, grid.languages) == ("small", "en", ("de", "no"))
     assert not grid.together
     (spec,) = grid.encoders
-    assert (spec.kind, spec.label) == ("transformer", "bert-base-multilingual-cased")
+    assert (spec.kind, spec.name) == ("transformer", "bert-base-multilingual-cased")
     assert (grid.sentences, grid.seeds) == ((1_000, 10_000), (0,))
     assert grid.corpus == CorpusSettings()
-    assert (grid.pairs.kind, grid.pairs.symmetrization) == ("thot", "intersection")
+    assert (grid.pairs.aligner.kind, grid.pairs.symmetrization) == ("thot", "intersection")
     assert (grid.pairs.one_to_one, grid.pairs.align_on) == (True, "own")
     assert (grid.text, grid.exclude, grid.published) == (None, (), ())
     assert grid.path == tmp_path / "grid.yaml"
@@ -103,7 +102,7 @@ def test_paths_are_relative_to_the_grid_file(tmp_path, monkeypatch):
 def test_encoders_of_one_name_have_different_labels(read):
     encoders = "[{kind: scratch, layers: 2}, {kind: scratch, steps: 5}, scratch]"
     grid = read(change("bert-base-multilingual-cased", encoders))
-    labels = [spec.label for spec in grid.encoders]
+    labels = [spec.name for spec in grid.encoders]
     assert len(set(labels)) == 3
     assert "layers=2" in labels[0]
 
@@ -131,7 +130,7 @@ def test_shared_options_may_be_incomplete_where_each_language_completes_them(rea
 @pytest.mark.parametrize("name", ["liu2020-static", "search", "weam2021"])
 def test_the_order_of_keys_does_not_matter_nor_whether_they_are_json(name, read):
     text = (GRIDS / f"{name}.yaml").read_text(encoding="utf-8")
-    data = parse(name, text, Faults()).plain()
+    data = Faults().parse(name, text).plain()
     facts = _facts(read(written(data)))
     for other in (written(_sorted(data)), json.dumps(data)):
         assert _facts(read(other)) == facts
@@ -153,7 +152,7 @@ def test_any_one_unknown_key_is_named_with_its_line(faults):
 
 
 def parsed(text):
-    return parse("grid.yaml", text, Faults()).plain()
+    return Faults().parse("grid.yaml", text).plain()
 
 
 def _sorted(data):

@@ -7,9 +7,8 @@ import pytest
 from pydantic import Field, ValidationError, model_validator
 
 from raxalign.catalog import catalog
-from raxalign.config._faults import Faults, nearest
 from raxalign.config._validate import validate
-from raxalign.config.yaml_file import parse
+from raxalign.config.yaml_file import Faults
 from raxalign.options.params import LATER, BaseParams, Removed, removed_options
 from raxalign.options.sources import DataPath
 
@@ -44,7 +43,7 @@ class Options(BaseParams):
 
 
 def node_of(text):
-    return parse("options.yaml", text, Faults())
+    return Faults().parse("options.yaml", text)
 
 
 def faults_of(text):
@@ -113,9 +112,9 @@ def test_paths_are_made_absolute_wherever_they_are():
 
 
 def test_nearest_names_ignore_case_and_dashes():
-    assert nearest("Fine-Tune", ["finetune", "none"]) == "finetune"
-    assert nearest("to_pivot", ["to-other", "to-pivot"]) == "to-pivot"
-    assert nearest("zzz", ["finetune"]) is None
+    assert Faults.nearest("Fine-Tune", ["finetune", "none"]) == "finetune"
+    assert Faults.nearest("to_pivot", ["to-other", "to-pivot"]) == "to-pivot"
+    assert Faults.nearest("zzz", ["finetune"]) is None
 
 
 class Before(BaseParams):

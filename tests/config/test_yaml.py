@@ -1,14 +1,13 @@
 import pytest
 
-from raxalign.config._faults import Faults
-from raxalign.config.yaml_file import parse, read
+from raxalign.config.yaml_file import Faults
 from raxalign.errors import GridError
 
 
 def tree(text, *, sound=True):
     """The tree of a text, and its faults; `sound`: of which there are none."""
     faults, content = Faults(), text if isinstance(text, bytes) else text.encode()
-    root = parse("file.yaml", content.decode("utf-8-sig"), faults)
+    root = faults.parse("file.yaml", content.decode("utf-8-sig"))
     assert not (sound and faults)
     return root, list(faults.found)
 
@@ -75,7 +74,7 @@ def test_a_file_that_is_no_grid_is_refused_with_its_line(tmp_path, content, said
     path = tmp_path / "file.yaml"
     path.write_bytes(content)
     with pytest.raises(GridError, match=f"(?s){said}"):
-        read(path, Faults())
+        Faults().read(path)
 
 
 def test_aliases_into_themselves_tags_odd_keys_and_huge_trees_are_faults():
@@ -88,5 +87,5 @@ def test_aliases_into_themselves_tags_odd_keys_and_huge_trees_are_faults():
 def test_missing_files_and_folders_are_named(tmp_path):
     for path, said in ((tmp_path / "none.yaml", "there is no such file"), (tmp_path, "directory")):
         with pytest.raises(GridError, match=said) as caught:
-            read(path, Faults())
+            Faults().read(path)
         assert str(path) in str(caught.value)

@@ -11,7 +11,6 @@ from raxalign.config.grid import load
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.inspect.doctor import examine
-from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.load import open_grid
 from tests.grids import of_kind, write_grid
@@ -199,7 +198,7 @@ def test_a_kind_of_encoder_is_made_from_the_grids_text(folder):
 
 def test_other_word_aligners_read_no_encoder(tmp_path):
     grid = load(write_grid(tmp_path))
-    assert len(all_encoders(grid)) == len(grid.encoders) == 1
+    assert len(grid.every_encoder()) == len(grid.encoders) == 1
     plan = expand(grid)
     assert all("encoder" not in stage.inputs for stage in of_kind(plan, "pairs"))
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.specs import CorpusSpec, EncoderSpec, Grid
+from raxalign.config.grid import Grid
+from raxalign.config.specs import Spec
 from raxalign.encoders.models.folder import read_config
-from raxalign.errors import Fault, RaxalignError
-from raxalign.options.params import Parts
+from raxalign.errors import DataError, Fault, RaxalignError
+from raxalign.options.params import BaseParams, Parts
 from raxalign.options.run import RunConfig
-from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage
 from raxalign.search.study import fresh_seeds
@@ -65,6 +65,82 @@ def code_not_run(stages: Iterable[Stage]) -> Iterator[str]:
         for path in [path for path in configs if "auto_map" in read_config(path)][:1]:
             told = "names code of the encoder's own, which is never run: transformers' own is"
             yield f"{path}: `auto_map` {told}"
+
+
+def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[Fault]:
+    """Yield what is wrong with the encoders of a grid, each with its line and key.
+
+    `known` gives what was looked up before, by name (as of `EncoderKind.depth`). Raises `DataError`
+    where the folder of the word aligner's encoder is missing.
+    """
+    for spec in grid.encoders:
+        yield from _as_faults(grid, "encoder", spec.plugin().check())
+    counting = grid.encoder_of_pieces()
+    if counting is not None:
+        yield from _as_faults(grid, "corpus.pieces", counting.plugin().check())
+    own = grid.pairs.encoder()
+    if own is not None:
+        kind = own.plugin()
+        faults = kind.check()
+        if not faults:
+            kind.sources()  # names a folder that is not there before its config is asked for
+            faults = grid.pairs.aligner.plugin().check_encoder(kind.depth(known))
+        yield from _as_faults(grid, "pairs", faults)
+
+
+_DEEP = 10_000
+"""A number of blocks with which any task can be asked whether it trains the encoder."""
+
+
+def held_faults(grid: Grid) -> Iterator[Fault]:
+    """Yield the methods and tasks of a grid that train all weights of an encoder, where
+    `run.base_precision` holds these in bfloat16.
+    """
+    families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
+    if grid.run.base_precision == "fp32" or "transformer" not in families:
+        return
+    why = "holds weights that are frozen in bfloat16, and {} trains all weights of the encoder"
+    told = f"run.base_precision: {grid.run.base_precision} {why}"
+    for spec in grid.methods:
+        kind = catalog("methods")[spec.kind]
+        effects = [kind(params).effect() for params in spec.points]
+        if "transformer" in kind.accepts and any(e.weights and not e.adapters for e in effects):
+            line, key = grid.line_of("methods", spec.name), f"methods.{spec.name}"
+            remedy = "set `lora` there, or leave run.base_precision at fp32"
+            yield Fault(line, key, told.format(spec.name), remedy)
+    for asked in grid.tasks:
+        task = asked.plugin()
+        if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+            line, key = asked.line_of(""), f"tasks.{asked.name}"
+            remedy = "take it out, or leave run.base_precision at fp32"
+            yield Fault(line, key, told.format(asked.name), remedy)
+
+
+def _as_faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:
+    """Yield problems as faults of one key."""
+    line = grid.lines.get(key.partition(".")[0])
+    yield from (Fault(line, key, problem) for problem in problems)
+
+
+def head_of(spec: Spec, identity: Identity) -> bool:
+    """Check whether an encoder has a masked-LM head; one that has to be looked up first counts as
+    having it. An encoder whose folder is missing is reported elsewhere.
+    """
+    try:
+        return spec.plugin().has_head(identity.locked) is not False
+    except DataError:
+        return True
+
+
+def _params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the params without the name of what is loaded: where digests stand for the data, the
+    name is only a place.
+    """
+    return {
+        name: value
+        for name, value in params.identity().items()
+        if not (digests and name in {"name", "revision"})
+    }
 
 
 def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
@@ -128,7 +204,7 @@ class SharedStages:
             several = grid.languages if grid.together or grid.sets else ()
             others = [other for other in (*several, *grid.outside) if other != lang]
             inputs = {f"heldout/{other}": self.heldout_bitext(other).key for other in others}
-        inputs |= self._reads(pieces_encoder(grid))
+        inputs |= self._reads(grid.encoder_of_pieces())
         return self._bitext(lang, grid.corpora[lang], part, inputs)
 
     @_once
@@ -158,12 +234,12 @@ class SharedStages:
     def _bitext(
         self,
         lang: str,
-        spec: CorpusSpec,
+        spec: Spec,
         part: Mapping[str, Any],
         inputs: Mapping[str, str] | None = None,
     ) -> Stage:
         pivot, segmentation = self.grid.pivot, self.grid.corpus.segmentation
-        corpus = catalog("corpora")[spec.kind](spec.params)
+        corpus = spec.plugin()
         pair = {"lang": lang, "pivot": pivot, "segmentation": segmentation}
         return Stage(
             "bitext",
@@ -180,7 +256,7 @@ class SharedStages:
         chance; None where all runs share their links.
         """
         pairs = self.grid.pairs
-        own = pairs.draws == "per-run" and catalog("aligners")[pairs.kind].STOCHASTIC
+        own = pairs.draws == "per-run" and pairs.aligner.plugin().STOCHASTIC
         return seed if own else None
 
     @_once
@@ -233,14 +309,15 @@ class SharedStages:
         inputs: Mapping[str, str],
         draw: int | None,
     ) -> Stage:
-        spec, pivot = self.grid.pairs, self.grid.pivot
-        aligner = catalog("aligners")[spec.kind](spec.params)
+        pairs, pivot = self.grid.pairs, self.grid.pivot
+        spec = pairs.aligner
+        aligner = spec.plugin()
         params = {
             "aligner": spec.params.identity(),
             "lang": lang,
             "pivot": pivot,
-            "symmetrization": spec.symmetrization,
-            "one_to_one": spec.one_to_one,
+            "symmetrization": pairs.symmetrization,
+            "one_to_one": pairs.one_to_one,
             "part": part,
             **more,
             **({} if draw is None else {"seed": draw}),
@@ -250,12 +327,12 @@ class SharedStages:
             spec.kind,
             PAIRS_VERSION + aligner.VERSION - 1,
             params,
-            inputs if part == "slice" else {**inputs, **self._reads(aligner_encoder(spec))},
+            inputs if part == "slice" else {**inputs, **self._reads(self.grid.pairs.encoder())},
             *self.identity.of(aligner.sources(lang, pivot)),
             options=spec.params.model_dump_json(by_alias=True),
         )
 
-    def _reads(self, spec: EncoderSpec | None) -> dict[str, str]:
+    def _reads(self, spec: Spec | None) -> dict[str, str]:
         """The stage of an encoder as an input of another stage; nothing for None."""
         return {"encoder": self.encoder(spec).key} if spec is not None else {}
 
@@ -300,11 +377,11 @@ class SharedStages:
             "text", grid.text.kind if grid.text else "parallel", TEXT_VERSION, params, inputs
         )
 
-    def encoder(self, spec: EncoderSpec) -> Stage:
+    def encoder(self, spec: Spec) -> Stage:
         """Add an encoder: built from text as a stage, or loaded from its own folder."""
-        name = ("encoder", spec.label)
+        name = ("encoder", spec.name)
         if name not in self.memo:
-            kind = catalog("encoders")[spec.kind](spec.params)
+            kind = spec.plugin()
             digests, locations = self.identity.of(kind.sources())
             made = kind.needs_text
             run = computed_by(self.grid, kind.family) if made else RunConfig()
@@ -313,7 +390,7 @@ class SharedStages:
                 "encoder",
                 spec.kind,
                 kind.VERSION,
-                params_in_key(spec.params, digests),
+                _params_in_key(spec.params, digests),
                 {f"text/{lang}": self.text(lang, largest).key for lang in every if made},
                 digests,
                 locations,

@@ -19,14 +19,20 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
-from raxalign.config.specs import EncoderSpec, Grid, MethodSpec
-from raxalign.config.yaml_file import line_of
+from raxalign.config.grid import Grid
+from raxalign.config.specs import MethodSpec, Spec
 from raxalign.errors import Fault, GridError
 from raxalign.measured import declaration
 from raxalign.methods.base import Method, Needs
 from raxalign.options.params import BaseParams
-from raxalign.plan.expansion.data import SharedStages, code_not_run, corpus_faults
-from raxalign.plan.expansion.encoders import encoder_faults, head_of, held_faults, plugin_of
+from raxalign.plan.expansion.data import (
+    SharedStages,
+    code_not_run,
+    corpus_faults,
+    encoder_faults,
+    head_of,
+    held_faults,
+)
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
@@ -38,7 +44,6 @@ from raxalign.search.study import Asked, SearchMetric, Study, Suggestion, fresh_
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
-    from raxalign.config.specs import Grid
     from raxalign.tasks.base import Task
 
 
@@ -55,7 +60,7 @@ def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
         if not named:
             continue
         path = ("methods", spec.name, "with_task", "task")
-        lines = (line_of(grid.text_of_file, *path[:n]) for n in (4, 3, 2))
+        lines = (grid.line_of(*path[:n]) for n in (4, 3, 2))
         line, key = next((n for n in lines if n is not None), None), ".".join(path)
         task = tasks.get(named[0])
         if len(named) > 1:
@@ -257,11 +262,11 @@ class _Expansion:
     def of(cls, grid: Grid, identity: Identity) -> _Expansion:
         shared = SharedStages(grid, identity)
         tasks = TaskStages(grid, shared)
-        depths = {spec.label: plugin_of(spec).depth(identity.locked) for spec in grid.encoders}
-        heads = {spec.label: head_of(spec, identity) for spec in grid.encoders}
+        depths = {spec.name: spec.plugin().depth(identity.locked) for spec in grid.encoders}
+        heads = {spec.name: head_of(spec, identity) for spec in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
-    def add(self, encoder: EncoderSpec, spec: MethodSpec, groups: _Groups) -> None:
+    def add(self, encoder: Spec, spec: MethodSpec, groups: _Groups) -> None:
         """Add the trials of a method, each for the languages of a group, unless they are there."""
         at = list(product(groups, self.grid.sentences, self.grid.seeds))
         for params in spec.points:
@@ -270,7 +275,7 @@ class _Expansion:
 
     def search(
         self,
-        encoder: EncoderSpec,
+        encoder: Spec,
         spec: MethodSpec,
         groups: _Groups,
         suggested: Callable[[Study], Iterable[Suggestion]],
@@ -290,7 +295,7 @@ class _Expansion:
                     self._add_suggested(encoder, spec, study, suggestion)
 
     def _add_suggested(
-        self, encoder: EncoderSpec, spec: MethodSpec, study: Study, suggestion: Suggestion
+        self, encoder: Spec, spec: MethodSpec, study: Study, suggestion: Suggestion
     ) -> None:
         """Add the trials of a suggestion. One that confirms takes the place of the suggested one
         where the seed cannot change a result.
@@ -308,13 +313,13 @@ class _Expansion:
 
     def trials_of(
         self,
-        encoder: EncoderSpec,
+        encoder: Spec,
         spec: MethodSpec,
         params: BaseParams,
         points: Iterable[tuple[tuple[str, ...], int, int]],
     ) -> Iterator[Trial]:
         """Yield the trials of one value of a method's params, at (languages, sentences, seed)."""
-        name, head = spec.name, self.heads[encoder.label]
+        name, head = spec.name, self.heads[encoder.name]
         method: Method = catalog("methods")[spec.kind](params)
         returned(method, "needs", method.needs(), Needs)
         family: str = catalog("encoders")[encoder.kind].family
@@ -322,12 +327,12 @@ class _Expansion:
         untouched: Mapping[str, Untouched] | None = None
         for languages, sentences, seed in points:
             params_of = {**shown, **self.grid.set_of(languages)}
-            point = Point(name, params_of, encoder.label, languages, sentences, seed)
+            point = Point(name, params_of, encoder.name, languages, sentences, seed)
             if not self._is_kept(point, method, family):
                 continue
             if untouched is None:
-                depth = self.depths[encoder.label]
-                untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
+                depth = self.depths[encoder.name]
+                untouched = self.meeting.untouched(name, method, encoder.name, family, depth)
             start = self.shared.encoder(encoder)
             alignment = TrialInputs(
                 spec.kind, method, canonical, start, family, languages, sentences, seed, head

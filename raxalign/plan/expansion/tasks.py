@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from raxalign.catalog import catalog, returned
-from raxalign.config.specs import Grid, TaskSpec
+from raxalign.config.grid import Grid
+from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
@@ -35,7 +36,7 @@ class TaskStages:
 
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
-        self._tasks = [(spec, catalog("tasks")[spec.kind](spec.params)) for spec in self.grid.tasks]
+        self._tasks = [(spec, spec.plugin()) for spec in self.grid.tasks]
         for _, task in self._tasks:
             returned(task, "needs", task.needs(), TaskNeeds)
         faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell, cells, mean_name
 from raxalign.analysis.significance import LEVEL, holm, lies_within
-from raxalign.config.claims import Claim
+from raxalign.config.grid import Claim
 from raxalign.config.lock import Lock
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan

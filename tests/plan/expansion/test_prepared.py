@@ -9,7 +9,6 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.estimates import to_make
 from raxalign.plan.expansion import data
-from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
@@ -229,7 +228,7 @@ def test_limits_of_length_are_in_the_keys_of_training_alone(folder):
 
 
 def test_the_encoder_counts_among_those_of_the_grid(folder):
-    labels = [spec.label for spec in all_encoders(grid_of(folder, PIECES))]
+    labels = [spec.name for spec in grid_of(folder, PIECES).every_encoder()]
     assert len(labels) == 2
     assert len(set(labels)) == 1
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raxalign.analysis.significance import holm
-from raxalign.config.claims import Claim, claim_of
+from raxalign.config.grid import Claim
 from raxalign.config.lock import Lock
 from raxalign.errors import RaxalignError
 from raxalign.plan.values.claims import AFTER, BEFORE, judged_in, lock_claims
@@ -23,7 +23,7 @@ def opened(tmp_path_factory):
 
 
 def with_claims(opened, *texts):
-    claims = [claim_of(text) for text in texts]
+    claims = [Claim.of(text) for text in texts]
     assert None not in claims
     return replace(opened, grid=replace(opened.grid, claims=tuple(filter(None, claims))))
 
@@ -122,9 +122,9 @@ def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_
 def test_both_forms_of_a_claim_are_read(text, claim):
     first, second, task, metric, lang, margin, over = claim
     made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)
-    assert claim_of(text) == made
+    assert Claim.of(text) == made
 
 
 @pytest.mark.parametrize("text", ["a is better", "a > b", "abs(a - b) in t", "a > b in t m n"])
 def test_what_has_neither_form_is_not_a_claim(text):
-    assert claim_of(text) is None
+    assert Claim.of(text) is None
