@@ -13,7 +13,6 @@ from raxalign.catalog import open_file, visible
 from raxalign.lazy import pa
 from raxalign.options.run import Precision
 from raxalign.plan.load import Opened, choose, open_grid, reopened, resolve
-from raxalign.plan.names import encoder_options, filled, method_options, task_options
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import lock_claims
 from raxalign.plan.values.comparisons import comparisons
@@ -321,12 +320,12 @@ def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan)
     option with values of several types is a text, and so is a mapping (JSON). The rows that the
     table is of have `method`, `params`, `encoder` and `task`.
     """
-    encoders, tasks = encoder_options(plan), task_options(plan)
-    points = [point for every in method_options(plan).values() for point in every]
+    encoders, tasks = plan.encoder_options(), plan.task_options()
+    points = [point for every in plan.method_options().values() for point in every]
     kinds = {trial.method: trial.kind for trial in plan.trials}
-    methods = [
-        filled("methods", kinds.get(row["method"], row["method"]), row["params"]) for row in rows
-    ]
+    names = [kinds.get(row["method"], row["method"]) for row in rows]
+    of = zip(names, rows, strict=True)
+    methods = [Plan.filled("methods", name, row["params"]) for name, row in of]
     of_rows = {
         "method": (points, methods),
         "encoder": (encoders.values(), [encoders.get(row["encoder"], {}) for row in rows]),

@@ -16,7 +16,6 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
 from raxalign.methods.families.trained import WithTask
 from raxalign.plan.expansion.expand import expand
-from raxalign.plan.names import cell_name
 from raxalign.plan.values.results import remarks, rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.stages.makers import JointTraining
@@ -247,6 +246,6 @@ def test_a_grid_evaluates_the_model_of_both_and_says_which_rows_are_its(tmp_path
     shown = {(row["task"], row.get("joint")) for row in found}
     assert shown == {("xnli", "alternate"), ("space", None)}
     (cell,) = cells(found, plan.pivot, plan.measured)
-    assert cell_name(cell, plan) == "finetune (joint with xnli)"
+    assert plan.cell_name(cell) == "finetune (joint with xnli)"
     records = {key: workshop.ledger.read(key) for key in trial.evaluations.values()}
     assert any(line.startswith("xnli: trained together with") for line in remarks(plan, records))

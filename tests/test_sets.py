@@ -11,7 +11,6 @@ from raxalign.analysis.cells import ALL_TARGETS, cells
 from raxalign.config.axes import named
 from raxalign.errors import DataError, GridError
 from raxalign.plan.load import choose, open_grid, select
-from raxalign.plan.names import cell_name
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import LEFT, comparisons
 from raxalign.plan.values.results import rows
@@ -139,7 +138,7 @@ def test_readouts_that_sets_share_are_those_of_a_fit_of_all(ran, tmp_path):
 def by_name(opened):
     plan = opened.plan
     found = cells(rows(plan, opened.storage.ledger), plan.pivot, plan.measured)
-    return {cell_name(cell, plan): cell for cell in found}
+    return {plan.cell_name(cell): cell for cell in found}
 
 
 def test_means_are_those_of_the_set(ran):
@@ -175,7 +174,7 @@ def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(r
     assert left >= {("romance", "el-en"), ("diverse", "fr-en"), ("diverse", "avg_unseen")}
     romance, diverse = (found[f"rotation languages={name}"] for name in ("romance", "diverse"))
     name = ("two", ALL_TARGETS, "accuracy", "test")
-    across = comparisons(list(found.values()), plan, ledger, baseline=cell_name(romance, plan))
+    across = comparisons(list(found.values()), plan, ledger, baseline=plan.cell_name(romance))
     (mean,) = (entry for entry in across if entry.cell is diverse and entry.name == name)
     assert mean.baseline is romance
     assert mean.tested

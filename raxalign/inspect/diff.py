@@ -11,7 +11,6 @@ from typing import Any
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import stored_plans
@@ -57,7 +56,7 @@ class ComparedSide:
         own = self if place[0] else self.nameless()
         trial, plan = own.trials[place]
         size = f" sentences {trial.sentences:,}" if trial.sentences is not None else ""
-        return trial_name(trial, plan) + size
+        return plan.trial_name(trial) + size
 
 
 @dataclass(frozen=True)

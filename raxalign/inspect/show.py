@@ -12,11 +12,10 @@ from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.measured import Measured
 from raxalign.plan.estimates import duration, volume
 from raxalign.plan.metrics import by_language
-from raxalign.plan.names import plain, trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import stored_plans
-from raxalign.plan.trial import Trial
+from raxalign.plan.trial import Trial, plain
 from raxalign.plan.values.numbers import heading_of, number, unit_of
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
@@ -79,7 +78,7 @@ def look_up(prefix: str, storage: Storage) -> KeyMatch:
     for match in list(found.values())[:_MOST]:
         kind, name = f" {match.kind}" if match.sort == "stage" else "", ""
         if match.plan is not None and match.sort == "trial":
-            name = f", {trial_name(match.plan.by_key[match.key], match.plan)}"
+            name = f", {match.plan.trial_name(match.plan.by_key[match.key])}"
         elif match.plan is not None:
             name = f", {match.plan.stages[match.key].maker}"
         lines.append(f"{match.key[:16]}  {match.sort}{kind}{name}")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.printing import counted
@@ -61,7 +60,7 @@ class Status:
 def named(trial: Trial, plan: Plan) -> str:
     """Return a trial's name with the size of its training text."""
     size = "" if trial.sentences is None else f" {trial.sentences:,} pairs"
-    return f"{trial_name(trial, plan)}{size}"
+    return f"{plan.trial_name(trial)}{size}"
 
 
 def failure_lines(plan: Plan, failed: Mapping[str, str]) -> Iterator[str]:

@@ -1,18 +1,21 @@
-"""The plan: a pure value of everything that a grid will compute, and its JSON form for workers; and
-which evaluations a method leaves untouched, since where it acts is not what the task reads.
+"""The plan: a pure value of everything that a grid will compute, its JSON form for workers, what its
+trials and cells are called, and the options that they have in effect; and which evaluations a
+method leaves untouched, since where it acts is not what the task reads.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from raxalign.analysis.cells import Cell
 from raxalign.catalog import PluginFile, catalog
+from raxalign.config.axes import Axis
 from raxalign.config.grid import Grid
 from raxalign.errors import Fault, RaxalignError
 from raxalign.languages import remark
@@ -20,7 +23,7 @@ from raxalign.measured import Measured, declaration, undeclared
 from raxalign.methods.base import Acts, Method
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial, Untouched, joint_trainings, kept_readouts
+from raxalign.plan.trial import Trial, Untouched, joint_trainings, kept_readouts, plain
 from raxalign.printing import counted
 from raxalign.search.study import Asked, Study
 from raxalign.store.sealed import parse, recorded
@@ -392,6 +395,113 @@ class Plan:
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
         stages = {key: self.stages[key] for key in keys}
         return replace(self, trials=chosen, stages=stages)
+
+    def varying(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of a method's params that have several values in the grid."""
+        return {axis: params[axis] for axis in self.axes.get(method, ()) if axis in params}
+
+    def cell_name(self, cell: Cell) -> str:
+        """Return a cell's method with its varying params, as `results` prints it: ``rotation
+        center=true``.
+        """
+        params = self.varying(cell.method, cell.params)
+        axes = (f"{axis}={plain(value)}" for axis, value in params.items())
+        return " ".join([cell.method, *axes, *self.marks_of(cell)])
+
+    def name_without_set(self, cell: Cell) -> str:
+        """Return the name of a cell without the set of languages that was aligned."""
+        params = {name: value for name, value in cell.params.items() if name != Axis.LANGUAGES}
+        return self.cell_name(replace(cell, params=params))
+
+    def base_names(self, pairs: Iterable[tuple[Cell, Cell]]) -> list[str]:
+        """Return the different names of baselines, each given after what is compared with it;
+        without the set of languages where both always have the same one.
+        """
+        found = list(pairs)
+        if all(base.set and base.set == cell.set for cell, base in found):
+            names = [f"{self.name_without_set(base)} of the same set" for _, base in found]
+        else:
+            names = [self.cell_name(base) for _, base in found]
+        return list(dict.fromkeys(names))
+
+    def searched_mark(self, cell: Cell) -> list[str]:
+        """Return the mark of a cell whose params a search has chosen; nothing for another."""
+        trials = (self.by_key.get(key) for key in cell.trials)
+        return ["(searched)"] if any(trial and trial.searched for trial in trials) else []
+
+    def marks_of(self, cell: Cell) -> list[str]:
+        """Return `searched_mark`, and the mark of a cell that was trained together with a task."""
+        trials = (self.by_key.get(key) for key in cell.trials)
+        joint = dict.fromkeys(task for trial in trials if trial for task in trial.joint)
+        return [*self.searched_mark(cell), *(f"(joint with {task})" for task in joint)]
+
+    def trial_name(self, trial: Trial) -> str:
+        """Return a trial's method with its varying params, its languages and its seed: ``rotation
+        center=True de+fr seed 0``.
+        """
+        params = self.varying(trial.method, trial.params)
+        seed = [] if trial.seed is None else [f"seed {trial.seed}"]
+        axes = [f"{axis}={value}" for axis, value in params.items()]
+        return " ".join([trial.method, *axes, "+".join(trial.languages), *seed])
+
+    def ordered(self, langs: Iterable[str]) -> list[str]:
+        """Return languages, or pairs of languages, as tables and figures show them: the pivot
+        first, the others in the order of the grid, means last.
+        """
+        places = {lang: place for place, lang in enumerate(self.languages)}
+
+        def place(label: str) -> tuple[object, ...]:
+            cuts = [len(label), *(at for at, sign in enumerate(label) if sign == "-")]
+            first = next((label[:at] for at in cuts if label[:at] in places), label)
+            ends = first, label[len(first) + 1 :]
+            known = (places.get(lang, len(places)) for lang in ends)
+            return label.startswith("avg"), label != self.pivot, *known, label
+
+        return sorted(langs, key=place)
+
+    def method_options(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the options of each method, one entry per point of the grid."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for trial in self.trials:
+            points, own = (
+                found.setdefault(trial.method, []),
+                self.filled("methods", trial.kind, trial.params),
+            )
+            if own not in points:
+                points.append(own)
+        return found
+
+    def task_options(self) -> dict[str, dict[str, Any]]:
+        """Return the options of each task, by the name that the grid gives it."""
+        found: dict[str, dict[str, Any]] = {}
+        for task, stage in self.evaluated.items():
+            params = stage.params["task"]
+            assert isinstance(params, Mapping)
+            found[task] = self.filled("tasks", stage.maker, params)
+        return found
+
+    def encoder_options(self) -> dict[str, dict[str, Any]]:
+        """Return the kind and the options of each encoder, by its label."""
+        found: dict[str, dict[str, Any]] = {}
+        for trial in self.trials:
+            keys = self.aligned(trial) if trial.encoder not in found else []
+            start = self.start_of(keys[0]) if keys else None
+            if start is not None:
+                options = self.filled("encoders", start.maker, start.params)
+                found[trial.encoder] = {"kind": start.maker, **options}
+        return found
+
+    @staticmethod
+    def filled(catalogue: str, maker: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the params of a plug-in, and the single values of its `LATER` options, which keys
+        leave out at default. What is None or empty has no effect.
+        """
+        kinds = catalog(catalogue)
+        later = kinds[maker].Params.later() if maker in kinds else {}
+        simple = bool | int | float | str
+        single = {name: value for name, value in later.items() if isinstance(value, simple)}
+        shown = {**params, **{name: value for name, value in single.items() if name not in params}}
+        return {name: value for name, value in shown.items() if value is not None and value != {}}
 
     def to_json(self) -> str:
         """Write one JSON text from which `from_json` makes an equal plan."""

@@ -17,6 +17,17 @@ from raxalign.store.key import Json, digest
 from raxalign.store.sealed import FORM
 
 
+def plain(value: object) -> str:
+    """Write a param as a grid file has it, with numbers as short as they can be: ``0.1``,
+    ``false``, ``{blocks: 1-6, embeddings: false}``.
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {plain(part)}' for name, part in value.items())}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 @dataclass(frozen=True)
 class Point:
     """One coordinate per axis, and one value per param of the method.

@@ -11,7 +11,6 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell, mean_name
 from raxalign.analysis.significance import ONE_RUN
-from raxalign.plan.names import base_names, cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import (
     LEFT,
@@ -184,7 +183,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             continue
         examples = found or around
         row = {
-            "cell": cell_name(cell, plan),
+            "cell": plan.cell_name(cell),
             **{name: getattr(cell, name) for name in ("method", "params", "encoder", "sentences")},
             **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
             "better": entry.measured.better,
@@ -193,7 +192,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             **{end: getattr(around, end, None) for end in ("low", "high")},
             "runs": entry.value.n,
             "examples": examples and examples.examples,
-            "baseline": cell_name(base, plan),
+            "baseline": plan.cell_name(base),
             "baseline_value": entry.baseline_value.mean,
             "baseline_runs": entry.baseline_value.n,
             "difference": entry.difference,
@@ -251,7 +250,7 @@ def as_text(
 def _against(entries: Sequence[Compared], plan: Plan) -> str:
     """What a table is compared with, as the end of its heading."""
     measured = entries[0].measured
-    bases = base_names([(e.cell, e.baseline) for e in entries if e.baseline], plan)
+    bases = plan.base_names([(e.cell, e.baseline) for e in entries if e.baseline])
     if not measured.declared:
         return f": {UNDECLARED}"
     if measured.better == "neither":
@@ -283,7 +282,7 @@ def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
     for entry in entries:
         task, _, metric, split = entry.name
         size = f" with {entry.cell.sentences:,} pairs" if entry.cell.sentences else ""
-        cell = f"{cell_name(entry.cell, plan)}{size}"
+        cell = f"{plan.cell_name(entry.cell)}{size}"
         tables[f"{task} ({metric}, {split})", cell, entry.cell.encoder].append(entry)
     told = []
     for (table, cell, _), of_table in tables.items():
@@ -307,7 +306,7 @@ def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
     """Yield the ranks of the cells of one table whose pairs were all compared, with intervals."""
     for found in rankings(entries):
         told = zip(found.ranks, found.cells, strict=True)
-        names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)
+        names = (f"{plan.cell_name(cell)} {_rank(rank)}" for rank, cell in told)
         first = found.cells[0]
         size = f", {first.sentences:,} pairs" if first.sentences else ""
         over = f"95 % over all {found.family:,} comparisons of the table"
@@ -323,9 +322,9 @@ def _line(
     entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool, pairs: bool
 ) -> tuple[str, ...]:
     cell, found, around = entry.cell, entry.comparison, entry.interval
-    name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+    name = plan.cell_name(cell) + (f" [{cell.encoder}]" if several else "")
     if pairs and entry.baseline is not None:
-        name += f" against {cell_name(entry.baseline, plan)}"
+        name += f" against {plan.cell_name(entry.baseline)}"
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     value = unit.show(entry.value.mean)
     value += f" {unit.show_interval(around.low, around.high)}" if around else ""
@@ -430,7 +429,7 @@ def look_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
     tested = [entry for entry in entries if entry.tested]
     for earlier in dict.fromkeys(entry.earlier for entry in tested if entry.earlier):
         alike = [entry.cell for entry in tested if entry.earlier == earlier]
-        names = dict.fromkeys(cell_name(cell, plan) for cell in alike)
+        names = dict.fromkeys(plan.cell_name(cell) for cell in alike)
         yield look_text(
             earlier, "these comparisons" if len(alike) == len(tested) else ", ".join(names)
         )

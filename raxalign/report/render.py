@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from raxalign.analysis.cells import MEANS, Cell
-from raxalign.plan.names import marks_of, plain
 from raxalign.plan.plan import Plan
+from raxalign.plan.trial import plain
 from raxalign.plan.values.comparisons import ONE_BY_ONE
 from raxalign.plan.values.numbers import UNDECLARED
 from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
@@ -70,7 +70,7 @@ def named(cell: Cell, plan: Plan) -> str:
     """Return the method of a cell with the params that vary: ``finetune λ=0.1``."""
     axes = [axis for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
     values = (f"{symbol(axis)}={plain(cell.params[axis])}" for axis in axes)
-    return " ".join([cell.method, *values, *marks_of(cell, plan)])
+    return " ".join([cell.method, *values, *plan.marks_of(cell)])
 
 
 def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:

@@ -13,8 +13,8 @@ from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import duration
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.names import plain
 from raxalign.plan.plan import Plan
+from raxalign.plan.trial import plain
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.numbers import unit_of
 from raxalign.plan.values.results import dev_scores, judge, rows

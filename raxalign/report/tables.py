@@ -16,7 +16,6 @@ from typing import Any
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.errors import RaxalignError
 from raxalign.measured import spoken
-from raxalign.plan.names import base_names, cell_name, ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
@@ -213,7 +212,7 @@ def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str
         runs=f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}",
         around=around,
         without=around < len(own),
-        bases=base_names(pairs, results.plan),
+        bases=results.plan.base_names(pairs),
     )
 
 
@@ -286,7 +285,7 @@ def blocks(
     found = []
     for key in dict.fromkeys(map(table_of, columns)):
         task, metric, split = key
-        langs = ordered((name[1] for name in columns if table_of(name) == key), plan)
+        langs = plan.ordered(name[1] for name in columns if table_of(name) == key)
         title, (note, most) = f"{task}: {metric} ({split})", _over(plan, every, key, langs)
         if most is not None and most < FEW and not (selection.every or selection.metrics):
             few = f"{note}; too few for a result (`--all` shows the table)"
@@ -325,7 +324,7 @@ def _lines(
     shown, reasons = list[tuple[str, ...]](), dict[str, None]()
     for cell in board.cells:
         reason = why_untouched(plan, cell, names[0][0])
-        method = cell_name(cell, plan) + (f" [{cell.encoder}]" if board.several_encoders else "")
+        method = plan.cell_name(cell) + (f" [{cell.encoder}]" if board.several_encoders else "")
         head = (method, f"{cell.sentences:,}" if cell.sentences is not None else "")
         if reason is not None:
             shown.append((*head, *([""] if per_seed else []), *[UNTOUCHED] * len(names)))

@@ -12,7 +12,6 @@ from typing import Any
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell, Name, mean_name, tables_of
 from raxalign.config.axes import Axis
-from raxalign.plan.names import varying
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
@@ -339,7 +338,7 @@ def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> d
     """Return the axes of the grid; other params would only crowd the comparison."""
     several = {Axis.ENCODER.value: encoder} if len(plan.encoders) > 1 else {}
     shown = {Axis.METHOD.value: method, **several}
-    return shown | {name: str(value) for name, value in varying(plan, method, params).items()}
+    return shown | {name: str(value) for name, value in plan.varying(method, params).items()}
 
 
 def _always(params: Mapping[str, Any]) -> dict[str, str]:

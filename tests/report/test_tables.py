@@ -10,7 +10,6 @@ from raxalign.analysis.cells import MEANS, cells
 from raxalign.cli._terminal import print_rows
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.scoreboard import Scoreboard
@@ -48,7 +47,7 @@ def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path
     plan = open_grid(path, storage=str(tmp_path / "storage"), allow_missing=True).plan
     shuffled = ["avg", "de-en", "bg-en", "en", "el", "avg_zero_shot", "fr-en", "fr-bg", "en-fr"]
     inside = ["fr-bg", "fr-en", "bg-en", "de-en", "en-fr", "el"]
-    assert ordered(shuffled, plan) == ["en", *inside, "avg", "avg_zero_shot"]
+    assert plan.ordered(shuffled) == ["en", *inside, "avg", "avg_zero_shot"]
     rows = [row(0.5, lang=lang) for lang in ("bg", "de", "en", "fr")]
     [block] = blocks(rows, plan)
     assert block.langs == ("en", "fr", "bg", "de", "avg", "avg_zero_shot")

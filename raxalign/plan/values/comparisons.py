@@ -25,7 +25,6 @@ from raxalign.analysis.significance import (
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, undeclared
-from raxalign.plan.names import cell_name, name_without_set, ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
@@ -258,7 +257,7 @@ class _Task:
     def _names(self, cell: Cell) -> list[Name]:
         """The names of a cell's values in these tables, languages as the grid has them."""
         names = [name for name in cell.values if (name[0], name[2], name[3]) in self.tables]
-        order = ordered({name[1] for name in names}, self.plan)
+        order = self.plan.ordered({name[1] for name in names})
         return sorted(names, key=lambda name: order.index(name[1]))
 
     def _one(
@@ -451,7 +450,7 @@ def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
     """Return the cells that the name of a baseline means; there has to be one."""
     found = named_cells(cells, plan, wanted, "--compare")
     if not found:
-        known = ", ".join(dict.fromkeys(cell_name(cell, plan) for cell in cells))
+        known = ", ".join(dict.fromkeys(plan.cell_name(cell) for cell in cells))
         raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
     return found
 
@@ -463,10 +462,10 @@ def named_cells(cells: Sequence[Cell], plan: Plan, wanted: str, where: str) -> l
         RaxalignError: several different cells have the name; the message begins with `where`.
     """
     asked = " ".join(wanted.split()).casefold().replace("λ", "lambda").replace("α", "alpha")
-    whole = [cell for cell in cells if cell_name(cell, plan).casefold() == asked]
+    whole = [cell for cell in cells if plan.cell_name(cell).casefold() == asked]
     found = whole or [cell for cell in cells if cell.method.casefold() == asked]
-    names = list(dict.fromkeys(cell_name(cell, plan) for cell in found))
-    if len({name_without_set(cell, plan) for cell in found}) > 1:
+    names = list(dict.fromkeys(plan.cell_name(cell) for cell in found))
+    if len({plan.name_without_set(cell) for cell in found}) > 1:
         raise RaxalignError(
             f"{where}: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )

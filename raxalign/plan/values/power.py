@@ -19,7 +19,6 @@ from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.plan.estimates import roughly, trial_seconds
 from raxalign.plan.load import Opened
-from raxalign.plan.names import cell_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.claims import judged_in
@@ -161,7 +160,7 @@ def _spread(
         if entry is None or spread is None or len(spread.trained) != len(sides.runs):
             continue
         source = MEASURED if all(side.runs >= FEWEST for side in spread.trained) else ASSUMED_RUNS
-        of = "" if entry is own else f" for {cell_name(entry.cell, plan)}"
+        of = "" if entry is own else f" for {plan.cell_name(entry.cell)}"
         return filled(spread, given), source + of
     deviations = [given.run_sd[0] if trained else 0.0 for trained in sides.chance]
     sds = tuple(deviations) if len(deviations) == 2 else (*deviations, 0.0)
@@ -322,7 +321,7 @@ def _sides(
     counts = tuple(n for n, trained in zip(runs, chance, strict=True) if trained)
     first = group[0]
     cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
-    name = cell_name(cell, plan)
+    name = plan.cell_name(cell)
     name += f" with {first.sentences:,} pairs" if first.sentences else ""
     examples = examples_of(plan, first.evaluations[task])
     return PlannedSides(task, metric, tuple(group), chance, counts, name, examples)

@@ -18,7 +18,6 @@ from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.languages import labels_with, remark
 from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
-from raxalign.plan.names import ordered, trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
 from raxalign.search.study import SearchMetric
@@ -90,7 +89,7 @@ def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]
     """Yield the remarks on trainings, each with the trials that it is about."""
     found: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in _TRAINING}
     for trial, _, notes in there:
-        shown = trial_name(trial, plan) if notes.keys() & found.keys() else ""
+        shown = plan.trial_name(trial) if notes.keys() & found.keys() else ""
         for kind in _TRAINING:
             for name in notes.get(kind, ()):
                 told = shown
@@ -147,7 +146,7 @@ def near_floor(plan: Plan, task: str, metric: str, best: Mapping[str, float]) ->
     measured = plan.measured(task, metric)
     higher = (measured.unit, measured.better, measured.limits[0]) == ("share", "higher", 0)
     low = [lang for lang, value in best.items() if value < FLOOR]
-    return ordered(low, plan) if higher and plan.guessing(task) is None else []
+    return plan.ordered(low) if higher and plan.guessing(task) is None else []
 
 
 def _said(notes: Mapping[str, Any]) -> Iterator[str]:

@@ -24,9 +24,8 @@ from raxalign.analysis.cells import (
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.measured import spoken
-from raxalign.plan.names import ordered, plain, searched_mark, trial_name, varying
 from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
+from raxalign.plan.trial import Trial, plain
 from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.plan.values.numbers import FEW, NumberFormat, unit_of
 from raxalign.printing import are, counted
@@ -95,7 +94,7 @@ class Lacking:
         """
         plan, method = self.plan, trial.method
         size = f" with {trial.sentences:,} pairs" if trial.sentences is not None else ""
-        axes = (f" {name}={plain(of)}" for name, of in varying(plan, method, trial.params).items())
+        axes = (f" {name}={plain(of)}" for name, of in plan.varying(method, trial.params).items())
         where = f" on {trial.encoder}" if len(plan.encoders) > 1 else ""
         point = "".join([method, *axes, size, where])
         every = {*trial.languages, plan.pivot} >= {*plan.languages}
@@ -217,7 +216,7 @@ class Scoreboard:
         found: dict[TableKey, dict[str, None]] = {}
         for name in self.names:
             found.setdefault(table_of(name), {})[name[1]] = None
-        return {table: tuple(ordered(langs, self.plan)) for table, langs in found.items()}
+        return {table: tuple(self.plan.ordered(langs)) for table, langs in found.items()}
 
     def names_of(self, table: TableKey) -> list[Name]:
         """Return the names of the values of a table, one per language."""
@@ -395,7 +394,7 @@ class Scoreboard:
         metric = self.main_metric(task) or ""
         groups: dict[tuple[str, str, int | None], list[Cell]] = defaultdict(list)
         for cell in self.cells:
-            if searched_mark(cell, self.plan):  # a search chose it, among others
+            if self.plan.searched_mark(cell):  # a search chose it, among others
                 continue
             if self.dev_of(cell, task, metric) > -math.inf and all(
                 mean_name(cell, task, metric, split) for split in ("dev", "test")
@@ -438,7 +437,7 @@ class Scoreboard:
             points = counted(sum(rank > -math.inf for rank in ranks), "point")
             by = f"by {task} ({spoken(metric)})"
             how = f"of {points} and {counted(len(runs), 'run')} of it, {by}"
-            told = f"{own[0].key[:12]} ({trial_name(own[0], plan)}) is the best on dev {how}"
+            told = f"{own[0].key[:12]} ({plan.trial_name(own[0])}) is the best on dev {how}"
             return own[0].key, told
         told = f"{plan.name} has no results on dev of any method. Run it first"
         raise RaxalignError(f"--best: {told}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import catalog
 from raxalign.measured import spoken
-from raxalign.plan.names import plain
+from raxalign.plan.trial import plain
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import EMPTY, Entry, Line, Table
 from raxalign.report.render import capitalized, caption, measured, symbol

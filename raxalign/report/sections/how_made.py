@@ -10,7 +10,6 @@ from typing import Any, final
 from raxalign.config.yaml_file import written
 from raxalign.languages import language
 from raxalign.plan.estimates import duration, seconds_by_key
-from raxalign.plan.names import Options, encoder_options, filled, method_options, task_options
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import remarks
 from raxalign.report.document import Listing, Share
@@ -135,17 +134,21 @@ def _corpora(plan: Plan) -> Iterator[str]:
 
 def options_in_effect(plan: Plan) -> dict[str, Any]:
     """Return all options of a plan with defaults by section; several values are a list."""
-    data: dict[str, dict[str, list[Options]]] = {catalogue: {} for catalogue, _ in _DATA.values()}
+    data: dict[str, dict[str, list[dict[str, Any]]]] = {
+        catalogue: {} for catalogue, _ in _DATA.values()
+    }
     for stage in plan.stages.values():
         if stage.kind in _DATA:
             catalogue, own = _DATA[stage.kind]
             rest = {n: v for n, v in stage.params.items() if n not in (own, *_PLACES)}
             options = stage.params.get(own)
-            of_maker = filled(catalogue, stage.maker, options) if isinstance(options, dict) else {}
+            of_maker = (
+                Plan.filled(catalogue, stage.maker, options) if isinstance(options, dict) else {}
+            )
             data[catalogue].setdefault(stage.maker, []).append({**of_maker, **rest})
 
-    def joined(points: Sequence[Options]) -> Options:
-        found: Options = {}
+    def joined(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for name in dict.fromkeys(name for point in points for name in point):
             several = [point[name] for point in points if name in point]
             values = [value for place, value in enumerate(several) if value not in several[:place]]
@@ -154,6 +157,6 @@ def options_in_effect(plan: Plan) -> dict[str, Any]:
             found[name] = values[0] if len(values) == 1 else values
         return found
 
-    every = {**data, "methods": method_options(plan)}
+    every = {**data, "methods": plan.method_options()}
     shown = {of: {n: joined(found) for n, found in points.items()} for of, points in every.items()}
-    return {"encoders": encoder_options(plan), **shown, "tasks": task_options(plan)}
+    return {"encoders": plan.encoder_options(), **shown, "tasks": plan.task_options()}

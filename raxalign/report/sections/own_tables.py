@@ -6,7 +6,6 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cell_key
 from raxalign.measured import spoken
-from raxalign.plan.names import base_names
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.numbers import FEW, NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
@@ -35,7 +34,7 @@ class OwnTables(Section):
         made = tuple(self._table(table, folded=table != first) for table in results.tables)
         pairs = [(entry.cell, entry.baseline) for entry in self.results.compared if entry.baseline]
         why = why_uncompared(results.plan, results.cells)
-        lead = caption("own_tables", names=base_names(pairs, results.plan), why=why)
+        lead = caption("own_tables", names=results.plan.base_names(pairs), why=why)
         return Share((Part("grid", "The grid's own tables", lead, made),))
 
     def _table(self, table: TableKey, *, folded: bool) -> Table:

@@ -7,7 +7,7 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, cells
 from raxalign.plan.estimates import duration
-from raxalign.plan.names import plain
+from raxalign.plan.trial import plain
 from raxalign.plan.values.numbers import NumberFormat, unit_of
 from raxalign.plan.values.results import rows
 from raxalign.report.document import Entry, Line, Part, Share, Table

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
-from raxalign.plan.names import ordered
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import Panel, Series, Sketch, over_runs_alone
 from raxalign.report.render import caption, of_methods
@@ -65,7 +64,7 @@ class Spaces(Section):
                     if found is not None and (found[2], split) == (measure[1], "test"):
                         points.setdefault((lang, cell.method), {})[int(found[1])] = value
         panels, scale = [], self.results.unit(*measure).scale
-        for lang in ordered(langs, self.results.plan)[:MOST_LANGUAGES]:
+        for lang in self.results.plan.ordered(langs)[:MOST_LANGUAGES]:
             curves = []
             for colour, cell in enumerate(cells):
                 own = dict(sorted(points.get((lang, cell.method), {}).items()))

@@ -11,7 +11,6 @@ from raxalign.analysis.cells import MEANS, Cell
 from raxalign.languages import pair_of
 from raxalign.lazy import pa, pc
 from raxalign.measured import spoken
-from raxalign.plan.names import ordered
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES, Heat, Panel, Series, Sketch
@@ -72,7 +71,7 @@ def _sketches(results: Scoreboard, task: str, stem: str) -> Iterator[Sketch]:
     """
     title, rate = f"{task}: {spoken(stem)}", stem == "convert_rate"
     found = next((grids for cell in results.cells if (grids := _grids(cell, task, stem))), {})
-    langs = sorted(ordered(found, results.plan), key=lambda lang: lang not in MEANS)
+    langs = sorted(results.plan.ordered(found), key=lambda lang: lang not in MEANS)
     grids = {{"avg": "mean"}.get(lang, lang): found[lang] for lang in langs}
     heats = []
     for name, points in grids.items():

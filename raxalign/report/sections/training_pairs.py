@@ -9,7 +9,6 @@ from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.config.search import at_path
-from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -65,7 +64,7 @@ def _fill(plan: Plan, storage: Storage, cell: Cell) -> Fill | None:
         return None
     values = {lang: Value(count, None, 1) for lang, count in found.items()}
     total = Value(sum(found.values()), None, 1)
-    return Fill({**values, "total": total}, f"The total is over {', '.join(ordered(found, plan))}.")
+    return Fill({**values, "total": total}, f"The total is over {', '.join(plan.ordered(found))}.")
 
 
 def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:

@@ -14,7 +14,6 @@ from raxalign.analysis.cells import cells
 from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
-from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import (
     MINIMUM,
     NO_PREDICTIONS,
@@ -51,7 +50,7 @@ def one(found, opened, cell, task, lang):
     (entry,) = [
         entry
         for entry in found
-        if cell_name(entry.cell, opened.plan) == cell
+        if opened.plan.cell_name(entry.cell) == cell
         and entry.name[:2] == (task, lang)
         and entry.name[2] in ("accuracy", "contextual_accuracy")
     ]
@@ -176,20 +175,20 @@ def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_ar
 def test_all_pairs_are_compared_once_with_one_correction(made, found):
     opened, _ = made
     pairs = compared(*made, baseline="all")
-    methods = {cell_name(entry.cell, opened.plan) for entry in found}
+    methods = {opened.plan.cell_name(entry.cell) for entry in found}
     whole = [entry for entry in pairs if entry.name[:2] == ("xnli", "avg")]
     against = {
-        frozenset(cell_name(cell, opened.plan) for cell in (entry.cell, entry.baseline) if cell)
+        frozenset(opened.plan.cell_name(cell) for cell in (entry.cell, entry.baseline) if cell)
         for entry in whole
     }
     assert len(whole) == len(against) == len(methods) * (len(methods) - 1) / 2
     table = [entry for entry in pairs if entry.name[0] == "xnli" and entry.tested]
     adjusted = holm([entry.comparison.p for entry in table])
     assert [entry.p_adjusted for entry in table] == adjusted
-    ordinary = {cell_name(e.cell, opened.plan): e for e in found if e.name == whole[0].name}
+    ordinary = {opened.plan.cell_name(e.cell): e for e in found if e.name == whole[0].name}
     for entry in whole:
         if entry.baseline is not None and entry.baseline.method == "none":
-            same = ordinary[cell_name(entry.cell, opened.plan)]
+            same = ordinary[opened.plan.cell_name(entry.cell)]
             assert entry.comparison == same.comparison
 
 
@@ -231,7 +230,7 @@ def test_another_baseline_is_named_as_in_the_tables(made):
     found = compared(opened, ledger, "Rotation center=TRUE", tables={XNLI})
     assert one(found, opened, "rotation center=true", "xnli", "de").baseline is None
     entry = one(found, opened, "finetune", "xnli", "de")
-    assert cell_name(entry.baseline, opened.plan) == "rotation center=true"
+    assert opened.plan.cell_name(entry.baseline) == "rotation center=true"
     assert entry.baseline.sentences == entry.cell.sentences == 100
     against = one(found, opened, "none", "xnli", "de")
     assert against.comparison.paired

@@ -4,7 +4,6 @@ fall.
 
 import pytest
 
-from raxalign.plan.names import trial_name
 from raxalign.plan.values.results import remarked, remarks
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.store.ledger import Ledger
@@ -55,7 +54,7 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(plan):
 def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(plan):
     key = next(iter(plan.trials)).evaluations["retrieval"]
     assert remarks(plan, {key: {"notes": {"cut_batches": ["xnli"]}}}) == [
-        f"memory ran out in the training xnli ({trial_name(plan.trials[0], plan)}), so that dropout"
+        f"memory ran out in the training xnli ({plan.trial_name(plan.trials[0])}), so that dropout"
         " drew other masks than where whole batches fit"
     ]
 
