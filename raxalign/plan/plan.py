@@ -1,6 +1,6 @@
-"""The plan: a pure value of everything that a grid will compute, its JSON form for workers, what its
-trials and cells are called, and the options that they have in effect; and which evaluations a
-method leaves untouched, since where it acts is not what the task reads.
+"""The plan: a pure value of everything that a grid will compute, its JSON form for workers, what
+its trials and cells are called and which options are in effect; and which evaluations a method
+leaves untouched, since where it acts is not what the task reads.
 """
 
 from __future__ import annotations
