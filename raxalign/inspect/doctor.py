@@ -129,9 +129,9 @@ def _encoders(opened: Opened) -> Iterator[str]:
 
 def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on whether the stored artifacts are whole; a damaged one is set aside."""
-    from raxalign.plan.estimates import stored_keys
+    from raxalign.plan.estimates import Times
 
-    there, whole = stored_keys(plan, storage), 0
+    there, whole = Times(plan, storage).stored(), 0
     for key, stage in plan.stages.items():
         if not stage.inline and stage.kind != "evaluation" and key in there:
             if storage.artifacts.verify(stage.kind, key):

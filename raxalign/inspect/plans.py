@@ -13,17 +13,7 @@ from typing import Any, get_args
 from raxalign.catalog import catalog
 from raxalign.encoders.models.folder import Footprint
 from raxalign.options.run import Keep, RunConfig
-from raxalign.plan.estimates import (
-    Forecast,
-    by_like,
-    duration,
-    forecast,
-    seconds_by_key,
-    sentences,
-    stored_keys,
-    to_make,
-    volume,
-)
+from raxalign.plan.estimates import Forecast, Times, duration, volume
 from raxalign.plan.expansion.identity import UNRESOLVED
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
@@ -52,7 +42,7 @@ class Stock:
     @classmethod
     def of(cls, plan: Plan, storage: Storage) -> Stock:
         """Read the sizes from the manifests, and of what was not kept from its records."""
-        there, records = stored_keys(plan, storage), storage.tombstones.all()
+        there, records = Times(plan, storage).stored(), storage.tombstones.all()
         wanted = [(stage.kind, key) for key, stage in plan.stages.items() if key in there]
         artifacts = [(kind, key) for kind, key in wanted if kind != "evaluation"]
         manifests = storage.artifacts.manifests(artifacts)
@@ -196,9 +186,9 @@ def at_once(run: RunConfig) -> int:
 
 def _time(plan: Plan, storage: Storage, stock: Stock) -> Forecast:
     """The time of what is left."""
-    left = to_make(plan, stock.there, stock.there)
-    took = seconds_by_key(plan, storage, stock.there, stock.records) if left else {}
-    return forecast(plan, took, left)
+    left = plan.to_make(stock.there, stock.there)
+    took = Times(plan, storage).by_key(stock.there, stock.records) if left else {}
+    return Forecast.of(plan, took, left)
 
 
 def _quicker_links(plan: Plan, times: Forecast) -> str:
@@ -244,7 +234,7 @@ class Disk:
         """
         weights = weights_of(plan)
         stored = [key for key, stage in plan.stages.items() if not stage.inline]
-        like = by_like(plan, measured, stored, lambda key: _pairs(plan, key) or 1.0)
+        like = Forecast.by_like(plan, measured, stored, lambda key: _pairs(plan, key) or 1.0)
         found = {
             key: measured.get(key, like[key] if key in like else _size(plan, key, weights))
             for key in stored
@@ -279,7 +269,7 @@ class Disk:
 
 def _pairs(plan: Plan, key: str) -> float | None:
     """The sentence pairs of a stage of data; 1 of others, whose size does not depend on them."""
-    return sentences(plan, key) if plan.stages[key].kind in _PAIR else 1.0
+    return plan.sentences_of(key) if plan.stages[key].kind in _PAIR else 1.0
 
 
 def _size(plan: Plan, key: str, weights: AbstractSet[str]) -> float | None:

@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from raxalign.plan.expansion.data import EVERYTHING
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -27,87 +26,80 @@ shown. What is not here takes less than a second. An alignment that trains takes
 _TRAINED = 20.0
 
 
-def stored_keys(plan: Plan, storage: Storage) -> set[str]:
-    """Return the keys of a plan's stages and evaluations that are stored, by two listings."""
-    stages = [(stage.kind, key) for key, stage in plan.stages.items()]
-    artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
-    evaluations = {key for kind, key in stages if kind == "evaluation"}
-    return storage.artifacts.present(artifacts) | (evaluations & storage.ledger.keys())
+@dataclass(frozen=True)
+class Times:
+    """What the stages and evaluations of a plan took where its storage has them."""
 
+    plan: Plan
+    storage: Storage
 
-def seconds_by_key(
-    plan: Plan,
-    storage: Storage,
-    stored: AbstractSet[str] | None = None,
-    records: Mapping[str, Tombstone] | None = None,
-) -> dict[str, float]:
-    """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
-    of stages that were not kept. Stages that are made within others have none of their own. Where
-    they are known, `stored` is what `stored_keys` returns, and `records` what is left of the stages
-    that were not kept, by key.
-    """
-    stored = stored_keys(plan, storage) if stored is None else stored
-    there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
-    took = _seconds(storage, sorted((stage.kind, stage.key) for stage in there))
-    records = storage.tombstones.all() if records is None else records
-    dropped = {key: entry.manifest.seconds for key, entry in records.items()}
-    return {key: seconds for key, seconds in dropped.items() if key in plan.stages} | took
+    def stored(self) -> set[str]:
+        """Return the keys of the plan's stages and evaluations that are stored, by two listings."""
+        stages = [(stage.kind, key) for key, stage in self.plan.stages.items()]
+        artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
+        evaluations = {key for kind, key in stages if kind == "evaluation"}
+        return self.storage.artifacts.present(artifacts) | (
+            evaluations & self.storage.ledger.keys()
+        )
 
+    def by_key(
+        self,
+        stored: AbstractSet[str] | None = None,
+        records: Mapping[str, Tombstone] | None = None,
+    ) -> dict[str, float]:
+        """Return the seconds that making each stored stage and evaluation of a plan took, by key,
+        also of stages that were not kept. Stages that are made within others have none of their
+        own. Where they are known, `stored` is what `stored` returns, and `records` what is left of
+        the stages that were not kept, by key.
+        """
+        stored = self.stored() if stored is None else stored
+        there = [
+            stage for key, stage in self.plan.stages.items() if key in stored and not stage.inline
+        ]
+        took = self._seconds(sorted((stage.kind, stage.key) for stage in there))
+        records = self.storage.tombstones.all() if records is None else records
+        dropped = {key: entry.manifest.seconds for key, entry in records.items()}
+        return {key: seconds for key, seconds in dropped.items() if key in self.plan.stages} | took
 
-def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
-    """Return the keys of the evaluations that are not `done` and of the stages that they need and
-    that are not `stored`.
-    """
-    pending = [key for trial in plan.trials for key in trial.evaluations.values()]
-    stack = [key for key in dict.fromkeys(pending) if key not in done]
-    found: dict[str, None] = {}
-    while stack:
-        key = stack.pop()
-        if key not in found and key not in stored:
-            found[key] = None
-            stage = plan.stages[key]
-            stack += [*stage.inputs.values(), *stage.prepared.values()]
-    return [key for key in found if not plan.stages[key].inline]
+    def of(self, trial: Trial) -> float:
+        """Return the seconds that the evaluations of a trial took, with the alignment and the
+        trainings behind them. Data and encoders, which trials share, are not counted.
+        """
+        keys = [key for key in trial.evaluations.values() if self.storage.ledger.has(key)]
+        stages = [self.plan.stages[key] for key in self.plan.closure(keys)]
+        own = {"aligned", "tuned", "evaluation"}
+        made = [
+            (stage.kind, stage.key) for stage in stages if stage.kind in own and not stage.inline
+        ]
+        return math.fsum(self._seconds(made).values())
 
+    def of_alignment(self, trial: Trial) -> float:
+        """Return the seconds that the alignment of a trial took; 0 where they are not stored."""
+        stage = self.plan.stages[trial.aligned]
+        made = [] if stage.inline else [(stage.kind, stage.key)]
+        return math.fsum(self._seconds(made).values())
 
-def trial_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
-    """Return the seconds that the evaluations of a trial took, with the alignment and the trainings
-    behind them. Data and encoders, which trials share, are not counted.
-    """
-    keys = [key for key in trial.evaluations.values() if storage.ledger.has(key)]
-    stages = [plan.stages[key] for key in plan.closure(keys)]
-    own = {"aligned", "tuned", "evaluation"}
-    made = [(stage.kind, stage.key) for stage in stages if stage.kind in own and not stage.inline]
-    return math.fsum(_seconds(storage, made).values())
+    def sampled(self, done: Collection[str]) -> dict[str, float]:
+        """Return the seconds that some of the stages and evaluations of a plan took which this
+        storage has, by key: a few of each stage kind and maker are read, so that a large grid
+        starts at once. `done` are the evaluations that are in the ledger.
+        """
+        tried = defaultdict[tuple[str, str], list[str]](list)
+        for key, stage in self.plan.stages.items():
+            known = key in done if stage.kind == "evaluation" else not stage.inline
+            if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
+                tried[stage.kind, stage.maker].append(key)
+        return self._seconds([(kind, key) for (kind, _), keys in tried.items() for key in keys])
 
-
-def aligned_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
-    """Return the seconds that the alignment of a trial took; 0 where they are not stored."""
-    stage = plan.stages[trial.aligned]
-    made = [] if stage.inline else [(stage.kind, stage.key)]
-    return math.fsum(_seconds(storage, made).values())
-
-
-def sampled_seconds(plan: Plan, storage: Storage, done: Collection[str]) -> dict[str, float]:
-    """Return the seconds that some of the stages and evaluations of a plan took which this storage
-    has, by key: a few of each stage kind and maker are read, so that a large grid starts at once.
-    `done` are the evaluations that are in the ledger.
-    """
-    tried = defaultdict[tuple[str, str], list[str]](list)
-    for key, stage in plan.stages.items():
-        known = key in done if stage.kind == "evaluation" else not stage.inline
-        if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
-            tried[stage.kind, stage.maker].append(key)
-    return _seconds(storage, [(kind, key) for (kind, _), keys in tried.items() for key in keys])
-
-
-def _seconds(storage: Storage, made: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Return the seconds that evaluations and artifacts (kind, key) took."""
-    made = list(made)
-    records = storage.ledger.read_many([key for kind, key in made if kind == "evaluation"])
-    manifests = storage.artifacts.manifests([one for one in made if one[0] != "evaluation"])
-    took = {key: float(record.get("seconds", 0.0)) for key, record in records.items()}
-    return took | {key: manifest.seconds for key, manifest in manifests.items()}
+    def _seconds(self, made: Iterable[tuple[str, str]]) -> dict[str, float]:
+        """Return the seconds that evaluations and artifacts (kind, key) took."""
+        made = list(made)
+        records = self.storage.ledger.read_many([key for kind, key in made if kind == "evaluation"])
+        manifests = self.storage.artifacts.manifests(
+            [one for one in made if one[0] != "evaluation"]
+        )
+        took = {key: float(record.get("seconds", 0.0)) for key, record in records.items()}
+        return took | {key: manifest.seconds for key, manifest in manifests.items()}
 
 
 @dataclass(frozen=True)
@@ -118,6 +110,44 @@ class Forecast:
     kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
     unknown: Mapping[str, float]  # by key, of the others: what is usual for their kind
     unlike: Mapping[str, int]  # kind of stage -> how many of these there are
+
+    @classmethod
+    def of(cls, plan: Plan, took: Mapping[str, float], left: Iterable[str]) -> Forecast:
+        """Estimate the time of the stages and evaluations that are `left`, by the seconds that
+        others `took`, both by key. The time of data and of alignment is in proportion to their
+        sentences.
+        """
+
+        def work(key: str) -> float:
+            stage = plan.stages[key]
+            return (plan.sentences_of(key) or 1.0) * _passes(stage) if stage.reads_training else 1.0
+
+        left = list(left)
+        seconds, kinds = cls.by_like(plan, took, left, work), defaultdict[str, float](float)
+        for key, cost in seconds.items():
+            kinds[plan.stages[key].kind] += cost
+        others = {key: plan.stages[key].kind for key in left if key not in seconds}
+        unknown = {
+            key: _TRAINED if _trains(plan.stages[key]) else _USUAL.get(kind, 0.1)
+            for key, kind in others.items()
+        }
+        return cls(seconds, dict(kinds), unknown, dict(Counter(others.values())))
+
+    @staticmethod
+    def by_like(
+        plan: Plan, measured: Mapping[str, float], keys: Iterable[str], unit: Callable[[str], float]
+    ) -> dict[str, float]:
+        """Return what stages take, by key: of those that were `measured` and have the same kind,
+        maker, readout and encoder, the sum per unit, times the stage's own units. Without such ones
+        a stage is left out.
+        """
+        sums = defaultdict[tuple[Any, ...], list[float]](lambda: [0.0, 0.0])
+        for key, value in measured.items():
+            if key in plan.stages and not plan.stages[key].inline:
+                found = sums[_alike(plan, key)]
+                found[0], found[1] = found[0] + value, found[1] + unit(key)
+        wanted = {key: sums.get(_alike(plan, key)) for key in keys}
+        return {key: found[0] / found[1] * unit(key) for key, found in wanted.items() if found}
 
     @property
     def total(self) -> float:
@@ -143,72 +173,12 @@ class Forecast:
         return f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}){rest}"
 
 
-def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str]) -> Forecast:
-    """Estimate the time of the stages and evaluations that are `left`, by the seconds that others
-    `took`, both by key. The time of data and of alignment is in proportion to their sentences.
-    """
-
-    def work(key: str) -> float:
-        stage = plan.stages[key]
-        return (sentences(plan, key) or 1.0) * _passes(stage) if _reads_training(stage) else 1.0
-
-    left = list(left)
-    seconds, kinds = by_like(plan, took, left, work), defaultdict[str, float](float)
-    for key, cost in seconds.items():
-        kinds[plan.stages[key].kind] += cost
-    others = {key: plan.stages[key].kind for key in left if key not in seconds}
-    unknown = {
-        key: _TRAINED if _trains(plan.stages[key]) else _USUAL.get(kind, 0.1)
-        for key, kind in others.items()
-    }
-    return Forecast(seconds, dict(kinds), unknown, dict(Counter(others.values())))
-
-
-def by_like(
-    plan: Plan, measured: Mapping[str, float], keys: Iterable[str], unit: Callable[[str], float]
-) -> dict[str, float]:
-    """Return what stages take, by key: of those that were `measured` and have the same kind,
-    maker, readout and encoder, the sum per unit, times the stage's own units. Without such ones a
-    stage is left out.
-    """
-    sums = defaultdict[tuple[Any, ...], list[float]](lambda: [0.0, 0.0])
-    for key, value in measured.items():
-        if key in plan.stages and not plan.stages[key].inline:
-            found = sums[_alike(plan, key)]
-            found[0], found[1] = found[0] + value, found[1] + unit(key)
-    wanted = {key: sums.get(_alike(plan, key)) for key in keys}
-    return {key: found[0] / found[1] * unit(key) for key, found in wanted.items() if found}
-
-
 def _alike(plan: Plan, key: str) -> tuple[Any, ...]:
     """Return what stages have in common that take as long, in proportion to their sentences."""
     stage, start = plan.stages[key], plan.start_of(key)
-    whole = _reads_training(stage) and sentences(plan, key) is None
+    whole = stage.reads_training and plan.sentences_of(key) is None
     encoder = start.key if start is not None else None
     return stage.kind, stage.maker, stage.params.get("readout"), encoder, stage.task is None, whole
-
-
-def _reads_training(stage: Stage) -> bool:
-    """Whether what a stage takes depends on how many sentences are trained on."""
-    return stage.kind not in {"encoder", "tuned", "evaluation"}
-
-
-def sentences(plan: Plan, key: str) -> float | None:
-    """Return the number of sentence pairs that a stage of data has, or an alignment reads; None
-    for all of a corpus whose size is not among its params.
-    """
-    stage = plan.stages[key]
-    if isinstance(wanted := stage.params.get("sentences"), int):
-        corpus: Any = stage.params.get("corpus", {})
-        size = corpus.get("size")
-        known = min(wanted, size) if isinstance(size, int) else wanted
-        return None if known == EVERYTHING else float(known)
-    split: Any = stage.params.get("split")
-    if split is not None:
-        return float(sum(split.values()))
-    read = [k for k in stage.inputs.values() if _reads_training(plan.stages[k])]
-    counts = [sentences(plan, key) for key in read]
-    return max((c for c in counts if c is not None), default=1.0) if None not in counts else None
 
 
 def _trains(stage: Stage) -> bool:

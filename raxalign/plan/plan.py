@@ -379,6 +379,40 @@ class Plan:
             stage = self.stages[stage.inputs[before]]
         return stage
 
+    def to_make(self, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
+        """Return the keys of the evaluations that are not `done` and of the stages that they need
+        and that are not `stored`.
+        """
+        pending = [key for trial in self.trials for key in trial.evaluations.values()]
+        stack = [key for key in dict.fromkeys(pending) if key not in done]
+        found: dict[str, None] = {}
+        while stack:
+            key = stack.pop()
+            if key not in found and key not in stored:
+                found[key] = None
+                stage = self.stages[key]
+                stack += [*stage.inputs.values(), *stage.prepared.values()]
+        return [key for key in found if not self.stages[key].inline]
+
+    def sentences_of(self, key: str) -> float | None:
+        """Return the number of sentence pairs that a stage of data has, or an alignment reads; None
+        for all of a corpus whose size is not among its params.
+        """
+        stage = self.stages[key]
+        if isinstance(wanted := stage.params.get("sentences"), int):
+            corpus: Any = stage.params.get("corpus", {})
+            size = corpus.get("size")
+            known = min(wanted, size) if isinstance(size, int) else wanted
+            return None if known == Stage.EVERYTHING else float(known)
+        split: Any = stage.params.get("split")
+        if split is not None:
+            return float(sum(split.values()))
+        read = [k for k in stage.inputs.values() if self.stages[k].reads_training]
+        counts = [self.sentences_of(key) for key in read]
+        return (
+            max((c for c in counts if c is not None), default=1.0) if None not in counts else None
+        )
+
     def users(self) -> dict[str, int]:
         """Count the trials that need each stage, whether or not it is stored."""
         counts: dict[str, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -24,10 +24,6 @@ _CATALOGUES = {
     "evaluation": "tasks",
 }
 """Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
-TASK = "task"
-"""The folder of a task's model in the artifact of an encoder that was trained with it."""
-FIT = "fit/"
-"""What the names of prepared stages begin with whose readouts of one language are taken over."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,13 @@ class Stage:
     nothing is drawn, and any number of workers may divide a batch). `task` is the training of a
     task that an aligned encoder's is one with; its model is in the folder `TASK` of the artifact.
     """
+
+    TASK: ClassVar = "task"
+    """The folder of a task's model in the artifact of an encoder that was trained with it."""
+    FIT: ClassVar = "fit/"
+    """What the names of prepared stages begin with whose readouts of one language are taken over.
+    """
+    EVERYTHING: ClassVar = 1_000_000_000  # sentences: more than any corpus has
 
     kind: str
     maker: str  # the plug-in
@@ -78,6 +81,11 @@ class Stage:
                 **({"task": self.task.key} if self.task else {}),
             }
         )
+
+    @property
+    def reads_training(self) -> bool:
+        """Whether what it takes depends on how many sentences are trained on."""
+        return self.kind not in {"encoder", "tuned", "evaluation"}
 
     @property
     def languages(self) -> tuple[str, ...]:

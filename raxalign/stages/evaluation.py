@@ -18,7 +18,7 @@ from raxalign.corpora.text.words import ESCAPES
 from raxalign.languages import labels_with
 from raxalign.measured import declaration
 from raxalign.plan.plan import Plan
-from raxalign.plan.stage import TASK, Stage
+from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
 from raxalign.stages.workshop import FITTED, TRAINED, Watched, Workshop
 from raxalign.store.artifacts import ArtifactStore
@@ -82,7 +82,7 @@ def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
     workshop.ensure(stage.inputs["aligned"])
     if trained is None or workshop.plan.stages[stage.inputs["trained"]].task is None:
         return trained
-    return trained / TASK
+    return trained / Stage.TASK
 
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:

@@ -32,7 +32,7 @@ from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.build import LinkRecipe, build_heldout, build_training, slice_training
 from raxalign.pairing.schema import build_seen
 from raxalign.plan.expansion.data import SEEN_SWAPPED
-from raxalign.plan.stage import FIT, TASK, Stage
+from raxalign.plan.stage import Stage
 from raxalign.stages.workshop import MAKERS, Workshop, files_of
 from raxalign.train.objective import Objective
 from raxalign.train.options import RowOrder, TrainSettings
@@ -47,13 +47,13 @@ def align_with_task(
     """Train a method together with its task, whose model is written; return the aligned encoder."""
     task, companion = stage.task, JointTraining(stage.plugin(), encoder, inputs)
     assert task is not None, "the caller has asked"
-    (folder / TASK).mkdir()
+    (folder / Stage.TASK).mkdir()
     notes = task.plugin().train(
         AlignedEncoder(encoder),
         task.languages,
         shop.training_inputs(stage, task),
         shop.runtime_for(stage),
-        folder / TASK,
+        folder / Stage.TASK,
         companion=companion.trained,
     )
     return companion.aligned(notes)
@@ -262,9 +262,9 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
             if name in stage.inputs
         }
     fits = {
-        name.removeprefix(FIT): AlignedEncoder.load(shop.ensure(key), lambda: encoder)
+        name.removeprefix(Stage.FIT): AlignedEncoder.load(shop.ensure(key), lambda: encoder)
         for name, key in stage.prepared.items()
-        if name.startswith(FIT)
+        if name.startswith(Stage.FIT)
     }
     inputs = MethodInputs(
         languages=tuple(lang for lang in stage.languages if lang not in fits),

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raxalign.catalog import name_of
-from raxalign.plan.estimates import forecast, roughly
+from raxalign.plan.estimates import Forecast, roughly
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -179,7 +179,7 @@ def expected_jobs(
     """
     parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
-    found = forecast(plan, took, left)
+    found = Forecast.of(plan, took, left)
     seconds = {**found.unknown, **found.seconds}
 
     def group_of(entry: SweepJob) -> str:

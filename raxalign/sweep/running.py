@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from raxalign.errors import DISK_FULL, StorageError
-from raxalign.plan.estimates import sampled_seconds
+from raxalign.plan.estimates import Times
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -375,7 +375,7 @@ class Sweep:
         stages = [key for key in missing if key not in self._plans]
         place = self._job.plan or write_plan(plan, self._job.storage)
         jobs = jobs_of(plan, stages, pending, self._job)
-        took = sampled_seconds(plan, self._job.storage, done)
+        took = Times(plan, self._job.storage).sampled(done)
         expected = expected_jobs(plan, jobs, took)
         first, self._planned = not self._planned, True
         self._plans |= {entry.key: (plan, place) for entry in jobs}

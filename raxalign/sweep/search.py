@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from raxalign.config.search import Value, at_path
 from raxalign.errors import RaxalignError
-from raxalign.plan.estimates import aligned_seconds, trial_seconds
+from raxalign.plan.estimates import Times
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
@@ -178,13 +178,13 @@ class SearchSource:
     ) -> PointOutcome:
         """Return how a trial ended, which has run for the point of a number."""
         ledger, storage = self.opened.storage.ledger, self.opened.storage
-        seconds = trial_seconds(plan, trial, storage)
+        seconds = Times(plan, storage).of(trial)
         # one that was pruned may have been made whole for another grid
         judged = trial.evaluations.get(study.objective.task)
         stopped = None if number is None else self._runs[study.name].journal.stopped(number)
         if stopped is not None and (judged is None or not ledger.has(judged)):
             place, taken = stopped
-            seconds = aligned_seconds(plan, trial, storage) + taken
+            seconds = Times(plan, storage).of_alignment(trial) + taken
             return PointOutcome(None, seconds, place, pruned=True)
         try:
             score = judge(study.objective, trial, dev_scores(plan, ledger, trial))

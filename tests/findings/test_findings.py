@@ -23,7 +23,7 @@ from raxalign.analysis.power import Assumed, detectable, runs_for
 from raxalign.analysis.significance import ContrastTest, Runs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
-from raxalign.plan.estimates import duration, seconds_by_key
+from raxalign.plan.estimates import Times, duration
 from raxalign.plan.load import Opened
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
@@ -230,7 +230,7 @@ def test_a_claim_costs_all_that_its_values_were_made_from(made, asked):
     assert ran is not None
     page = render(Record((found,), {"words": ran}), {"words": "name: x\n"})
     assert f"| {found.verdict} | {duration(spent)} |" in page
-    stored = seconds_by_key(opened.plan, opened.storage)
+    stored = Times(opened.plan, opened.storage).by_key()
     assert f"{len(stored)} stages and evaluations, {duration(sum(stored.values()))} of" in page
 
 

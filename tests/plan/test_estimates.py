@@ -7,7 +7,7 @@ import pytest
 
 from raxalign.encoders.models.folder import config_footprint, footprint_of
 from raxalign.inspect.plans import Disk, Stock, as_json, as_text
-from raxalign.plan.estimates import duration, forecast, roughly, seconds_by_key
+from raxalign.plan.estimates import Forecast, Times, duration, roughly
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.retention import weights_of
 from tests.grids import small_plan, write_grid
@@ -38,22 +38,22 @@ def of(plan, kind, **params):
 
 def test_what_is_like_nothing_that_has_run_has_no_time_and_is_named(plan):
     (encoder,), bitexts = of(plan, "encoder"), of(plan, "bitext")
-    before = forecast(plan, {}, [encoder, *bitexts])
+    before = Forecast.of(plan, {}, [encoder, *bitexts])
     assert before.seconds == {}
     assert set(before.unknown) == {encoder, *bitexts}
     named = f"not known before something like it has run: 1 encoder, {len(bitexts)} bitext"
     assert before.told(1) == f"time, {named}"
-    found = forecast(plan, {encoder: 10.0}, [encoder, *bitexts])
+    found = Forecast.of(plan, {encoder: 10.0}, [encoder, *bitexts])
     assert found.told(1).startswith("time, at least: 10 s of worker time (from what has run")
     assert found.told(1).endswith(
         f"; not known before something like it has run: {len(bitexts)} bitext"
     )
-    assert forecast(plan, {}, []).told(2) == "nothing is left to run"
+    assert Forecast.of(plan, {}, []).told(2) == "nothing is left to run"
 
 
 def test_what_has_run_gives_the_time_of_its_own_kind_by_its_sentences(plan):
     small, large = (of(plan, "bitext", sentences=size)[0] for size in (100, 200))
-    found = forecast(plan, {small: 3.0}, [large, *of(plan, "pairs")])
+    found = Forecast.of(plan, {small: 3.0}, [large, *of(plan, "pairs")])
     assert found.seconds == {large: pytest.approx(6.0)}
     assert found.kinds == {"bitext": pytest.approx(6.0)}
 
@@ -62,7 +62,7 @@ def test_before_anything_has_run_a_training_begins_before_a_fit(tmp_path):
     methods = ("rotation: {}", "finetune: {}")
     plan = small_plan(tmp_path, methods=methods, languages="{each: [de]}", sentences="100")
     aligned = of(plan, "aligned")
-    found = forecast(plan, {}, aligned).unknown
+    found = Forecast.of(plan, {}, aligned).unknown
     trained = [key for key in aligned if "learning_rate" in plan.stages[key].params["method"]]
     assert 0 < len(trained) < len(aligned)
     assert sorted(aligned, key=found.__getitem__, reverse=True)[: len(trained)] == trained
@@ -81,13 +81,13 @@ def test_more_epochs_take_more_time_and_another_encoder_has_its_own(tmp_path):
     first = {plan.stages[k].params["method"]["epochs"]: k for k in aligned if plan.start_of(k)}
     one, four = first[1], first[4]
     assert plan.start_of(one) == plan.start_of(four)
-    found = forecast(plan, {one: 2.0}, aligned)
+    found = Forecast.of(plan, {one: 2.0}, aligned)
     assert found.seconds == {one: 2.0, four: 8.0}
 
 
 def test_the_start_of_ray_and_several_workers_count_until_the_end_and_not_as_work(plan):
     (encoder,) = of(plan, "encoder")
-    found = forecast(plan, {encoder: 45.0}, [encoder])
+    found = Forecast.of(plan, {encoder: 45.0}, [encoder])
     assert found.told(1).startswith("time, about: 40 s of worker time (from what")
     told = found.told(1, starts=True)
     assert "time, about: 40 s of worker time, 60 s with the start of Ray (" in told
@@ -106,7 +106,7 @@ def test_a_quicker_word_aligner_is_named_where_links_take_most_of_the_time(
     took = {key: 1.0 for key, stage in opened.plan.stages.items() if not stage.inline}
     took |= dict.fromkeys(of(opened.plan, "pairs"), seconds)
     Path(opened.storage.root, "ledger").rename(tmp_path / "none of it has run")
-    monkeypatch.setattr("raxalign.inspect.plans.seconds_by_key", lambda *_: took)
+    monkeypatch.setattr(Times, "by_key", lambda *_: took)
     told = as_text(opened.plan, opened.storage, opened.run)
     assert ("`pairs: {aligner: fast_align}` is much quicker" in told) is named
 
@@ -190,7 +190,7 @@ def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path):
     opened.storage.artifacts.make("bitext", key, lambda _: {})
     made = opened.storage.artifacts.manifest("bitext", key).seconds
     evaluations = dict.fromkeys(of(opened.plan, "evaluation"), 2.0)
-    assert seconds_by_key(opened.plan, opened.storage) == {**evaluations, key: made}
+    assert Times(opened.plan, opened.storage).by_key() == {**evaluations, key: made}
 
 
 @pytest.mark.parametrize(

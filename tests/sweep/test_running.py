@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.estimates import sampled_seconds
+from raxalign.plan.estimates import Times
 from raxalign.plan.plan import Plan
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
@@ -269,7 +269,7 @@ def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, mo
 def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job):
     done, other = plan.trials
     write(job, done)
-    took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
+    took = Times(plan, job.storage).sampled(job.storage.ledger.keys())
     assert set(took.values()) == {2.0}
     steps = jobs_of(plan, [], [other], job)
     (expected,) = expected_jobs(plan, steps, took | {other.aligned: 5.0})

@@ -23,7 +23,7 @@ from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
 from raxalign.extras import missing
 from raxalign.languages import language
-from raxalign.plan.estimates import stored_keys, to_make
+from raxalign.plan.estimates import Times
 from raxalign.plan.expansion.identity import absent_file
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -287,8 +287,8 @@ def obstacles(plan: Plan, storage: Storage) -> tuple[str, ...]:
     gone = [absent_file(Path(path)) for path in plan.missing]
     lines = [str(fault) for stage in _local(plan) for fault in line_faults(stage, storage)]
     absent = {key: told for key, stage in plan.stages.items() if (told := [*_absent(stage)])}
-    stored = stored_keys(plan, storage) if absent else set()
-    needed = to_make(plan, storage.ledger.keys(), stored) if absent else []
+    stored = Times(plan, storage).stored() if absent else set()
+    needed = plan.to_make(storage.ledger.keys(), stored) if absent else []
     faults = dict.fromkeys(fault for key in needed for fault in absent.get(key, ()))
     return tuple(dict.fromkeys((*gone, *lines, *shortages(plan), *faults)))
 

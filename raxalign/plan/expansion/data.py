@@ -27,7 +27,6 @@ PAIRS_VERSION = 2
 TEXT_VERSION = 2
 SEEN_VERSION = 2
 PIECES_VERSION = 1
-EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 
 SEEN_DICTIONARY, SEEN_SWAPPED = "dictionary", "swapped"
 """What the name of a dictionary of a `seen` stage begins with, by the order of its sides."""
@@ -212,7 +211,7 @@ class SharedStages:
         """Add all of the corpus of `text`: nothing is held out."""
         part = {
             "part": "training",
-            "sentences": EVERYTHING,
+            "sentences": Stage.EVERYTHING,
             "split": {"test": 0, "dev": 0},
             **self._lengths(),
             "overlap": "keep",
@@ -415,7 +414,7 @@ def prepared_pieces(
     for name, key in inputs.items():
         kind, _, lang = name.partition("/")
         corpus = kind == "text" and grid.text is not None
-        if kind in _COLUMNS and (EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
+        if kind in _COLUMNS and (Stage.EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
             read = shared.stages[key]
             if read.kind == "pairs" and read.params["part"] == "training":
                 key = read.inputs["training"]  # the same sentences, there before the word aligner

@@ -16,7 +16,7 @@ from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
 from raxalign.plan.expansion import data
 from raxalign.plan.metrics import faults as metric_faults
-from raxalign.plan.stage import FIT, Stage
+from raxalign.plan.stage import Stage
 from raxalign.tasks.base import Task, TaskNeeds, Training
 
 _Files = tuple[dict[str, str], dict[str, str]]
@@ -423,7 +423,7 @@ class TrialInputs:
         """Add the fits of languages that several sets have, where a method fits each by itself."""
         several = len(self.languages) > 1 and self.method.fits_alone
         return {
-            f"{FIT}{lang}": replace(self, languages=(lang,)).stage(shared).key
+            f"{Stage.FIT}{lang}": replace(self, languages=(lang,)).stage(shared).key
             for lang in (self.languages if several else ())
             if sum(lang in own for own in shared.grid.sets.values()) > 1
         }

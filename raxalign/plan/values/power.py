@@ -17,7 +17,7 @@ from raxalign.analysis.power import FEWEST, POINTS, Assumed, at, design, estimat
 from raxalign.analysis.significance import Spread
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
-from raxalign.plan.estimates import roughly, trial_seconds
+from raxalign.plan.estimates import Times, roughly
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -137,7 +137,7 @@ def _seconds(plan: Plan, storage: Storage, sides: PlannedSides) -> float:
     """The work of one more run of a cell: the mean of those that were made."""
     took: dict[int | None, float] = defaultdict(float)
     for trial in sides.trials:
-        took[trial.seed] += trial_seconds(plan, trial, storage)
+        took[trial.seed] += Times(plan, storage).of(trial)
     done = [seconds for seconds in took.values() if seconds]
     return sum(done) / len(done) if done else 0.0
 

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 
 from raxalign.catalog import catalog
-from raxalign.plan.estimates import duration, to_make
+from raxalign.plan.estimates import duration
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Tombstone
@@ -102,7 +102,7 @@ def made_again(
     where there are none. `records` is what is left of those that were not kept, by key; see
     `to_make` for the others.
     """
-    return again([records[key] for key in to_make(plan, done, stored) if key in records])
+    return again([records[key] for key in plan.to_make(done, stored) if key in records])
 
 
 def again(found: Sequence[Tombstone]) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from raxalign.config.yaml_file import written
 from raxalign.languages import language
-from raxalign.plan.estimates import duration, seconds_by_key
+from raxalign.plan.estimates import Times, duration
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import remarks
 from raxalign.report.document import Listing, Share
@@ -107,7 +107,7 @@ class HowMade(Section):
 
     def _time(self) -> str:
         plan, storage = self.material.plan, self.material.storage
-        took = seconds_by_key(plan, storage) if storage is not None else {}
+        took = Times(plan, storage).by_key() if storage is not None else {}
         sums = {
             name: sum(seconds for key, seconds in took.items() if plan.stages[key].kind == kind)
             for name, kind in _TIMES.items()

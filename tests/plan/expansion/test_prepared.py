@@ -7,7 +7,6 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, GridError, RaxalignError
-from raxalign.plan.estimates import to_make
 from raxalign.plan.expansion import data
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
@@ -78,8 +77,8 @@ def test_pieces_are_made_for_a_training_that_is_not_stored(plan):
     pieces = set(mlm.prepared.values())
     assert pieces <= set(plan.closure([mlm.key]))
     assert pieces.isdisjoint(plan.closure([mlm.key], {mlm.key}))
-    assert pieces <= set(to_make(plan, set(), set()))
-    assert pieces.isdisjoint(to_make(plan, set(), {mlm.key}))
+    assert pieces <= set(plan.to_make(set(), set()))
+    assert pieces.isdisjoint(plan.to_make(set(), {mlm.key}))
 
 
 def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_out(plan, tmp_path):
