@@ -179,10 +179,11 @@ def _tell_faults(opened: Opened, plan_: Plan) -> None:
     """
     from raxalign.corpora.readers.inspection import Remark
     from raxalign.errors import RaxalignError
-    from raxalign.plan.checks.bitexts import doubts, obstacles
+    from raxalign.plan.checks import LocalData
 
-    faults = dict.fromkeys(obstacles(plan_, opened.storage))
-    for doubt in doubts(plan_):
+    local = LocalData(plan_)
+    faults = dict.fromkeys(local.obstacles(opened.storage))
+    for doubt in local.doubts():
         if isinstance(doubt, Remark):
             tell(f"warning: {doubt}")
         else:

@@ -144,9 +144,9 @@ def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
 
 def _files(plan: Plan) -> Iterator[str]:
     """Yield lines on all files of tasks, methods and word aligners, read as a grid reads them."""
-    from raxalign.plan.checks.preflight import read_files
+    from raxalign.plan.checks import LocalData
 
-    found = read_files(plan)
+    found = LocalData(plan).files()
     if found.faults:
         gone = tuple(f"{path}:" for path in plan.missing)  # which `obstacles` names
         faults = (fault.strip() for fault in found.indented())
@@ -159,13 +159,14 @@ def _files(plan: Plan) -> Iterator[str]:
 
 def _bitexts(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on whether all sentence pairs of local files can be read and made into text."""
-    from raxalign.plan.checks.bitexts import obstacles, other_lengths, read_bitexts
+    from raxalign.plan.checks import LocalData
 
-    found = list(read_bitexts(plan, storage))
-    faults = [*obstacles(plan, storage), *(str(f) for entry in found for f in entry.faults)]
+    local = LocalData(plan)
+    found = list(local.bitexts(storage))
+    faults = [*local.obstacles(storage), *(str(f) for entry in found for f in entry.faults)]
     notes = [str(remark) for entry in found for remark in entry.remarks]
     whole = [entry for entry in found if not entry.faults]
-    for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in whole}):
+    for fatal, message in local.other_lengths({entry.path: entry.rows for entry in whole}):
         (faults if fatal else notes).append(message)
     yield from (f"broken   {fault}" for fault in dict.fromkeys(faults))
     for entry in whole:

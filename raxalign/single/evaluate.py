@@ -20,7 +20,7 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
 from raxalign.options.run import Precision
 from raxalign.options.sources import LocalFile
-from raxalign.plan.checks.preflight import read_files
+from raxalign.plan.checks import LocalData
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
@@ -84,7 +84,7 @@ def evaluate_encoder(
     if request.mteb or request.options:
         opened, tasks = _with_mteb(opened, request), ("mteb",)
     plan, aligned = _plan(opened, request, tasks, languages)
-    found = read_files(plan, done=opened.storage.ledger.keys())
+    found = LocalData(plan).files(done=opened.storage.ledger.keys())
     found.refuse_faults(opened.grid.path)
     for remark in found.remarks:
         tell(f"note: {remark}")

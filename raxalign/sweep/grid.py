@@ -18,8 +18,7 @@ from typing import TypeVar
 from raxalign.catalog import refuse_changed
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.options.run import Keep
-from raxalign.plan.checks.bitexts import obstacles
-from raxalign.plan.checks.preflight import read_files
+from raxalign.plan.checks import LocalData
 from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
@@ -247,11 +246,11 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
 def _checked(opened: Opened, plan: Plan) -> Job:
     """Check the storage and read the data files of a plan; returns what workers need to know."""
     settings, storage = opened.run, opened.storage
-    if found := obstacles(plan, storage):
+    if found := LocalData(plan).obstacles(storage):
         raise RaxalignError("\n".join(found))
     check_writable(storage.root)
     refuse_changed(plan.plugins)
-    read = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
+    read = LocalData(plan).files(done=storage.ledger.keys(), memory=storage.local / "read")
     read.refuse_faults(opened.grid.path)
     if read.files:
         to_stderr(str(read))

@@ -9,15 +9,8 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
-from raxalign.plan.checks import bitexts
-from raxalign.plan.checks.bitexts import (
-    doubts,
-    obstacles,
-    other_lengths,
-    read_bitexts,
-    shortages,
-    swapped_translations,
-)
+from raxalign.plan import checks as bitexts
+from raxalign.plan.checks import LocalData
 from raxalign.plan.expansion.expand import expand
 from raxalign.store.storage import Storage
 from tests.grids import of_kind, small_plan
@@ -45,7 +38,7 @@ def plan(tmp_path):
 
 @pytest.fixture
 def found(plan, tmp_path):
-    return lambda source: list(read_bitexts(plan(source), Storage(str(tmp_path / "storage"))))
+    return lambda source: list(LocalData(plan(source)).bitexts(Storage(str(tmp_path / "storage"))))
 
 
 def test_each_language_is_read_once_and_a_bad_line_is_named(found, tmp_path):
@@ -81,16 +74,16 @@ def write_phrases(folder, *, swap):
 
 def test_sides_that_are_swapped_are_remarked_on_once_per_language(plan, tmp_path):
     write_phrases(tmp_path, swap=("fr",))
-    (remark,) = doubts(plan("moses, path: '{lang}-{pivot}'"))
+    (remark,) = LocalData(plan("moses, path: '{lang}-{pivot}'")).doubts()
     assert str(remark).startswith(f"{tmp_path}/fr-en.fr: the sides of fr-en seem to be swapped: ")
     write_phrases(tmp_path, swap=())
-    assert list(doubts(plan("moses, path: '{lang}-{pivot}'"))) == []
+    assert list(LocalData(plan("moses, path: '{lang}-{pivot}'")).doubts()) == []
 
 
 def test_why_a_corpus_cannot_be_read_is_told_before_it_runs(plan, tmp_path):
     write_phrases(tmp_path, swap=("fr",))
     (tmp_path / "fr-en.fr").write_bytes(b"\xff\n")
-    (told,) = doubts(plan("moses, path: '{lang}-{pivot}'"))
+    (told,) = LocalData(plan("moses, path: '{lang}-{pivot}'")).doubts()
     assert str(told).startswith(f"{tmp_path}/fr-en.fr:1: invalid UTF-8")
 
 
@@ -113,7 +106,7 @@ def test_a_shift_is_seen_by_plan_at_the_beginning_and_by_doctor_everywhere(plan,
         moved = [*text[:at], *text[at + 1 :], "end"]
         (tmp_path / f"{lang}-en.{lang}").write_text("\n".join(moved) + "\n")
         (tmp_path / f"{lang}-en.en").write_text("\n".join(text).replace("word", "wort") + "\n")
-    (seen,) = doubts(plan("moses, path: '{lang}-{pivot}'"))
+    (seen,) = LocalData(plan("moses, path: '{lang}-{pivot}'")).doubts()
     assert str(seen).startswith(
         f"{tmp_path}/de-en.de: the sides of de-en seem to be shifted against"
     )
@@ -137,13 +130,15 @@ def test_dictionaries_and_gold_texts_that_are_swapped_are_named(plan, tmp_path):
     ]
     greek = [("καλημέρα", "morning")] * 9
     right = [read("de", sentences), read("de", words), read("el", greek), read("fr", [])]
-    assert list(swapped_translations(made, right)) == []
+    assert list(LocalData(made).swapped_translations(right)) == []
     wrong = [
         replace(entry, translations=replace(own, pairs=[pair[::-1] for pair in own.pairs]))
         for entry in right
         if (own := entry.translations)
     ]
-    assert [str(doubt).partition(" seem")[0] for doubt in swapped_translations(made, wrong)] == [
+    assert [
+        str(doubt).partition(" seem")[0] for doubt in LocalData(made).swapped_translations(wrong)
+    ] == [
         "de.txt: the sides of de-en",
         "de.txt: the sides of de-en",
         "el.txt: the sides of el-en",
@@ -162,9 +157,10 @@ def test_links_of_another_length_than_the_text_say_both_lengths(
         "pairs: {aligner: links, path: 'links.{lang}', words: any}\n",
     )
     sizes = {
-        entry.path: entry.rows for entry in read_bitexts(made, Storage(str(tmp_path / "storage")))
+        entry.path: entry.rows
+        for entry in LocalData(made).bitexts(Storage(str(tmp_path / "storage")))
     }
-    assert list(other_lengths(made, sizes)) == [
+    assert list(LocalData(made).other_lengths(sizes)) == [
         (
             fatal,
             f"{tmp_path}/links.de: has 38 lines, and {tmp_path}/de-en.de 40. Line k has the links"
@@ -178,7 +174,7 @@ def told(plan, tmp_path):
     def shortages_of(sentences, more=""):
         corpus = 'source: moses, path: "{lang}-{pivot}"'
         found = plan(f"moses, path: '{{lang}}-{{pivot}}'{more}", f"text: {{{corpus}}}\n", sentences)
-        return shortages(found)
+        return LocalData(found).shortages()
 
     for lang, n_lines in (("de", 10), ("fr", 3)):
         for code in (lang, "en"):
@@ -215,13 +211,13 @@ def test_a_word_aligner_that_is_not_installed_is_told_where_links_are_still_to_b
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     storage, methods = Storage(str(tmp_path / "storage")), ("none: {}", "rotation: {}")
     found = small_plan(tmp_path, methods=methods, aligner="eflomal", seeds="[0, 1]")
-    (told,) = obstacles(found, storage)
+    (told,) = LocalData(found).obstacles(storage)
     assert "pairs.aligner: eflomal" in told
     assert "pip install 'raxalign[eflomal]'" in told
-    assert obstacles(small_plan(tmp_path, methods=methods, aligner="thot"), storage) == ()
+    assert LocalData(small_plan(tmp_path, methods=methods, aligner="thot")).obstacles(storage) == ()
     for stage in of_kind(found, "pairs"):
         storage.artifacts.make(stage.kind, stage.key, lambda folder: {})
-    assert obstacles(found, storage) == ()
+    assert LocalData(found).obstacles(storage) == ()
 
 
 def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_divided(
@@ -234,7 +230,7 @@ def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_div
         text = GRID.format(source=source, sentences=3).replace("[de, fr]", "[de, zh]")
         (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
         found = expand(load(tmp_path / "grid.yaml"), allow_missing=True)
-        told = obstacles(found, storage)
+        told = LocalData(found).obstacles(storage)
         return found, tuple(fault for fault in told if "no such file" not in fault)
 
     storage = Storage(str(tmp_path / "storage"))
@@ -249,7 +245,7 @@ def test_a_segmenter_that_is_not_installed_is_told_where_text_is_still_to_be_div
     for stage in found.stages.values():
         if stage.kind == "bitext":
             storage.artifacts.make(stage.kind, stage.key, lambda folder: {})
-    assert not any("jieba" in fault for fault in obstacles(found, storage))
+    assert not any("jieba" in fault for fault in LocalData(found).obstacles(storage))
 
 
 def test_packed_files_that_grow_as_no_text_does_are_refused_before_they_are_read(
@@ -261,10 +257,10 @@ def test_packed_files_that_grow_as_no_text_does_are_refused_before_they_are_read
             (tmp_path / f"{lang}-en.{side}.gz").write_bytes(packed)
     made, storage = plan("moses, path: '{lang}-{pivot}'"), Storage(str(tmp_path / "storage"))
     monkeypatch.setattr(bitexts, "read_through", None)
-    faults = [str(fault) for entry in read_bitexts(made, storage) for fault in entry.faults]
+    faults = [str(fault) for entry in LocalData(made).bitexts(storage) for fault in entry.faults]
     assert len(faults) == 4
     assert all(": unpacks from " in fault for fault in faults)
-    assert set(faults) <= set(obstacles(made, storage))
+    assert set(faults) <= set(LocalData(made).obstacles(storage))
 
 
 def test_lines_of_both_sides_are_compared_in_every_part_and_counted_once(plan, tmp_path):
@@ -280,11 +276,11 @@ def test_lines_of_both_sides_are_compared_in_every_part_and_counted_once(plan, t
         text.format(source=f"moses, path: {{{paths}}}", sentences=3), encoding="utf-8"
     )
     made, storage = expand(load(tmp_path / "grid.yaml")), Storage(str(tmp_path / "storage"))
-    (told,) = obstacles(made, storage)
+    (told,) = LocalData(made).obstacles(storage)
     assert f"test.fr.fr.gz has 3 lines and {tmp_path}/test.fr.en.gz has 4" in told
     for file in tmp_path.glob("*.gz"):
         file.write_bytes(b"")  # what is remembered needs no file
-    assert obstacles(made, storage) == (told,)
+    assert LocalData(made).obstacles(storage) == (told,)
 
 
 def test_what_training_leaves_out_is_counted_by_doctor(found, tmp_path):

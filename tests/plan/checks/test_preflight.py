@@ -6,7 +6,7 @@ import pytest
 
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.errors import DataError, RaxalignError
-from raxalign.plan.checks.preflight import SHOWN, FilesRead, _shown, read_files
+from raxalign.plan.checks import SHOWN, FilesRead, LocalData, _shown
 from raxalign.plan.load import open_grid
 from tests.grids import write_grid
 
@@ -31,7 +31,7 @@ def write(tmp_path, monkeypatch):
 
 
 def test_each_file_is_read_once_over_all_trials(write):
-    found = read_files(write("none: {}", "rotation: {center: [false, true]}"))
+    found = LocalData(write("none: {}", "rotation: {center: [false, true]}")).files()
     assert found == FilesRead(4, 5)
     assert str(found) == "4 data files were read: 5 rows"
 
@@ -39,21 +39,21 @@ def test_each_file_is_read_once_over_all_trials(write):
 def test_only_what_is_left_to_run_is_read(write):
     plan = write(**{"dev.fr": "G\tH\tmaybe\n"})
     french = next(trial for trial in plan.trials if trial.languages == ("fr",))
-    assert len(read_files(plan).faults) == 1
-    assert read_files(plan, done=set(french.evaluations.values())) == FilesRead(3, 3)
+    assert len(LocalData(plan).files().faults) == 1
+    assert LocalData(plan).files(done=set(french.evaluations.values())) == FilesRead(3, 3)
     every = {key for trial in plan.trials for key in trial.evaluations.values()}
-    assert read_files(plan, done=every) == FilesRead(0, 0)
+    assert LocalData(plan).files(done=every) == FilesRead(0, 0)
     others = plan.only(trial for trial in plan.trials if trial is not french)
-    assert read_files(others).faults == ()
+    assert LocalData(others).files().faults == ()
 
 
 def test_what_was_found_good_is_remembered_until_it_changes(write, tmp_path):
     memory = tmp_path / "memory"
-    assert read_files(write(), memory=memory).files == 4
-    assert read_files(write(), memory=memory) == FilesRead(0, 0)
+    assert LocalData(write()).files(memory=memory).files == 4
+    assert LocalData(write()).files(memory=memory) == FilesRead(0, 0)
     broken = write(**{"dev.de": "E\tF\tmaybe\n"})
     for _ in range(2):  # what was found bad is not remembered
-        assert len(read_files(broken, memory=memory).faults) == 1
+        assert len(LocalData(broken).files(memory=memory).faults) == 1
 
 
 def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write):
@@ -61,9 +61,9 @@ def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write):
     files = {"dict.de": "Haus house\n", "dict.fr": "maison the house\n"}
     files |= {"links.de": "0-0 1-1\n\n", "links.fr": "0-0\nx-y\n"}
     tasks, links = ("retrieval: {}",), "links, path: 'links.{lang}'"
-    (fault,) = read_files(write(*methods, tasks=tasks, **files)).faults
+    (fault,) = LocalData(write(*methods, tasks=tasks, **files)).files().faults
     assert fault.rsplit("/", 1)[-1].split(";")[0] == "dict.fr:1: 3 words"
-    found = read_files(write(*methods, tasks=tasks, aligner=links, **files))
+    found = LocalData(write(*methods, tasks=tasks, aligner=links, **files)).files()
     assert sorted(fault.rsplit("/", 1)[-1].split(". ")[0] for fault in found.faults) == [
         "dict.fr:1: 3 words; an entry is two, divided by a space or a tab",
         "links.fr:2: 'x-y' is not a link",
@@ -79,7 +79,7 @@ def test_a_dictionary_whose_sides_are_swapped_is_doubted_until_it_is_mended(writ
         lines = "".join(" ".join((el.split()[1], en)[::order]) + "\n" for el, en in entries)
         parts = {"languages": "{each: [el]}", "dict.el": lines}
         plan = write(*methods, tasks=("retrieval: {}",), **parts)
-        return read_files(plan, memory=tmp_path / "memory").remarks
+        return LocalData(plan).files(memory=tmp_path / "memory").remarks
 
     for _ in range(2):  # what is doubted is not remembered as good
         (doubt,) = doubts(-1)

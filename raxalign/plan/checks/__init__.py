@@ -1,1 +1,0 @@
-"""What is read before anything is made, so that bad input is refused at once."""
