@@ -14,10 +14,9 @@ from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import Sentences
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import Layer, parse_layers
+from raxalign.encoders.models.vectors import Layer, SentencePooling, parse_layers
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
@@ -25,7 +24,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows, tokenise
-from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
+from raxalign.methods.rows.states import read_states, real_gap
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, Source
 from raxalign.train.devices import to_device
@@ -161,7 +160,7 @@ class Teacher:
         """Return the vectors of some sentences, (N, H), without gradient and without dropout."""
         with torch.no_grad(), evaluating(self.encoder.model):
             states = read_states(self.encoder, self.sentences, rows, self.layers)
-            return pool_sentences(states, self.pooling)
+            return states.sentences(self.pooling)
 
     def all_vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of many sentences, on the CPU."""
@@ -240,7 +239,7 @@ class Distill(Objective):
         rows = step.rows[positions]
         bitexts: Bitexts = self.rows
         states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
-        vectors_SH = pool_sentences(states, self.pooling)
+        vectors_SH = states.sentences(self.pooling)
         taught_NH = self.taught(rows)
         squares: torch.Tensor = (
             real_gap(vectors_SH[: len(rows)], taught_NH).pow(2).sum()

@@ -13,13 +13,13 @@ from raxalign.encoders.models.packing import Packed, can_pack, flat_states, lay_
 from raxalign.encoders.models.rows import single_rows
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, Spans, parse_layers
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, read_linked_rows
-from raxalign.methods.rows.states import Spans, real_gap
+from raxalign.methods.rows.states import real_gap
 from raxalign.options.params import LATER, Removed
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step

@@ -7,16 +7,15 @@ from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
 
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Layer, parse_layers
+from raxalign.encoders.models.vectors import Layer, SentencePooling, parse_layers
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows
-from raxalign.methods.rows.states import pool_sentences, read_states
+from raxalign.methods.rows.states import read_states
 from raxalign.options.params import Removed
 from raxalign.train.devices import on_device
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Steps, Warmup
@@ -171,7 +170,7 @@ class Margin(WholeBatch):
         """Return the vectors of the sentences, (N, 2, H)."""
         bitexts: Bitexts = self.rows
         states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
-        vectors_SH = pool_sentences(states, self.options["pooling"])
+        vectors_SH = states.sentences(self.options["pooling"])
         return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:

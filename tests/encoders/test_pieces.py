@@ -26,7 +26,7 @@ from raxalign.encoders.models.pieces import (
     token_batches,
 )
 from raxalign.encoders.models.rows import RowSource
-from raxalign.encoders.models.vectors import index_words, pool_words
+from raxalign.encoders.models.vectors import Spans
 from raxalign.encoders.transformer import Transformer
 from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
@@ -114,8 +114,8 @@ def test_words_that_share_a_piece_each_count_it():
     pooled = {"mean": [5.5, 55.0, 100.0], "sum": [11.0, 110.0, 100.0]}
     pooled |= {"first": [1.0, 10.0, 100.0], "last": [10.0, 100.0, 100.0]}
     for pooling, expected in pooled.items():
-        index = index_words(words[None], lasts[None], [3], "cpu")
-        assert pool_words(states, index, pooling)[:, 0].tolist() == expected
+        spans = Spans.of_words(words[None], lasts[None], [3], pooling)
+        assert spans.pool([states])[:, 0, 0].tolist() == expected
 
 
 def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_own():

@@ -9,7 +9,7 @@ import torch
 from raxalign.caveats import collecting
 from raxalign.encoders.models.pieces import text_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import index_words, parse_blocks, parse_layers, pool_words
+from raxalign.encoders.models.vectors import Spans, parse_blocks, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.mean_shift import MeanShift
 from raxalign.methods.rotation import Rotation
@@ -33,10 +33,10 @@ EXPECTED = {
 
 @pytest.mark.parametrize("pooling", EXPECTED)
 def test_pooling_is_what_one_computes_by_hand_and_gradient_flows_to_what_was_read(pooling):
-    index, states = index_words(WORDS, WORDS, [3, 1], "cpu"), STATES.clone().requires_grad_()
-    pooled = pool_words(states, index, pooling)
+    spans, states = Spans.of_words(WORDS, WORDS, [3, 1], pooling), STATES.clone().requires_grad_()
+    pooled = spans.pool([states])[:, 0]
     assert pooled.tolist() == EXPECTED[pooling]
-    assert index.present().tolist() == [True, False, True, True]
+    assert spans.present("cpu").tolist() == [True, False, True, True]
     pooled.sum().backward()
     shares = {"first": (1.0, 0.0), "last": (0.0, 1.0), "mean": (0.5, 0.5), "sum": (1.0, 1.0)}
     assert states.grad[0, :, 0].tolist() == [0.0, *shares[pooling], 1.0, 0.0]
@@ -127,10 +127,10 @@ def test_no_sentences_and_no_words_are_no_vectors(encoder):
     found = encoder.words([], "en", layers=(1, 2), pooling="mean")
     assert found.vectors_NLH.shape == (0, 2, 32)
     assert list(found.offsets) == [0]
-    index = index_words(np.full((2, 2), -1), np.full((2, 2), -1), [0, 0], "cpu")
-    assert pool_words(torch.zeros(2, 2, 4), index, "mean").shape == (0, 4)
+    none = (np.full((2, 2), -1), np.full((2, 2), -1), [0, 0])
+    assert Spans.of_words(*none, "mean").pool([torch.zeros(2, 2, 4)]).shape == (0, 1, 4)
     with pytest.raises(ValueError, match="median"):
-        pool_words(torch.zeros(2, 2, 4), index, "median")
+        Spans.of_words(*none, "median")
 
 
 def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout_there_alone(encoder):

@@ -16,7 +16,7 @@ from raxalign.encoders.models.rows import Sentences, joint_rows, shares, single_
 from raxalign.errors import DataError
 from raxalign.methods.code_switching import read_switchable, switched_rows
 from raxalign.methods.rows.sentences import expand, read_bitexts, read_texts, tokenise
-from raxalign.methods.rows.states import States, pool_sentences, read_states, real_gap
+from raxalign.methods.rows.states import States, read_states, real_gap
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.pairing.aligners.base import Links
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
@@ -159,7 +159,7 @@ STATES = torch.tensor([[1.0], [2.0], [6.0], [0.0], [3.0], [5.0]])
 def test_pieces_are_pooled_within_their_sentences(pooling, trailing, expected):
     """The first sentence has the pieces 1, 2 and 6, the second one after a gap 3 and 5."""
     states = States([STATES], np.array([0, 4]), np.array([3, 2]), trailing)
-    assert torch.allclose(pool_sentences(states, pooling), torch.tensor(expected))
+    assert torch.allclose(states.sentences(pooling), torch.tensor(expected))
 
 
 def test_rows_know_how_many_special_pieces_end_them(tmp_path):
@@ -169,7 +169,7 @@ def test_rows_know_how_many_special_pieces_end_them(tmp_path):
     rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
     with torch.no_grad():
         alone = torch.stack([encoder.hidden(encoder.collate(row))[-1][0, -2] for row in rows])
-    assert torch.allclose(pool_sentences(states, "last"), alone, atol=1e-5)
+    assert torch.allclose(states.sentences("last"), alone, atol=1e-5)
 
 
 def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards():

@@ -9,14 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal
 
 from raxalign.encoders.models.folder import POOLING, read_config, read_json
-
-SentencePooling = Literal["cls", "mean", "last", "weighted"]
-"""The vector of a sentence: its first piece (`cls`), the mean of its pieces, the last one that is
-not special (`last`), or the mean in which piece i of the row weighs i + 1 (`weighted`; SGPT).
-"""
+from raxalign.encoders.models.vectors import SentencePooling
 
 _POOLINGS: dict[str, SentencePooling] = {
     "cls": "cls",

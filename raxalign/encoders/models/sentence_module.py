@@ -12,10 +12,9 @@ from typing import Any
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.model_inputs import is_bidirectional
 from raxalign.encoders.models.pieces import TEXT_FORMS, text_form
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Transform
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import SentencePooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.languages import spellings
 

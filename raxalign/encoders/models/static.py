@@ -21,7 +21,7 @@ from raxalign.corpora.readers.lines import opened
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import text_to_pieces
-from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
+from raxalign.encoders.models.vectors import Pooling, Spans, WordLists, WordVectors
 from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
@@ -421,11 +421,11 @@ class StaticEncoder(Encoder):
             heard.words.update({lang: len(units)} if units else {})
             heard.with_vector[lang] += int((rows >= 0).sum())
         known, owners = rows[rows >= 0], owners[rows >= 0]
-        index = WordIndex.of(np.arange(len(known)), owners, offsets[-1], self.device)
+        spans = Spans.grouped(np.arange(len(known)), owners, offsets[-1], pooling)
         table_VH = space.table(self.reading.normalization, self.device)
         vectors_PH = table_VH[torch.from_numpy(known).to(self.device)]
-        vectors_NH = pool_words(vectors_PH, index, pooling)
-        return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
+        vectors_N1H, present_N = spans.pool([vectors_PH]), spans.present(self.device)
+        return WordVectors(vectors_N1H.repeat(1, n_layers, 1), offsets, present_N)
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
         """(pieces, the word of each in its sentence) of every sentence. Words are split apart from

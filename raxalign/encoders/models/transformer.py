@@ -39,9 +39,8 @@ from raxalign.encoders.models.sentence_config import (
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
+    Spans,
     WordVectors,
-    index_words,
-    pool_words,
     refuse_infinite,
 )
 from raxalign.errors import RaxalignError
@@ -240,13 +239,12 @@ class TransformerEncoder(Encoder):
     ) -> WordVectors:
         with torch.no_grad(), evaluating(self.model):
             words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
-            index = index_words(*words, counts, self.device)
+            spans = Spans.of_words(*words, counts, pooling)
             states = self.hidden(batch.on(self.device), edits=edits, upto=max(layers))
-            vectors_NLH = torch.stack(
-                [pool_words(states[layer], index, pooling) for layer in layers], dim=1
-            )
+            vectors_NLH = spans.pool([states[layer] for layer in layers])
             refuse_infinite(vectors_NLH, batch.languages[0])
-            return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
+            present_N = spans.present(self.device)
+            return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], present_N)
 
 
 @contextmanager

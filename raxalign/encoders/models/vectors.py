@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from math import floor
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator
 
@@ -20,6 +20,10 @@ from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device, to_device
 
 Pooling = Literal["first", "last", "mean", "sum"]
+SentencePooling = Literal["cls", "mean", "last", "weighted"]
+"""The vector of a sentence: its first piece (`cls`), the mean of its pieces, the last one that is
+not special (`last`), or the mean in which piece i of the row weighs i + 1 (`weighted`; SGPT).
+"""
 WordLists: TypeAlias = Sequence[Sequence[str]]
 """Sentences, each as its words."""
 
@@ -186,68 +190,109 @@ def assemble(
 
 
 @dataclass(frozen=True)
-class WordIndex:
-    """Where the words of a batch are among its flattened pieces: piece ``pieces_P[k]`` belongs to
-    word ``owners_P[k]`` of ``size``, once per word that shares it; words with pieces are
-    ``words_M`` (ascending), with ``counts_M`` adjacent entries each.
+class Spans:
+    """Which pieces make the vectors of N spans, words or sentences: `pieces_P[p]` of the pieces of
+    a batch laid end to end is of span `owners_P[p]` (None: each span has one piece) and has the
+    weight `weights_P[p]` (None: 1). The sum is divided by `divisors_N` (None: it stays as it is).
+    A span without a piece has a zero vector.
     """
 
-    pieces_P: torch.Tensor
-    owners_P: torch.Tensor
-    words_M: torch.Tensor
-    counts_M: torch.Tensor
-    size: int
+    n: int
+    pieces_P: np.ndarray
+    owners_P: np.ndarray | None = None
+    weights_P: np.ndarray | None = None
+    divisors_N: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls, pieces_P: np.ndarray, owners_P: np.ndarray, size: int, device: torch.device | str
-    ) -> WordIndex:
-        """Return the index on a device of pieces in the order of their words."""
-        words_M, counts_M = np.unique(owners_P, return_counts=True)
-        parts = (pieces_P, owners_P, words_M, counts_M)
-        pieces, owners, words, counts = (on_device(p.astype(np.int64), device) for p in parts)
-        return cls(pieces, owners, words, counts, size)
+    def of(cls, first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling) -> Spans:
+        """Return spans of `count_N` adjacent pieces (one at least) from `first_N` on."""
+        first_N, count_N, n = first_N.astype(np.int64), count_N.astype(np.int64), len(first_N)
+        if pooling in ("first", "last"):
+            return cls(n, first_N if pooling == "first" else first_N + count_N - 1)
+        owners_P = np.repeat(np.arange(n), count_N)
+        before_N = np.cumsum(count_N) - count_N
+        pieces_P = np.arange(len(owners_P)) + np.repeat(first_N - before_N, count_N)
+        return cls.grouped(pieces_P, owners_P, n, pooling)
 
-    def present(self) -> torch.Tensor:
-        """Whether each word has a piece, (N,)."""
-        present_N = torch.zeros(self.size, dtype=torch.bool, device=self.words_M.device)
-        present_N[self.words_M] = True
-        return present_N
+    @classmethod
+    def grouped(cls, pieces_P: np.ndarray, owners_P: np.ndarray, n: int, pooling: Pooling) -> Spans:
+        """Return `n` spans of pieces in the order of their owners; some may have no piece."""
+        if pooling not in get_args(Pooling):
+            raise ValueError(f"pooling is first, last, mean or sum, not {pooling!r}")
+        count_N = np.bincount(owners_P, minlength=n)
+        if pooling in ("first", "last"):
+            ends_N, known = np.cumsum(count_N), np.flatnonzero(count_N)
+            chosen = (ends_N - count_N if pooling == "first" else ends_N - 1)[known]
+            return cls(n, pieces_P[chosen], None if len(known) == n else known)
+        divisors_N = None if pooling == "sum" else np.maximum(count_N, 1)
+        return cls(n, pieces_P, owners_P, divisors_N=divisors_N)
 
+    @classmethod
+    def of_words(
+        cls,
+        words_BT: np.ndarray,
+        lasts_BT: np.ndarray,
+        counts: Sequence[int] | np.ndarray,
+        pooling: Pooling,
+    ) -> Spans:
+        """Return the words of a batch, by the first (-1: none) and the last word of each piece in
+        its row, and the number of words of each row. Word w of row b becomes word ``sum(counts[:b])
+        + w``; a piece that several words share counts for each of them.
+        """
+        starts_B = offsets_of(counts)
+        pieces_P, words_P = word_pieces(words_BT.reshape(-1), lasts_BT.reshape(-1))
+        owners_P = words_P + starts_B[pieces_P // max(words_BT.shape[1], 1)]
+        order = np.argsort(owners_P, kind="stable")
+        return cls.grouped(pieces_P[order], owners_P[order], int(starts_B[-1]), pooling)
 
-def index_words(
-    words_BT: np.ndarray,
-    lasts_BT: np.ndarray,
-    counts: Sequence[int] | np.ndarray,
-    device: torch.device | str,
-) -> WordIndex:
-    """Return the index of a batch on a device, by the first (-1: none) and the last word of each
-    piece in its row, and the number of words of each row. Word w of row b becomes word
-    ``sum(counts[:b]) + w``; a piece that several words share counts for each of them.
-    """
-    starts_B = offsets_of(counts)
-    pieces_P, words_P = word_pieces(words_BT.reshape(-1), lasts_BT.reshape(-1))
-    owners_P = words_P + starts_B[pieces_P // max(words_BT.shape[1], 1)]
-    order = np.argsort(owners_P, kind="stable")
-    return WordIndex.of(pieces_P[order], owners_P[order], int(starts_B[-1]), device)
+    @classmethod
+    def of_sentences(
+        cls, starts_S: np.ndarray, lengths_S: np.ndarray, pooling: SentencePooling, trailing: int
+    ) -> Spans:
+        """Return sentences of `lengths_S` pieces from `starts_S` on, special ones included, of
+        which `trailing` ones at the end are not the last one.
+        """
+        if pooling == "cls":
+            return cls.of(starts_S, lengths_S, "first")
+        if pooling == "last":
+            return cls.of(starts_S, np.maximum(lengths_S - trailing, 1), "last")
+        found = cls.of(starts_S, lengths_S, "mean")
+        if pooling == "mean":
+            return found
+        lengths_S, owners_P = lengths_S.astype(np.int64), found.owners_P  # Muennighoff 2022, Eq. 1
+        places_P = found.pieces_P - starts_S.astype(np.int64)[owners_P]
+        totals_S = lengths_S * (lengths_S + 1) / 2
+        weights_P = (places_P + 1) / totals_S[owners_P]
+        return replace(found, weights_P=weights_P, divisors_N=None)
 
+    def present(self, device: torch.device | str) -> torch.Tensor:
+        """Return whether each span has a piece, (N,)."""
+        present_N = np.full(self.n, self.owners_P is None)
+        present_N[slice(0) if self.owners_P is None else self.owners_P] = True
+        return on_device(present_N, device)
 
-def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> torch.Tensor:
-    """Vectors of the words of a batch, (N, H); words without a piece are zero. Gradient flows."""
-    flat_PH = states_BTH.reshape(-1, states_BTH.shape[-1])[index.pieces_P]
-    vectors_NH = flat_PH.new_zeros(index.size, flat_PH.shape[-1])
-    if pooling in ("first", "last"):
-        ends_M = index.counts_M.cumsum(0)
-        chosen_M = ends_M - index.counts_M if pooling == "first" else ends_M - 1
-        return vectors_NH.index_copy(0, index.words_M, flat_PH[chosen_M])
-    if pooling not in ("mean", "sum"):
-        raise ValueError(f"pooling is first, last, mean or sum, not {pooling!r}")
-    vectors_NH = vectors_NH.index_add(0, index.owners_P, flat_PH)
-    if pooling == "mean":
-        counts_M = index.counts_M.to(vectors_NH.dtype)
-        sizes_N = vectors_NH.new_ones(index.size).index_copy(0, index.words_M, counts_M)
-        vectors_NH = vectors_NH / sizes_N[:, None]
-    return vectors_NH
+    def pool(self, states: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the vectors (N, L, H) of the spans by the states (..., H) of some layers. Gradient
+        flows.
+        """
+        device, owners_P = states[0].device, None
+        pieces_P, weights_P1 = on_device(self.pieces_P, device), None
+        if self.owners_P is not None:
+            owners_P = on_device(self.owners_P, device)
+        if self.weights_P is not None:
+            weights_P1 = on_device(self.weights_P, device, states[0].dtype)[:, None]
+        found = []
+        for state in states:
+            vectors_XH = state.reshape(-1, state.shape[-1])[pieces_P]
+            vectors_XH = vectors_XH if weights_P1 is None else vectors_XH * weights_P1
+            if owners_P is not None:
+                none_NH = state.new_zeros(self.n, state.shape[-1])
+                vectors_XH = none_NH.index_add(0, owners_P, vectors_XH)
+            found.append(vectors_XH)
+        vectors_NLH = torch.stack(found, dim=1)
+        if self.divisors_N is None:
+            return vectors_NLH
+        return vectors_NLH / on_device(self.divisors_N, device, vectors_NLH.dtype)[:, None, None]
 
 
 def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.sentence_config import SentencePooling, trained_config
+from raxalign.encoders.models.sentence_config import trained_config
 from raxalign.encoders.models.trained_weights import (
     AdapterOption,
     Freeze,
@@ -22,7 +22,7 @@ from raxalign.encoders.models.trained_weights import (
     lowest_trained,
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import SentencePooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs

@@ -13,10 +13,10 @@ import torch
 
 from raxalign.encoders.models.trained_weights import weight_changes
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import Spans, parse_layers
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.sentences import Bitexts
-from raxalign.methods.rows.states import Spans, read_states
+from raxalign.methods.rows.states import read_states
 from raxalign.train.devices import on_device
 
 PROJECTED = 128

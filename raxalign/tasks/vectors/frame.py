@@ -15,8 +15,13 @@ from raxalign.arrays import Bools, Ints
 from raxalign.corpora.readers.inspection import FileRead, LocalRows
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, parse_layers
+from raxalign.encoders.models.vectors import (
+    Pooling,
+    SentencePooling,
+    WordLists,
+    WordVectors,
+    parse_layers,
+)
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured

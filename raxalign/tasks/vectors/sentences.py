@@ -15,9 +15,8 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import RowSource
-from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import Batch, parse_layers, refuse_infinite
+from raxalign.encoders.models.vectors import Batch, SentencePooling, parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.running import Sentence, in_text
