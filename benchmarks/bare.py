@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from raxalign.encoders.models.packing import WIDTH, Packed, flat_states, pack
-from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.rows import WIDTH, Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 
 
@@ -18,12 +17,12 @@ def packed(encoder: TransformerEncoder, parts: Sequence[Rows], width: int = WIDT
     """Return the rows of several parts as rows of about `width` subword tokens, each of which holds
     several.
     """
-    return pack(parts, int(encoder.tokenizer.pad_token_id or 0), width)
+    return Packed.of(parts, int(encoder.tokenizer.pad_token_id or 0), width)
 
 
 def states(encoder: TransformerEncoder, rows: Packed) -> torch.Tensor:
     """Return the last layer's states (F, H) of all places of packed rows; gradient flows."""
-    return flat_states(encoder, rows, (encoder.n_layers,))[0]
+    return encoder.states(rows, (encoder.n_layers,))[0]
 
 
 def there(rows: Packed) -> torch.Tensor:

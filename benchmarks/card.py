@@ -35,7 +35,6 @@ from benchmarks.csls import clouds, product
 from benchmarks.sentences import random_bert, write_pairs
 from benchmarks.steps import finetune, measure
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.similarity import nearest_neighbors
 
@@ -99,7 +98,7 @@ def encoder_of(
 
 def rows_of(encoder: TransformerEncoder) -> str:
     """Return how rows go through an encoder."""
-    return "packed" if can_pack(encoder) else "padded"
+    return "packed" if encoder.can_pack() else "padded"
 
 
 def fine_tuning(

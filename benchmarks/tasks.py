@@ -45,7 +45,6 @@ from benchmarks.sentences import folders, sources
 from benchmarks.table import Row, at_least, at_most, show, spread
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import fitting_width
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.answers.rows import answered, make_windows
 from raxalign.tasks.base import TaskInputs
@@ -167,7 +166,7 @@ class Side:
         encoder, recorder = TransformerEncoder.from_folder(self.folder), Bare()
         fit(recorder, len(self.rows.pieces), self.settings, Runtime())
         chosen = [self.rows.pieces.take(np.array(batch)) for batch in recorder.batches]
-        ready = [packed(encoder, [rows], fitting_width(rows.lengths)) for rows in chosen]
+        ready = [packed(encoder, [rows], rows.fitting_width()) for rows in chosen]
 
         def run() -> float:
             start = time.process_time()

@@ -32,7 +32,7 @@ from benchmarks.sentences import first_rows, folders, sources
 from benchmarks.table import Row, at_least, clock_of, in_turn, show, spread
 from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import read_table
-from raxalign.encoders.models.packing import Packed
+from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.train.runtime import Runtime

@@ -10,7 +10,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
-from raxalign.encoders.models import packing
+from raxalign.encoders.models import transformer
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
@@ -318,7 +318,7 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
         used.add(kind.__name__)
         return kind.forward
 
-    monkeypatch.setattr(packing, "_compiled", compiled)
+    monkeypatch.setattr(transformer, "_compiled", compiled)
     workshop = open_at(small_grid(tmp_path, "compile: true"))
     plan = workshop.plan
     made = {stage.maker for stage in plan.stages.values() if stage.compiled}

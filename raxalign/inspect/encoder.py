@@ -16,7 +16,6 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrases.rows import built_in_texts
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.pieces import encode_texts
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
@@ -224,7 +223,7 @@ def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:
         "parameters": f"{count:,}, {volume(size)} in memory",
         "positions": f"{encoder.max_positions} pieces per row, special ones included",
         "attention": str(getattr(config, "_attn_implementation", None) or "its own"),
-        "rows": "several sentences share a row in training" if can_pack(encoder) else "padded",
+        "rows": "several sentences share a row in training" if encoder.can_pack() else "padded",
         "masked LM": "has a head" if head else "has no head",
         "tokenizer": f"{piece_kind(encoder.tokenizer)} of {len(encoder.tokenizer):,} pieces",
     }

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from raxalign.encoders.models.packing import Packed, can_pack, flat_states, lay_out
-from raxalign.encoders.models.rows import Rows, joint_rows, single_rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.encoders.training.masking import (
     Masked,
@@ -239,7 +238,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
     def __init__(
         self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any], seed: int
     ) -> None:
-        can_pack(encoder)  # found out here, and not by the thread that prepares steps
+        encoder.can_pack()  # found out here, and not by the thread that prepares steps
         self.encoder, self.rows, self.options = encoder, bitexts, options
         (self.layer,) = parse_layers(options["layers"], encoder.n_layers)
         self.above = min(self.layer + 1, encoder.n_layers)
@@ -264,10 +263,10 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         turned = chance.random(n) < 0.5
         rows = []
         if options["mlm"]:
-            rows = [(single_rows(sentences, side), options["mlm"]) for side in (src, tgt)]
+            rows = [(sentences.single_rows(side), options["mlm"]) for side in (src, tgt)]
         if options["tlm"]:
             first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
-            rows.append((joint_rows(sentences, first, second), options["tlm"]))
+            rows.append((sentences.joint_rows(first, second), options["tlm"]))
         masked, masking = [], chance_of(step, Stream.MASKING)
         for read, weight in rows:
             assert self.rule is not None, "there are masks"
@@ -279,21 +278,21 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         first, second = np.tile(src, 2), np.concatenate([tgt, bitexts.tgt_P[others]])
         turned = chance.random(2 * n) < 0.5
         sides = np.where(turned, second, first), np.where(turned, first, second)
-        return _Drawn(masked, joint_rows(sentences, *sides))
+        return _Drawn(masked, sentences.joint_rows(*sides))
 
     def host_part(self, step: Step, batch: _Drawn, positions: np.ndarray) -> _Parts:
         """Return what is read of some pairs of the global batch."""
         alone = sides = identified = None
         if self.options["so"] or self.options["co"]:
             numbers = self.rows.sides(step.rows[positions])
-            rows, n = single_rows(self.rows.sentences, numbers), len(positions)
-            alone = lay_out(self.encoder, [rows])
+            rows, n = self.rows.sentences.single_rows(numbers), len(positions)
+            alone = self.encoder.lay_out([rows])
             halves = np.arange(n), np.arange(n, 2 * n)
             src, tgt = (_Side.of(rows.take(half), alone.starts_S[half]) for half in halves)
             sides = src, tgt
         if batch.identified is not None:
             pairs = batch.identified.take(np.concatenate([positions, len(step.rows) + positions]))
-            identified = lay_out(self.encoder, [pairs])
+            identified = self.encoder.lay_out([pairs])
         return _Parts(alone, sides, identified, self._predicted(batch, positions))
 
     def _predicted(self, batch: _Drawn, positions: np.ndarray) -> _Predicted | None:
@@ -305,7 +304,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
                 chosen.append((masked.rows.take(at), masked.masks.take(at), weight))
         if not chosen:
             return None
-        packed = lay_out(self.encoder, [m.applied(rows) for rows, m, _ in chosen])
+        packed = self.encoder.lay_out([m.applied(rows) for rows, m, _ in chosen])
         starts = np.split(packed.starts_S, np.cumsum([len(rows) for rows, *_ in chosen])[:-1])
         places = [m.flat(begins) for (_, m, _), begins in zip(chosen, starts, strict=True)]
         targets = [m.targets for _, m, _ in chosen]
@@ -340,7 +339,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         )
 
         def similarities() -> torch.Tensor:
-            (states_FH,) = flat_states(self.encoder, packed, (self.layer,))
+            (states_FH,) = self.encoder.states(packed, (self.layer,))
             compared_NST = (words[0] >= 0)[:, :, None] & (words[1] >= 0)[:, None, :]
             products_NST = torch.bmm(states_FH[places[0]], states_FH[places[1]].mT)
             return products_NST.masked_fill(~compared_NST, -torch.inf)
@@ -359,7 +358,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
     def _identification(self, packed: Packed) -> torch.Tensor:
         """The summed -L_PSI of pairs, of which the first half are translations."""
         assert self.head is not None, "pairs are identified by it"
-        (states_FH,) = flat_states(self.encoder, packed, (self.above,))
+        (states_FH,) = self.encoder.states(packed, (self.above,))
         first_PH = states_FH[on_device(packed.starts_S, states_FH.device)]
         logits_P = self.encoder.within(self.head, first_PH)[:, 0]
         labels_P = torch.zeros_like(logits_P)

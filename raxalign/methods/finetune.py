@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, final
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.packing import Packed, can_pack, flat_states, lay_out
-from raxalign.encoders.models.rows import single_rows
+from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, Spans, parse_layers
@@ -257,7 +256,7 @@ class Alignment(HostSided[_Weights, _Read]):
         options: Mapping[str, Any],
     ) -> None:
         for part in (encoder, frozen):
-            can_pack(part)  # found out here, and not by the thread that prepares steps
+            part.can_pack()  # found out here, and not by the thread that prepares steps
         self.module = encoder.model
         self.encoder, self.frozen, self.options = encoder, frozen, options
         self.layers = parse_layers(options["layers"], encoder.n_layers)
@@ -306,8 +305,8 @@ class Alignment(HostSided[_Weights, _Read]):
             name: self.weight > 0 or self.target == name for name in ("live", "frozen")
         }
         both = np.concatenate([moving, held]) if is_read["live"] else moving
-        live = lay_out(self.encoder, [single_rows(sentences, both)])
-        frozen = lay_out(self.frozen, [single_rows(sentences, held)]) if is_read["frozen"] else None
+        live = self.encoder.lay_out([sentences.single_rows(both)])
+        frozen = self.frozen.lay_out([sentences.single_rows(held)]) if is_read["frozen"] else None
         starts = {"moving": live.starts_S[: len(rows)], "live": live.starts_S[len(rows) :]}
         if frozen is not None:
             starts["frozen"] = frozen.starts_S
@@ -322,11 +321,11 @@ class Alignment(HostSided[_Weights, _Read]):
 
     def device_loss(self, step: Step, part: _Read) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of what was read, a scalar."""
-        live = flat_states(self.encoder, part.live, self.layers)
+        live = self.encoder.states(part.live, self.layers)
         frozen: list[torch.Tensor] = []
         if part.frozen is not None:
             with torch.no_grad():
-                frozen = flat_states(self.frozen, part.frozen, self.layers)
+                frozen = self.frozen.states(part.frozen, self.layers)
         moving_PLH = part.pairs.pool(live)
         return alignment_loss(
             moving_PLH,

@@ -6,7 +6,7 @@ from typing import Literal, final
 
 from pydantic import Field
 
-from raxalign.encoders.models.rows import Rows, RowSource, single_rows
+from raxalign.encoders.models.rows import Rows, RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs, Needs
@@ -71,7 +71,7 @@ class Mlm(MaskedLMMethod[RowSource]):
 
     def batch_of(self, rows: RowSource, step: Step) -> Rows:
         """Return rows of single sentences."""
-        return single_rows(rows.sentences, rows.numbers_R[step.rows])
+        return rows.sentences.single_rows(rows.numbers_R[step.rows])
 
     def counts(self, rows: RowSource) -> dict[str, object]:
         """Return the number of sentences of each language."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from raxalign.encoders.models.rows import Rows, joint_rows
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import chance_of
 from raxalign.lazy import np
@@ -97,6 +97,6 @@ class Tlm(MaskedLMMethod[Bitexts]):
         src, tgt = rows.src_P[step.rows], rows.tgt_P[step.rows]
         if not self.params.random_order:
             first, second = (tgt, src) if self.params.pivot_first else (src, tgt)
-            return joint_rows(rows.sentences, first, second)
+            return rows.sentences.joint_rows(first, second)
         turned = chance_of(step, Stream.MIXING).random(len(src)) < 0.5
-        return joint_rows(rows.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))
+        return rows.sentences.joint_rows(np.where(turned, tgt, src), np.where(turned, src, tgt))

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch._dynamo.utils import counters
 
-from raxalign.encoders.models.packing import flat_states, pack
-from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from tests.encoders.architectures import folder_of, model_of
 
@@ -31,8 +30,8 @@ def run(encoder: TransformerEncoder, n: int, width: int) -> list[torch.Tensor]:
     """
     random = np.random.default_rng(n)
     lengths = random.integers(3, 20, n)
-    packed = pack([Rows.of(random.integers(5, 60, lengths.sum()), lengths)], 0, width)
-    states = flat_states(encoder, packed, (1, 2, 3))
+    packed = Packed.of([Rows.of(random.integers(5, 60, lengths.sum()), lengths)], 0, width)
+    states = encoder.states(packed, (1, 2, 3))
     encoder.model.zero_grad()
     torch.stack(states).sin().sum().backward()
     gradients = [

@@ -13,7 +13,6 @@ from safetensors.torch import load_file, save_file
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.folder import folder_has_head
 from raxalign.encoders.models.model_inputs import make_bidirectional
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.trained_weights import frozen
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
@@ -127,7 +126,7 @@ def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alon
     encoder.model.train()
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
-    assert can_pack(encoder) is encoder.packs is packs
+    assert encoder.can_pack() is encoder.packs is packs
     assert encoder.model.training
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -140,7 +139,7 @@ def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(monkeypatch)
         return forward(attention_mask=torch.zeros_like(attention_mask), **inputs)
 
     monkeypatch.setattr(encoder.model, "forward", mixing)
-    assert not can_pack(encoder)
+    assert not encoder.can_pack()
 
 
 def test_a_language_without_an_adapter_is_named_with_those_that_have_one():

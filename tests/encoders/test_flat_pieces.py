@@ -21,7 +21,7 @@ from raxalign.encoders.models.flat_pieces import (
     write_pieces,
 )
 from raxalign.encoders.models.pieces import Pieces, read_template, text_to_pieces
-from raxalign.encoders.models.rows import RowSource, single_rows
+from raxalign.encoders.models.rows import RowSource
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.rows.sentences import tokenise
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
@@ -59,7 +59,7 @@ def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences
     for s, sentence in enumerate(sentences):
         whole = text_to_pieces(encoder.tokenizer, [[sentence]], "de")
         rows.append([*template.before, *whole.ids[: max_length - 2], *template.after_single])
-        assert single_rows(read, np.array([s])).ids.tolist() == rows[s]
+        assert read.single_rows(np.array([s])).ids.tolist() == rows[s]
         pieces, words = word_pieces(whole.words, whole.lasts)
         for word in range(len(sentence)):
             first, count = read.spans(np.array([number]))
@@ -70,7 +70,7 @@ def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences
                 assert first.tolist() == [own[0] + 1]
             number += 1
     order = np.arange(len(sentences))[::-1]
-    assert single_rows(read, order).ids.tolist() == [i for s in order for i in rows[s]]
+    assert read.single_rows(order).ids.tolist() == [i for s in order for i in rows[s]]
 
 
 @pytest.mark.parametrize("kind", ["unigram", "byte-level", "wordpiece"])

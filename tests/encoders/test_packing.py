@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models import packing
-from raxalign.encoders.models.packing import can_pack, compiled_blocks, flat_states, pack
-from raxalign.encoders.models.rows import Rows
-from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models import transformer
+from raxalign.encoders.models.rows import Packed, Rows
+from raxalign.encoders.models.transformer import TransformerEncoder, compiled_blocks
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.train.devices import recomputed
@@ -28,7 +27,7 @@ from tests.methods.toy import WORDS, toy_encoder
 
 def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
     lengths = np.array([3, 7, 2, 5, 4, 9])
-    packed = pack([Rows.of(np.arange(100, 130), lengths)], pad=0, width=10)
+    packed = Packed.of([Rows.of(np.arange(100, 130), lengths)], pad=0, width=10)
     assert packed.ids_BT.shape == (3, 11)
     assert sorted(packed.ids_BT[packed.sentences_BT >= 0]) == list(range(100, 130))
     flat, firsts = packed.ids_BT.reshape(-1), np.cumsum(lengths) - lengths
@@ -36,22 +35,24 @@ def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
         own, places = slice(start, start + lengths[s]), np.arange(lengths[s])
         assert flat[own].tolist() == (100 + firsts[s] + places).tolist()
         assert packed.positions_BT.reshape(-1)[own].tolist() == places.tolist()
-    longer = pack([Rows.of(np.arange(12), np.array([2, 10]))], pad=0, width=4)  # than the width
+    longer = Packed.of(
+        [Rows.of(np.arange(12), np.array([2, 10]))], pad=0, width=4
+    )  # than the width
     assert longer.ids_BT.shape == (3, 10)
 
 
 def test_packed_sentences_and_pairs_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
-    assert can_pack(encoder)
+    assert encoder.can_pack()
     words = list(WORDS)
     singles = encoder.pieces([words[:3], words[3:9], words[1:2], words[::2]], "de")
     pairs = encoder.pieces([words[:3], words[1:2]], "de", [words[3:9], words[::2]], "en")
     rows = [(source, np.array([r])) for source in (singles, pairs) for r in range(len(source))]
     parts = [source.take() for source in (singles, pairs)]
     for width in (0, 16, 60):
-        states = flat_states(encoder, packed := pack(parts, 0, width), (0, 1, 2))
+        states = encoder.states(packed := Packed.of(parts, 0, width), (0, 1, 2))
         untyped = [replace(part, segments=np.zeros_like(part.segments)) for part in parts]
-        plain = flat_states(encoder, pack(untyped, 0, width), (2,))
+        plain = encoder.states(Packed.of(untyped, 0, width), (2,))
         for s, row in enumerate(rows):
             alone = encoder.hidden(batch := encoder.collate(*row))
             part = slice(packed.starts_S[s], packed.starts_S[s] + packed.lengths_S[s])
@@ -65,8 +66,8 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
     encoder = toy_encoder(tmp_path)
     encoder.inputs.segment_types = 1
     ids, lengths = np.arange(5, 11), np.array([6])
-    rows = (pack([Rows.of(ids, lengths, types)], 0, 0) for types in (np.ones(6, int), None))
-    assert torch.equal(*(flat_states(encoder, packed, (2,))[0] for packed in rows))
+    rows = (Packed.of([Rows.of(ids, lengths, types)], 0, 0) for types in (np.ones(6, int), None))
+    assert torch.equal(*(encoder.states(packed, (2,))[0] for packed in rows))
 
 
 def test_the_probe_computes_in_float32_also_within_a_block_of_autocast() -> None:
@@ -75,7 +76,7 @@ def test_the_probe_computes_in_float32_also_within_a_block_of_autocast() -> None
     block = encoder.model.base_model.encoder.layer[0].attention.self.query
     block.register_forward_hook(lambda *made: seen.append(made[-1].dtype))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert can_pack(encoder)
+        assert encoder.can_pack()
     assert (seen, encoder.precision) == ([torch.float32] * 2, "bf16")
 
 
@@ -99,11 +100,11 @@ def test_items_of_several_parts_keep_their_languages() -> None:
         Rows.of(ids, np.array([2, 1])), langs=np.array([1, 1, 0]), languages=("de", "en")
     )
     other = replace(Rows.of(ids[:1], one), langs=np.array([0]), languages=("fr",))
-    joined = pack([both, other], 0, 0)
+    joined = Packed.of([both, other], 0, 0)
     assert [joined.languages[n] for n in joined.langs_BT[joined.langs_BT >= 0]] == [
         *("en", "en", "de", "fr")
     ]
-    assert pack([both, Rows.of(ids[:1], one)], 0, 0).langs_BT is None
+    assert Packed.of([both, Rows.of(ids[:1], one)], 0, 0).langs_BT is None
 
 
 @pytest.mark.parametrize("name", ["xmod", "xlm"])
@@ -111,10 +112,10 @@ def test_rows_of_a_training_have_the_states_of_their_languages(name: str) -> Non
     encoder = with_config(name)
     ids, lengths = np.array([7, 8, 9, 10, 7, 8, 9]), np.array([3, 1, 3])
     langs = np.repeat([0, 1, 0], lengths)
-    assert not can_pack(encoder)
-    packed = pack([replace(Rows.of(ids, lengths), langs=langs, languages=("de", "en"))], 0, 0)
+    assert not encoder.can_pack()
+    packed = Packed.of([replace(Rows.of(ids, lengths), langs=langs, languages=("de", "en"))], 0, 0)
     with torch.no_grad():
-        (found,) = flat_states(encoder, packed, (encoder.n_layers,))
+        (found,) = encoder.states(packed, (encoder.n_layers,))
         wanted = {lang: _alone(encoder, [7, 8, 9], lang) for lang in ("de", "en")}
         shorter = _alone(encoder, [10], "en")
     starts = packed.starts_S
@@ -134,7 +135,7 @@ def _alone(encoder: TransformerEncoder, ids: list[int], lang: str) -> torch.Tens
 def test_rows_whose_language_is_not_known_are_refused() -> None:
     encoder = with_config("xmod")
     with pytest.raises(RaxalignError, match="the language of its rows is not known"):
-        flat_states(encoder, pack([Rows.of(np.array([7, 8]), np.array([2]))], pad=0, width=0), (1,))
+        encoder.states(Packed.of([Rows.of(np.array([7, 8]), np.array([2]))], pad=0, width=0), (1,))
 
 
 def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code():
@@ -197,10 +198,10 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
             calls.append(block) or kind.forward(block, *given, **named)
         )
 
-    monkeypatch.setattr(packing, "_compiled", compiled)
+    monkeypatch.setattr(transformer, "_compiled", compiled)
     blocks = list(encoder.model.encoder.layer)
-    packed = pack([Rows.of(np.arange(5, 12), np.array([3, 4]))], 0, 7)
-    flat_states(encoder, packed, (1, 3))
+    packed = Packed.of([Rows.of(np.arange(5, 12), np.array([3, 4]))], 0, 7)
+    encoder.states(packed, (1, 3))
     assert calls == blocks
     assert not any("forward" in vars(block) for block in blocks)
     encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))
@@ -208,7 +209,7 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
     calls.clear()
     with recomputed(blocks):
         wrappers = [block.forward for block in blocks]
-        (states,) = flat_states(encoder, packed, (3,))
+        (states,) = encoder.states(packed, (3,))
         assert [block.forward for block in blocks] == wrappers
         states.sum().backward()
     assert calls == [*blocks, *reversed(blocks)]

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
@@ -73,7 +72,7 @@ def test_states_are_those_of_the_encoder_of_the_whole_model_to_a_millionth(name,
 @pytest.mark.parametrize("name", HALVES)
 def test_it_is_padded_and_all_its_blocks_run_in_training(name, root):
     encoder = Subject.of(name, root).load()
-    assert not can_pack(encoder)
+    assert not encoder.can_pack()
     assert encoder.inputs.has_languages
     encoder.model.train()
     batch = encoder.collate(encoder.pieces(READ, "de"))

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from raxalign.encoders.models.rows import single_rows
 from raxalign.errors import DataError
 from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.objectives.word_contrast import (
@@ -229,7 +228,7 @@ def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(
         for part in (folders, {"de": folders["de"]}, {"nl": folders["nl"]})
     )
     for name in ("src_P", "tgt_P"):
-        ids = [single_rows(r.sentences, getattr(r, name)).ids.tolist() for r in (both, *each)]
+        ids = [r.sentences.single_rows(getattr(r, name)).ids.tolist() for r in (both, *each)]
         assert ids[0] == ids[1] + ids[2]
     counts = [np.diff(rows.links.offsets).tolist() for rows in (both, *each)]
     assert counts[0] == counts[1] + counts[2]

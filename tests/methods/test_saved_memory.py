@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.trained_weights import Lora
 from raxalign.tasks.transfer.model import lay_out
 from raxalign.train import loop
@@ -103,7 +102,7 @@ def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
     encoder.precision = "bf16"
     aligned = AlignedEncoder(encoder)
     rows = encoder.pieces([list(WORDS)[:n] for n in (2, 5, 3)], "de")
-    assert can_pack(encoder)
+    assert encoder.can_pack()
     ways = []
     for encoder.packs in (True, False):
         laid_out = lay_out(aligned, rows.take())

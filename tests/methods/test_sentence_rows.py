@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from raxalign.caveats import collecting
 from raxalign.encoders.models.pieces import read_template, text_to_pieces, word_spans
-from raxalign.encoders.models.rows import Sentences, joint_rows, shares, single_rows
+from raxalign.encoders.models.rows import Sentences, shares
 from raxalign.errors import DataError
 from raxalign.methods.code_switching import read_switchable, switched_rows
 from raxalign.methods.rows.sentences import expand, read_bitexts, read_texts, tokenise
@@ -47,7 +47,7 @@ def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languag
             (bitexts.src_P, bitexts.tgt_P, False),
             (bitexts.tgt_P, bitexts.src_P, True),
         ):
-            rows = joint_rows(bitexts.sentences, first, second)
+            rows = bitexts.sentences.joint_rows(first, second)
             for p in range(len(bitexts)):
                 lang = bitexts.sentences.languages[bitexts.langs_P[p]]
                 columns = toy_rows(24 if lang == "de" else 19, seed=0 if lang == "de" else 1)
@@ -70,7 +70,7 @@ def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languag
 
 def test_the_sentences_of_a_row_are_where_it_says(root, encoder):
     bitexts = read_bitexts(encoder, bitext_folders(root), "en", 14)
-    rows = joint_rows(bitexts.sentences, bitexts.src_P, bitexts.tgt_P)
+    rows = bitexts.sentences.joint_rows(bitexts.src_P, bitexts.tgt_P)
     assert rows.lengths.max() == 14
     for p in range(len(bitexts)):
         ids = row(rows, "ids", p)
@@ -81,7 +81,7 @@ def test_the_sentences_of_a_row_are_where_it_says(root, encoder):
 
 def test_single_rows_are_those_of_the_encoder(root, encoder):
     texts = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
-    rows = single_rows(texts.sentences, np.array([30, 2]))
+    rows = texts.sentences.single_rows(np.array([30, 2]))
     alone = ((toy_rows(19, seed=1)["tgt"][6], "en"), (toy_rows(24)["src"][2], "de"))
     for r, (sentence, lang) in enumerate(alone):
         assert row(rows, "ids", r) == encoder.pieces([sentence], lang)[0].ids.tolist()
@@ -97,7 +97,7 @@ def test_training_text_that_is_cut_is_counted(root, encoder, max_length, alone):
     if alone:
         lost = [s for side in sides for s in side[sentences.kept(side) < sentences.lengths_S[side]]]
     else:
-        kept = joint_rows(sentences, *sides).kept_RK
+        kept = sentences.joint_rows(*sides).kept_RK
         lost = np.stack(sides, axis=1)[kept < sentences.lengths_S[np.stack(sides, axis=1)]]
     texts = {(sentences.langs_S[s], *pieces(sentences, s)) for s in lost}
     assert sum(map(len, found.cut.values())) == len(texts)
@@ -107,9 +107,9 @@ def test_training_text_that_is_cut_is_counted(root, encoder, max_length, alone):
 def test_taken_rows_are_the_rows(root, encoder):
     bitexts = read_bitexts(encoder, bitext_folders(root), "en", 64)
     numbers = np.array([4, 0, 30])
-    rows = joint_rows(bitexts.sentences, bitexts.src_P, bitexts.tgt_P)
+    rows = bitexts.sentences.joint_rows(bitexts.src_P, bitexts.tgt_P)
     taken = rows.take(numbers)
-    again = joint_rows(bitexts.sentences, bitexts.src_P[numbers], bitexts.tgt_P[numbers])
+    again = bitexts.sentences.joint_rows(bitexts.src_P[numbers], bitexts.tgt_P[numbers])
     for name in ("ids", "words", "langs", "segments", "offsets", "first_RK", "kept_RK"):
         assert np.array_equal(getattr(taken, name), getattr(again, name))
 

@@ -5,8 +5,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.packing import lay_out
-from raxalign.encoders.models.rows import joint_rows, single_rows
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.masked_lm import MaskedLM
@@ -157,7 +155,7 @@ def test_a_frozen_layer_cannot_be_contrasted():
 def test_mlm_reads_every_sentence_alone(root, data):
     encoder, places, columns = toy_encoder(root / "encoder"), toy_places(root), toy_rows(24)
     texts = Mlm(Mlm.Params(data=data)).read(encoder, places, getattr(places, data))
-    rows = single_rows(texts.sentences, texts.numbers_R)
+    rows = texts.sentences.single_rows(texts.numbers_R)
     sentences = [*columns["src"], *(columns["tgt"] if data == "bitext" else [])]
     expected = [row.ids.tolist() for row in encoder.pieces(sentences, "de")]
     found = [rows.take(np.array([r])).ids.tolist() for r in range(len(expected))]
@@ -201,7 +199,7 @@ def bitexts(root, encoder):
 
 
 def joint(bitexts, step):
-    return joint_rows(bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows])
+    return bitexts.sentences.joint_rows(bitexts.src_P[step.rows], bitexts.tgt_P[step.rows])
 
 
 def objective(encoder, bitexts):
@@ -241,14 +239,14 @@ def test_rows_without_a_masked_place_add_nothing(encoder, bitexts):
 
 
 def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder, bitexts, monkeypatch):
-    rows = single_rows(bitexts.sentences, np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
+    rows = bitexts.sentences.single_rows(np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
 
     def logits():
-        packed = lay_out(encoder, [masks.applied(rows)])
+        packed = encoder.lay_out([masks.applied(rows)])
         return masked_logits(encoder, packed, masks.flat(packed.starts_S))
 
     with torch.no_grad():
         packed = logits()
-        monkeypatch.setattr("raxalign.encoders.models.packing.can_pack", lambda _: False)
+        monkeypatch.setattr(type(encoder), "can_pack", lambda _: False)
         assert torch.allclose(logits(), packed, atol=1e-4)

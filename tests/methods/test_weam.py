@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.rows import joint_rows
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.weam import CrossHead, WordExchange, exchange, split_head
 from raxalign.methods.rows.sentences import Partners, piece_links, read_bitexts, with_piece_links
@@ -130,7 +129,7 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path):
     for max_length, linked in ((40, 3), (10, 0)):
         bitexts = read_bitexts(encoder, folders, "en", max_length)
         links = with_piece_links(bitexts, folders).links
-        rows = joint_rows(bitexts.sentences, bitexts.tgt_P, bitexts.src_P)
+        rows = bitexts.sentences.joint_rows(bitexts.tgt_P, bitexts.src_P)
         first, second = (side[: links.offsets[1]] for side in (links.src, links.tgt))
         words = set(zip(rows.words[first].tolist(), rows.words[second].tolist(), strict=True))
         assert words <= {(0, 2), (1, 1), (3, 0)}

@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import pairs_schema
@@ -58,7 +57,7 @@ takes ten times as long as a copy.
 def _read(folder: Path | str) -> TransformerEncoder:
     """The encoder of a folder. What is probed is probed here for all copies."""
     encoder = TransformerEncoder.from_folder(folder)
-    can_pack(encoder)
+    encoder.can_pack()
     return encoder
 
 

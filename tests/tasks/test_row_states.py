@@ -8,15 +8,14 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.answers.rows import Answer, Question, Questions, WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.head import SentenceClassifier
 from raxalign.tasks.taggers.head import SentenceBatches
-from raxalign.tasks.transfer import model as module
 from raxalign.tasks.transfer.model import lay_out, shares_rows
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
@@ -41,14 +40,14 @@ def encoder(tiny):
 @pytest.fixture
 def passes(monkeypatch):
     """The number of packed rows of every pass."""
-    counts, lay_out_rows = [], module.lay_out_rows
+    counts, lay_out_rows = [], TransformerEncoder.lay_out
 
     def counted(*args):
         packed = lay_out_rows(*args)
         counts.extend([len(packed.ids_BT)] * packed.shared)
         return packed
 
-    monkeypatch.setattr(module, "lay_out_rows", counted)
+    monkeypatch.setattr(TransformerEncoder, "lay_out", counted)
     return counts
 
 
@@ -194,7 +193,7 @@ def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, 
     encoder = encoder_of(name)
     rows = encoder.pieces([["w1", "w2"], ["w3"], ["w4", "w5", "w6"]], "en")
     states_of_rows_alone(AlignedEncoder(encoder), rows, 1e-4)
-    assert bool(passes) is can_pack(encoder) is packs
+    assert bool(passes) is encoder.can_pack() is packs
 
 
 def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):

@@ -12,7 +12,7 @@ from typing import Any
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.model_inputs import is_half
-from raxalign.encoders.models.packing import Packed, flat_states, one_per_row
+from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
 from raxalign.encoders.models.soundness import refuse_unsound_words
@@ -160,11 +160,11 @@ class AlignedEncoder:
         language of these.
         """
         if not packed.shared and isinstance(self.encoder, TransformerEncoder):
-            return self.hidden(one_per_row(self.encoder, packed))[-1].flatten(0, 1)
+            return self.hidden(self.encoder.one_per_row(packed))[-1].flatten(0, 1)
         inside = any(t.lang in (packed.languages or t.lang) for t in self.active("inside"))
         if not isinstance(self.encoder, TransformerEncoder) or inside:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")
-        (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
+        (states_FH,) = self.encoder.states(packed, (self.n_layers,))
         for transform in self.active("readout"):
             if transform.layer == self.n_layers:
                 if packed.langs_BT is None:

@@ -8,6 +8,7 @@ from one step to the next.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +19,9 @@ from raxalign.caveats import listener
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.vectors import Batch
 from raxalign.lazy import np, torch
+
+WIDTH = 128
+"""Pieces per row, about, where sentences share rows."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,96 @@ class Rows:
         arrays = (ids_BT, mask_BT.astype(np.int64), segments_BT, words_BT, lasts_BT, langs_BT)
         parts: Any = (*map(torch.from_numpy, arrays), self.languages)
         return Batch(*parts)
+
+    def fitting_width(self, width: int = WIDTH) -> int:
+        """Return the width to give to `Packed.of` for rows that hold at most `width` pieces each,
+        or as many as the longest one has, with hardly any padding.
+
+        >>> ids = np.zeros(240, int)
+        >>> Rows.of(ids[:210], np.array([70, 70, 70])).fitting_width(128)  # not half a row empty
+        70
+        >>> Rows.of(ids, np.array([60, 60, 60, 60])).fitting_width(128)
+        120
+        """
+        lengths_S = self.lengths
+        total, widest = int(lengths_S.sum()), max(width, int(lengths_S.max(initial=0)))
+        n_rows = -(-total // widest)
+        while True:
+            fitting = -(-total // max(n_rows, 1))
+            if _layout(lengths_S, fitting)[-1] <= widest:
+                return fitting
+            n_rows += 1
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows of pieces: `ids_BT`, the place of each piece in its sentence `positions_BT`, and its
+    sentence `sentences_BT` (-1: padding). Sentence s has `lengths_S` pieces from `starts_S` on of
+    the rows laid end to end; several may share a row where they are `shared`. `segments_BT` are
+    token types, which encoders without a second one ignore. `langs_BT` is the language of each
+    piece, a number of `languages` (-1: padding; None: it is not known).
+    """
+
+    ids_BT: np.ndarray
+    positions_BT: np.ndarray
+    sentences_BT: np.ndarray
+    starts_S: np.ndarray
+    lengths_S: np.ndarray
+    segments_BT: np.ndarray
+    langs_BT: np.ndarray | None
+    languages: tuple[str, ...]
+    shared: bool
+
+    @classmethod
+    def of(cls, parts: Sequence[Rows], pad: int, width: int = WIDTH) -> Packed:
+        """Return sentences (or pairs), the rows of several parts, in as few rows as hold them at
+        about `width` pieces each (0: one row per sentence), filled up with the piece `pad`. The
+        longest come first, each into the emptiest row, so that hardly any padding is left.
+        """
+        lengths_S = np.concatenate([rows.lengths for rows in parts])
+        rows_S, columns_S, n_rows, used = _layout(lengths_S, width)
+        owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
+        places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
+        starts_S = rows_S * used + columns_S
+        flat = starts_S[owners] + places
+
+        def placed(values: np.ndarray | Sequence[np.ndarray], filler: int) -> np.ndarray:
+            rows_F = np.full(n_rows * used, filler, np.int64)
+            rows_F[flat] = np.concatenate(values) if isinstance(values, list) else values
+            return rows_F.reshape(n_rows, used)
+
+        names: tuple[str, ...] = ()
+        if all(rows.languages for rows in parts):
+            names = tuple(dict.fromkeys(name for rows in parts for name in rows.languages))
+        langs = [
+            np.array([names.index(n) for n in rows.languages])[rows.langs]
+            for rows in parts
+            if names
+        ]
+        return cls(
+            placed([rows.ids for rows in parts], pad),
+            placed(places, 0),
+            placed(owners, -1),
+            starts_S,
+            lengths_S,
+            placed([rows.segments for rows in parts], 0),
+            placed(langs, -1) if names else None,
+            names,
+            bool(width),
+        )
+
+
+def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """(row, column) of each sentence, the number of rows, and the width of the fullest."""
+    rows_S, columns_S = np.arange(len(lengths_S)), np.zeros(len(lengths_S), np.int64)
+    if not width:
+        return rows_S, columns_S, len(lengths_S), int(lengths_S.max(initial=0))
+    filled = [(0, row) for row in range(-(-int(lengths_S.sum()) // width))]
+    for s in np.argsort(-lengths_S, kind="stable").tolist():
+        used, row = filled[0]
+        rows_S[s], columns_S[s] = row, used
+        heapq.heapreplace(filled, (used + int(lengths_S[s]), row))
+    return rows_S, columns_S, len(filled), max(used for used, _ in filled)
 
 
 @dataclass(frozen=True)
@@ -233,20 +327,18 @@ class Sentences:
         read = self.count_W[words] > 0
         return words[read], owners[read]
 
+    def single_rows(self, numbers: np.ndarray) -> Rows:
+        """Return a row `[CLS] a [SEP]` for each sentence of `numbers`."""
+        specials = [self.before, self.after_single]
+        return _laid_out(self, specials, numbers[:, None], self.kept(numbers)[:, None])
 
-def single_rows(sentences: Sentences, numbers: np.ndarray) -> Rows:
-    """Return a row `[CLS] a [SEP]` for each sentence of `numbers`."""
-    specials = [sentences.before, sentences.after_single]
-    return _laid_out(sentences, specials, numbers[:, None], sentences.kept(numbers)[:, None])
-
-
-def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> Rows:
-    """Return a row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`; what
-    is too long loses the end of the longer sentence first.
-    """
-    specials = [sentences.before, sentences.between, sentences.after_pair]
-    numbers_R2 = np.stack([first, second], axis=1)
-    return _laid_out(sentences, specials, numbers_R2, sentences.kept(numbers_R2))
+    def joint_rows(self, first: np.ndarray, second: np.ndarray) -> Rows:
+        """Return a row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`;
+        what is too long loses the end of the longer sentence first.
+        """
+        specials = [self.before, self.between, self.after_pair]
+        numbers_R2 = np.stack([first, second], axis=1)
+        return _laid_out(self, specials, numbers_R2, self.kept(numbers_R2))
 
 
 def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
@@ -356,9 +448,9 @@ class RowSource:
         """Return some of the rows (None: all), in the order given."""
         numbers = self.numbers_R if chosen is None else self.numbers_R[chosen]
         if numbers.ndim == 1:
-            rows, numbers = single_rows(self.sentences, numbers), numbers[:, None]
+            rows, numbers = self.sentences.single_rows(numbers), numbers[:, None]
         else:
-            rows = joint_rows(self.sentences, numbers[:, 0], numbers[:, 1])
+            rows = self.sentences.joint_rows(numbers[:, 0], numbers[:, 1])
         return _with_whole_words(rows, self.sentences, numbers)
 
 

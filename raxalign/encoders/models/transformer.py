@@ -1,27 +1,36 @@
-"""Transformer encoders: hidden states, which edits may change, and vectors of words."""
+"""Transformer encoders: hidden states, which edits may change, and vectors of words.
+
+Several sentences (or pairs) may lie in one row, each of which sees only itself: the forward pass
+without padding. Position ids begin anew with each sentence, and a block-diagonal mask keeps them
+apart, so every sentence has exactly the states that it has alone. A probe compares packed with
+padded sentences once per encoder: where sentences have other states, rows are padded. Blocks may be
+compiled: one graph serves all of a kind, and hooks and what is outside run as always.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache, partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any, ClassVar
 
 from raxalign.caveats import listener
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.blocks import Edit, recomputable, watched
+from raxalign.encoders.models.blocks import Edit, find_blocks, recomputable, watched
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import load_model, save_model
 from raxalign.encoders.models.model_inputs import (
     ALONE,
     ModelInputs,
+    first_position,
     is_bidirectional,
     is_decoder,
     is_half,
     language_pieces,
     max_positions,
+    states_dtype,
 )
 from raxalign.encoders.models.pieces import (
     other_pieces,
@@ -29,7 +38,7 @@ from raxalign.encoders.models.pieces import (
     text_to_pieces,
     token_batches,
 )
-from raxalign.encoders.models.rows import Rows, RowSource
+from raxalign.encoders.models.rows import WIDTH, Packed, Rows, RowSource
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,
@@ -46,7 +55,20 @@ from raxalign.encoders.models.vectors import (
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision, Precision
-from raxalign.train.devices import arithmetic
+from raxalign.train.devices import arithmetic, forward_as, on_device
+
+_LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
+"""Entries of configs by which attention is within a window or of blocks. It is as the whole one in
+sentences as short as those of the probe, which would find no difference.
+"""
+_LONGEST = 512  # the pieces of the widest packed rows, about
+_LENGTHS = (5, 8)  # the pieces of the sentences of a probe
+_TOLERANCE = 1e-5  # of the norm of the states, in float32
+_ROUNDINGS = 100  # how many units of the least precise type in use are rounding, not a difference
+_GRAPHS = 64
+"""The most graphs per kind of block. Each encoder has some: with and without gradient or dropout,
+for one row and for several.
+"""
 
 
 class TransformerEncoder(Encoder):
@@ -203,6 +225,40 @@ class TransformerEncoder(Encoder):
             states[top] = output.last_hidden_state
         return tuple(map(self.widened, states[: top + 1]))
 
+    def can_pack(self) -> bool:
+        """Return whether sentences may share a row, which a probe finds at the first call."""
+        if self.packs is None:
+            self.packs = _probe(self)
+        return self.packs
+
+    def lay_out(self, parts: Sequence[Rows], width: int | None = None) -> Packed:
+        """Return all rows of several parts as they are read, at about `width` pieces per row (None:
+        `WIDTH` where they are kept apart; 0: one per row). The device has no part in it.
+        """
+        width = (WIDTH if self.can_pack() else 0) if width is None else width
+        return Packed.of(parts, int(self.tokenizer.pad_token_id or 0), width)
+
+    def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
+        """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
+        if packed.shared:
+            with self.arithmetic(), compiled_blocks(self):
+                states = _packed_states(self, packed, layers)
+            states = [self.widened(state) for state in states]
+        else:
+            hidden = self.hidden(self.one_per_row(packed), upto=max(layers))
+            states = [hidden[layer] for layer in layers]
+        return [state.reshape(-1, state.shape[-1]) for state in states]
+
+    def one_per_row(self, packed: Packed) -> Batch:
+        """Return rows of one sentence each as a batch, with their languages if they are known."""
+        ids_BT = on_device(packed.ids_BT, self.device)
+        none_BT = torch.full_like(ids_BT, -1)
+        langs_BT = none_BT if packed.langs_BT is None else on_device(packed.langs_BT, ids_BT.device)
+        segments_BT = _segments(self, packed)
+        segments_BT = torch.zeros_like(ids_BT) if segments_BT is None else segments_BT
+        mask_BT = on_device((packed.sentences_BT >= 0).astype(np.int64), ids_BT.device)
+        return Batch(ids_BT, mask_BT, segments_BT, none_BT, none_BT, langs_BT, packed.languages)
+
     def lm_logits(self, states: torch.Tensor) -> torch.Tensor:
         """The masked-LM head on last-layer states (..., H): logits (..., V). Only the positions
         that are needed should be given. Raises `RaxalignError` where there is no such head.
@@ -286,3 +342,134 @@ def apply_head(model: Any, states: torch.Tensor) -> torch.Tensor:
     else:
         raise RaxalignError(f"{type(model).__name__}: no known masked-LM head")
     return logits  # type: ignore[no-any-return]
+
+
+def _segments(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor | None:
+    """The token types of rows, where the encoder has a second one."""
+    inputs = encoder.inputs
+    if not inputs.has_segments or inputs.segment_types < 2:
+        return None
+    return on_device(packed.segments_BT, encoder.device)
+
+
+def _packed_states(
+    encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]
+) -> list[torch.Tensor]:
+    """The hidden states (B, T, H) of some layers, in which a piece sees its sentence alone. Whether
+    the encoder can do this is what a probe of it finds.
+    """
+    base, top, device = encoder.model.base_model, encoder.n_layers, encoder.device
+    inputs = {
+        "input_ids": on_device(packed.ids_BT, device),
+        "attention_mask": _mask(base, on_device(packed.sentences_BT, device)),
+    }
+    if encoder.inputs.has_positions:
+        inputs["position_ids"] = on_device(packed.positions_BT, device) + first_position(base)
+    if (segments_BT := _segments(encoder, packed)) is not None:
+        inputs["token_type_ids"] = segments_BT
+    if layers == (top,):
+        return [base(**inputs).last_hidden_state]
+    # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
+    states: list[torch.Tensor] = []
+    with watched(base, max(1, *layers), states, {}, None):
+        output = base(**inputs)
+    if top in layers:
+        states[top] = output.last_hidden_state
+    return [states[layer] for layer in layers]
+
+
+def _mask(base: torch.nn.Module, sentences_BT: torch.Tensor) -> torch.Tensor:
+    """The mask (B, 1, T, T) that is added to the scores of pairs of pieces."""
+    kind = sentences_BT.device.type
+    rounds = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else states_dtype(base)
+    same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
+    return torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[
+        :, None
+    ]
+
+
+@contextmanager
+def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
+    """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
+    that runs again in the backward pass runs again as compiled.
+    """
+    if not encoder.compiled:
+        yield
+        return
+    found = find_blocks(encoder.model.base_model).parts
+    blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
+    # Copies of a model must not run the weights of the original, so nothing is left behind.
+    with ExitStack() as stack:
+        for block in dict.fromkeys(blocks):
+            kind: Any = type(block)
+            stack.enter_context(forward_as(block, MethodType(_compiled(kind), block)))
+        yield
+
+
+@cache
+def _compiled(kind: Any) -> Callable[..., Any]:
+    """The forward pass of a class of blocks."""
+    from torch.compiler import config  # an argument of torch.compile only from torch 2.13 on
+
+    config.recompile_limit = max(config.recompile_limit, _GRAPHS)
+    made: Callable[..., Any] = torch.compile(kind.forward, dynamic=True)
+    return made
+
+
+def _probe(encoder: TransformerEncoder) -> bool:
+    """Whether two sentences in one row have the states, at all layers, of a padded batch.
+
+    What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
+    language per row. Neither random state nor the model's mode is changed.
+    """
+    config, precision = encoder.model.config, encoder.precision
+    if not _keeps_positions(encoder) or any(getattr(config, name, None) for name in _LOCAL):
+        return False
+    # rounding, also that of an autocast around the call, would hide a difference
+    plain = torch.autocast(torch.device(encoder.device).type, enabled=False)
+    with evaluating(encoder.model), torch.random.fork_rng(devices=[]), plain, torch.no_grad():
+        encoder.precision = "fp32"
+        try:
+            together, apart = _probed(encoder)
+        except Exception:  # noqa: BLE001 (whatever stops a packed row, padded rows do without)
+            return False
+        finally:
+            encoder.precision = precision
+    return all(_equal(a, b) for a, b in zip(together, apart, strict=True))
+
+
+def _keeps_positions(encoder: TransformerEncoder) -> bool:
+    """Whether nothing but attention could mix up the sentences of a row: neither a language per
+    row, nor a row's own positions, which run on from sentence to sentence and could run out.
+    """
+    limit = getattr(encoder.model.config, "max_position_embeddings", None) or 0
+    return not encoder.inputs.has_languages and (
+        encoder.inputs.has_positions or not 0 < limit < _LONGEST
+    )
+
+
+def _probed(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The states (F, H) of all layers of random sentences, always the same ones: in one row, and in
+    a padded batch, in the same order.
+    """
+    sizes, pad = np.array(_LENGTHS), int(encoder.tokenizer.pad_token_id or 0)
+    known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
+    ids = np.random.default_rng(0).choice(known, sizes.sum())
+    rows = Rows.of(ids, sizes)
+    row = Packed.of([rows], pad, sum(_LENGTHS))
+    together = _packed_states(encoder, row, tuple(range(encoder.n_layers + 1)))
+    places = (torch.from_numpy(part[0]) for part in (row.sentences_BT, row.positions_BT))
+    sentence_F, place_F = (part.to(encoder.device) for part in places)
+    apart = encoder.hidden(encoder.one_per_row(Packed.of([rows], pad, 0)))
+    return [state[0] for state in together], [state[sentence_F, place_F] for state in apart]
+
+
+def _equal(together_FH: torch.Tensor, apart_FH: torch.Tensor) -> bool:
+    """Whether they differ by rounding alone."""
+    coarse = torch.finfo(apart_FH.dtype).eps
+    if apart_FH.is_cuda and torch.get_float32_matmul_precision() != "highest":
+        coarse = max(coarse, torch.finfo(torch.float16).eps)  # TF32 has as many digits
+    tolerance = max(_TOLERANCE, min(_ROUNDINGS * coarse, 0.02))
+    difference = (together_FH - apart_FH).norm(dim=-1)
+    return bool((difference <= tolerance * apart_FH.norm(dim=-1)).all())

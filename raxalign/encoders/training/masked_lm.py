@@ -11,9 +11,8 @@ from typing import Any
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.loading import save_model
-from raxalign.encoders.models.packing import Packed, pack
 from raxalign.encoders.models.pieces import text_to_pieces
-from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.encoders.training.params import ScratchParams
@@ -181,8 +180,7 @@ class Pretraining(MaskedWords):
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them."""
-        pad = int(self.encoder.tokenizer.pad_token_id)
-        return pack([masks.applied(rows)], pad, self.window)
+        return self.encoder.lay_out([masks.applied(rows)], self.window)
 
 
 def new_bert(params: ScratchParams, vocabulary: int) -> Any:

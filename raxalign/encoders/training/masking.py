@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.encoders.models.packing import Packed, can_pack, flat_states
-from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -168,7 +167,7 @@ class MaskedWords(HostSided[Masked, PredictedPieces | None]):
     """
 
     def __init__(self, encoder: TransformerEncoder, mask_share: float) -> None:
-        can_pack(encoder)  # found out here, and not by the thread that prepares steps
+        encoder.can_pack()  # found out here, and not by the thread that prepares steps
         self.module = encoder.model
         self.encoder, self.rule = encoder, MaskRule.of(encoder, mask_share)
 
@@ -213,5 +212,5 @@ def masked_logits(
     encoder: TransformerEncoder, packed: Packed, places_M: np.ndarray
 ) -> torch.Tensor:
     """What the masked-LM head predicts at some places of the states of rows, (M, V)."""
-    (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
+    (states_FH,) = encoder.states(packed, (encoder.n_layers,))
     return encoder.lm_logits(states_FH[on_device(places_M, states_FH.device)])

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Generic
 
 from pydantic import Field
 
-from raxalign.encoders.models.packing import Packed, lay_out
-from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
@@ -45,7 +44,7 @@ class MaskedLM(MaskedWords, Generic[RowsT]):
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Return some rows as the encoder reads them."""
-        return lay_out(self.encoder, [masks.applied(rows)])
+        return self.encoder.lay_out([masks.applied(rows)])
 
 
 class MaskedLMParams(TrainedParams):

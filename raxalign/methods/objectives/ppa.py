@@ -19,8 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.packing import Packed, can_pack, lay_out
-from raxalign.encoders.models.rows import Rows, Sentences, joint_rows, single_rows
+from raxalign.encoders.models.rows import Packed, Rows, Sentences
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import (
@@ -198,7 +197,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
     def __init__(
         self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any], seed: int
     ) -> None:
-        can_pack(encoder)  # found out here, and not by the thread that prepares steps
+        encoder.can_pack()  # found out here, and not by the thread that prepares steps
         self.encoder, self.rows, self.joint = encoder, bitexts, not options["mlm_for_tlm"]
         new = mix(seed, Stream.NEW_WEIGHTS)
         self.moco = (
@@ -206,7 +205,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         )
         self.module = self.moco or encoder.model
         self.slow = encoder.with_model(self.moco.key) if self.moco else encoder
-        can_pack(self.slow)
+        self.slow.can_pack()
         numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P)
         self.pivots_P = on_device(numbers, encoder.device)
         self.rule = MaskRule.of(encoder, options["mask_share"]) if options["tlm"] else None
@@ -230,14 +229,14 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         queries = keys = masked = None
         if self.moco:
-            queries, keys = (single_rows(sentences, side) for side in (first, second))
+            queries, keys = (sentences.single_rows(side) for side in (first, second))
         if self.rule:
             chance = chance_of(step, Stream.MASKING)
             if self.joint:
-                rows = joint_rows(sentences, first, second)
+                rows = sentences.joint_rows(first, second)
                 masked = Masked(rows, choose_masks(rows, self.rule, chance))
             else:
-                rows = single_rows(sentences, np.concatenate([first, second]))
+                rows = sentences.single_rows(np.concatenate([first, second]))
                 masked = Masked(rows, choose_masks(rows, self.rule, chance, within="row"))
         return queries, keys, masked
 
@@ -249,7 +248,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         read_keys = None
         if queries is not None and keys is not None:
             queries, keys = queries.take(positions), keys.take(positions)
-            read_keys = lay_out(self.slow, [keys])
+            read_keys = self.slow.lay_out([keys])
         if masked is not None:
             second = [] if self.joint else [len(step.rows) + positions]
             chosen = np.concatenate([positions, *second])
@@ -267,7 +266,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
             parts.append(masked.masks.applied(masked.rows))
         if not sum(map(len, parts)):
             return None
-        packed = lay_out(self.encoder, parts)
+        packed = self.encoder.lay_out(parts)
         queries_B, starts = np.split(packed.starts_S, [n_queries])
         if masked is None:
             none = np.zeros(0, np.int64)

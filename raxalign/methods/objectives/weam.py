@@ -9,8 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn import functional
 
-from raxalign.encoders.models.packing import lay_out
-from raxalign.encoders.models.rows import Rows, joint_rows
+from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
@@ -129,7 +128,7 @@ class WordExchange(Objective):
         """Masks of the global batch, and which of them have partners."""
         bitexts: Bitexts = self.rows
         first, second = bitexts.tgt_P[step.rows], bitexts.src_P[step.rows]
-        rows = joint_rows(bitexts.sentences, first, second)
+        rows = bitexts.sentences.joint_rows(first, second)
         masks = choose_masks(rows, self.rule, chance_of(step, Stream.MASKING))
         links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
@@ -140,7 +139,7 @@ class WordExchange(Objective):
         assert self.batch is not None, "begin comes first"
         (of_batch, masks, partners, n_linked), options = self.batch, self.options
         rows, masks = of_batch.take(positions), masks.take(positions)
-        packed = lay_out(self.encoder, [masks.applied(rows)])
+        packed = self.encoder.lay_out([masks.applied(rows)])
         states_FH, starts_S = last_states(self.encoder, packed), packed.starts_S
         pieces = masks.flat(of_batch.offsets[positions])
         linked = partners.linked(pieces)

@@ -10,7 +10,7 @@ from raxalign.arrays import offsets_of, ranges
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.flat_pieces import column_pieces
 from raxalign.encoders.models.pieces import Pieces, text_to_pieces
-from raxalign.encoders.models.rows import RowSource, Sentences, joint_rows
+from raxalign.encoders.models.rows import RowSource, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa, pc
@@ -309,7 +309,7 @@ def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
     """Return the word links of some sentence pairs, from first to second sentences, as links of
     places in their joint rows; those of words that lost a piece are left out.
     """
-    rows, owners = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1]), links.rows()
+    rows, owners = sentences.joint_rows(numbers_R2[:, 0], numbers_R2[:, 1]), links.rows()
     places, counts = [], []
     both = np.ones(len(owners), bool)
     for k, positions in enumerate((links.src, links.tgt)):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raxalign.encoders.models.packing import Packed, flat_states, lay_out
-from raxalign.encoders.models.rows import Sentences, single_rows
+from raxalign.encoders.models.rows import Packed, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import SentencePooling, Spans
 from raxalign.lazy import np, torch
@@ -40,14 +39,14 @@ def read_states(
     encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray, layers: tuple[int, ...]
 ) -> States:
     """Return the states of some sentences, each by itself, by one forward pass. Gradient flows."""
-    packed = lay_out(encoder, [single_rows(sentences, numbers)])
-    states = flat_states(encoder, packed, layers)
+    packed = encoder.lay_out([sentences.single_rows(numbers)])
+    states = encoder.states(packed, layers)
     return States(states, packed.starts_S, packed.lengths_S, encoder.trailing)
 
 
 def last_states(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor:
     """Return the last-layer states (F, H) of rows that were laid out; gradient flows."""
-    (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
+    (states_FH,) = encoder.states(packed, (encoder.n_layers,))
     return states_FH
 
 

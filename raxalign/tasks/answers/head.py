@@ -13,9 +13,8 @@ from torch import nn
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
-from raxalign.encoders.models.packing import Packed
 from raxalign.encoders.models.pieces import token_batches
-from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa

@@ -17,9 +17,8 @@ from raxalign.corpora.readers.inspection import FileRead, Report, read_through, 
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.model_inputs import summary_places
-from raxalign.encoders.models.packing import Packed
 from raxalign.encoders.models.pieces import Pieces, token_batches
-from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError

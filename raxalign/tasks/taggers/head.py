@@ -17,9 +17,8 @@ from torch import nn
 from raxalign.arrays import offsets_of, word_pieces
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import Packed
 from raxalign.encoders.models.pieces import token_batches
-from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs

@@ -11,9 +11,7 @@ from typing import Any, cast
 from torch import nn
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import Packed, can_pack, fitting_width
-from raxalign.encoders.models.packing import lay_out as lay_out_rows
-from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -99,7 +97,7 @@ class FineTuned(TaskModel):
                 "run.base_precision: bf16 holds weights that are frozen in bfloat16, and this task"
                 " trains them: leave it at fp32"
             )
-        can_pack(aligned.encoder)  # found out before training changes the weights
+        aligned.encoder.can_pack()  # found out before training changes the weights
         encoder = copy.copy(aligned.encoder)
         encoder.model = copy.deepcopy(aligned.encoder.model)
         encoder.max_positions = min(encoder.max_positions, max_length)
@@ -134,7 +132,7 @@ def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
     return (
         isinstance(encoder, TransformerEncoder)
         and not any(transform.lang in languages for transform in aligned.active("inside"))
-        and can_pack(encoder)
+        and encoder.can_pack()
     )
 
 
@@ -145,4 +143,4 @@ def lay_out(aligned: AlignedEncoder, rows: Rows) -> Packed:
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
     shared = shares_rows(aligned, rows.languages)
-    return lay_out_rows(encoder, [rows], fitting_width(rows.lengths) if shared else 0)
+    return encoder.lay_out([rows], rows.fitting_width() if shared else 0)
