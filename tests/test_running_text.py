@@ -8,14 +8,14 @@ import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_columns
-from raxalign.encoders.models import flat_pieces, pieces, token_means, transformer
+from raxalign.encoders.models import token_means
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.training import masked_lm
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
 from raxalign.methods.code_switching import read_switchable
 from raxalign.methods.distillation import Distillation
-from raxalign.methods.rows import sentences as sentence_rows
 from raxalign.methods.rows.sentences import (
     read_bitexts,
     read_linked_rows,
@@ -56,16 +56,15 @@ class Heard:
 
 @pytest.fixture
 def heard(monkeypatch):
-    found, text_to_pieces = Heard(), pieces.text_to_pieces
+    found, read = Heard(), Pieces.read
 
     def recording(tokenizer, chunks, *languages):
         chunks = list(chunks)
         for sentences in chunks:
             found.hear(sentences)
-        return text_to_pieces(tokenizer, chunks, *languages)
+        return read(tokenizer, chunks, *languages)
 
-    for module in (pieces, transformer, token_means, flat_pieces, masked_lm, sweep, sentence_rows):
-        monkeypatch.setattr(module, "text_to_pieces", recording)
+    monkeypatch.setattr(Pieces, "read", recording)
     return found
 
 

@@ -29,8 +29,8 @@ from raxalign.encoders.models.hub import (
     fetched_config,
     hub_revision,
 )
+from raxalign.encoders.models.loading import TextForm, set_text_form
 from raxalign.encoders.models.model_inputs import make_bidirectional
-from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import Sentences
 from raxalign.encoders.models.trained_weights import frozen_copy
@@ -136,7 +135,7 @@ class Distillation(TrainedMethod["Lessons"]):
             teacher.precision, teacher.compiled = encoder.precision, encoder.compiled
             layers = (teacher.n_layers,)
         chunks = (
-            part for path in folders for part in sentence_chunks(read_table(path), "tgt", CHUNK)
+            part for path in folders for part in sentence_chunks(read_table(path), "tgt", 8192)
         )
         sentences = replace(tokenise(teacher, chunks, params.max_length), languages=(pivot,))
         return Teacher(teacher, sentences, layers, params.pooling)

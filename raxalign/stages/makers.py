@@ -22,8 +22,7 @@ from raxalign.corpora.text.bitext import (
 )
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.flat_pieces import write_pieces
-from raxalign.encoders.models.pieces import text_to_pieces
+from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
@@ -155,7 +154,7 @@ def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
     tokenizer = encoder.tokenizer
 
     def count(words: Sequence[str], lang: str) -> int:
-        ids = text_to_pieces(tokenizer, [[words]], lang).ids
+        ids = Pieces.read(tokenizer, [[words]], lang).ids
         return len(ids)
 
     return PieceFilter(count, **limits)

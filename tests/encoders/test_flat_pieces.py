@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from raxalign.arrays import word_pieces
 from raxalign.caveats import collecting
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models import flat_pieces as made_pieces
-from raxalign.encoders.models.flat_pieces import (
-    ARRAYS,
-    column_pieces,
-    map_pieces,
-    write_pieces,
-)
-from raxalign.encoders.models.pieces import Pieces, read_template, text_to_pieces
+from raxalign.encoders.models import pieces as made_pieces
+from raxalign.encoders.models.pieces import Pieces, read_template, write_pieces
 from raxalign.encoders.models.rows import RowSource
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.rows.sentences import tokenise
@@ -44,7 +38,7 @@ def dataset(folder, sentences=SENTENCES):
 
 
 def same(one: Pieces, other: Pieces) -> bool:
-    arrays = ((getattr(part, name)[:].tolist() for part in (one, other)) for name in ARRAYS)
+    arrays = ((getattr(part, name)[:].tolist() for part in (one, other)) for name in Pieces.ARRAYS)
     return all(a == b for a, b in arrays) and one.unknown == other.unknown
 
 
@@ -57,7 +51,7 @@ def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences
     read = tokenise(encoder, [sentences[:2], sentences[2:]], max_length, "de")
     rows, template, number = [], read_template(encoder.tokenizer), 0
     for s, sentence in enumerate(sentences):
-        whole = text_to_pieces(encoder.tokenizer, [[sentence]], "de")
+        whole = Pieces.read(encoder.tokenizer, [[sentence]], "de")
         rows.append([*template.before, *whole.ids[: max_length - 2], *template.after_single])
         assert read.single_rows(np.array([s])).ids.tolist() == rows[s]
         pieces, words = word_pieces(whole.words, whole.lasts)
@@ -77,7 +71,7 @@ def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences
 def test_words_that_share_a_piece_are_cut_together(kind):
     tokenizer = tokenizer_of(kind)
     sentence = ["We", "now", "have", "four", "mice", "."]
-    flat = text_to_pieces(tokenizer, [[sentence]], "en")
+    flat = Pieces.read(tokenizer, [[sentence]], "en")
     encoder = Namespace(template=read_template(tokenizer), filler=0, not_as_trained={})
     around = len(encoder.template.before) + len(encoder.template.after_single)
     for room in range(1, len(flat.ids) + 1):
@@ -93,12 +87,12 @@ def test_words_that_share_a_piece_are_cut_together(kind):
     ("threads", "part"), [(1, 2), (1, 100), pytest.param(3, 2, marks=pytest.mark.slow)]
 )
 def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, monkeypatch, threads, part):
-    monkeypatch.setattr(made_pieces, "PART", part)
+    monkeypatch.setattr(made_pieces, "_PART", part)
     data = dataset(tmp_path / "data")
     counts = write_pieces(encoder.tokenizer, data, LANGS, threads, tmp_path)
     for column, sentences in (("src", SENTENCES), ("tgt", SENTENCES[::-1])):
-        made = text_to_pieces(encoder.tokenizer, [sentences], LANGS[column])
-        mapped = map_pieces(tmp_path / column, LANGS[column])
+        made = Pieces.read(encoder.tokenizer, [sentences], LANGS[column])
+        mapped = Pieces.mapped(tmp_path / column, LANGS[column])
         assert mapped is not None
         assert same(mapped, made)
         assert counts[column]["sentences"] == 5
@@ -108,7 +102,7 @@ def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, monkeypatch, thr
 
 def test_a_column_without_a_sentence_is_mapped(encoder, tmp_path):
     write_pieces(encoder.tokenizer, dataset(tmp_path / "data", [[]]), LANGS, 1, tmp_path)
-    mapped = map_pieces(tmp_path / "src", "de")
+    mapped = Pieces.mapped(tmp_path / "src", "de")
     assert mapped is not None
     assert (len(mapped), len(mapped.ids)) == (1, 0)
 
@@ -116,14 +110,16 @@ def test_a_column_without_a_sentence_is_mapped(encoder, tmp_path):
 def test_prepared_pieces_are_read_and_their_unknown_ones_counted(encoder, tmp_path, monkeypatch):
     data = dataset(tmp_path / "data")
     with collecting() as first:
-        made = column_pieces(encoder, data, "src", "de", "de-en")
+        made = Pieces.of_column(encoder, data, "src", "de", "de-en")
     write_pieces(encoder.tokenizer, data, LANGS, 1, tmp_path)
-    assert map_pieces(tmp_path / "src", "zh") is map_pieces(tmp_path / "nothing", "de") is None
-    map_pieces(tmp_path / "src", "de").count_W[:] = 0  # is not written to the file
+    assert (
+        Pieces.mapped(tmp_path / "src", "zh") is Pieces.mapped(tmp_path / "nothing", "de") is None
+    )
+    Pieces.mapped(tmp_path / "src", "de").count_W[:] = 0  # is not written to the file
     monkeypatch.setattr(encoder, "prepared", {data: tmp_path})
     monkeypatch.setattr(encoder, "tokenizer", None)  # nothing is tokenised
     with collecting() as second:
-        mapped = column_pieces(encoder, data, "src", "de", "de-en")
+        mapped = Pieces.of_column(encoder, data, "src", "de", "de-en")
     assert same(mapped, made)
     assert first.notes()["unknown"]
     assert second.notes() == first.notes()
@@ -134,11 +130,11 @@ def test_pieces_of_other_sentences_are_refused(encoder, tmp_path, monkeypatch):
     other = dataset(tmp_path / "other", [*SENTENCES[:-1], ["rot"]])
     monkeypatch.setattr(encoder, "prepared", {other: tmp_path})
     with pytest.raises(DataError, match=r"src: has the pieces of other sentences than .*other"):
-        column_pieces(encoder, other, "src", "de")
+        Pieces.of_column(encoder, other, "src", "de")
 
 
 def test_a_process_that_fails_is_reported(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(made_pieces, "PART", 2)
+    monkeypatch.setattr(made_pieces, "_PART", 2)
     monkeypatch.setattr(made_pieces, "_saved", lambda tokenizer, path: path.write_text("{}") > 0)
     with pytest.raises(RaxalignError, match=r"data: a process that tokenises it failed \(.+\)"):
         write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 2, tmp_path)

@@ -17,12 +17,11 @@ from raxalign.encoders.models.pieces import (
     Encoded,
     Pieces,
     Template,
+    TextPieces,
     encode_texts,
     inner_pieces,
     other_pieces,
     place_words,
-    text_pieces,
-    text_to_pieces,
     token_batches,
 )
 from raxalign.encoders.models.rows import RowSource
@@ -35,7 +34,7 @@ from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 def pieces_of(kind, sentence, lang="en"):
     """The pieces of one sentence as texts, and with their words."""
     tokenizer = tokenizer_of(kind)
-    found = text_to_pieces(tokenizer, [[sentence]], lang)
+    found = Pieces.read(tokenizer, [[sentence]], lang)
     return tokenizer.convert_ids_to_tokens(found.ids.tolist()), found
 
 
@@ -53,7 +52,7 @@ def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind):
         expected = tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         for words in (Sentence.of_text(text), Sentence.within(split_characters(text), text)):
             assert words is not None
-            found = text_to_pieces(tokenizer, [[words]], lang)
+            found = Pieces.read(tokenizer, [[words]], lang)
             assert found.ids.tolist() == expected["input_ids"]
             assert set(range(len(words))) == {
                 w for a, b in zip(found.words, found.lasts, strict=True) for w in range(a, b + 1)
@@ -63,7 +62,7 @@ def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind):
         ("en", english, "We have four ."),
         ("zh", chinese, "我们有New York。"),
     ):
-        found = text_to_pieces(tokenizer, [[words]], lang)
+        found = Pieces.read(tokenizer, [[words]], lang)
         assert found.ids.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
@@ -74,7 +73,7 @@ def test_a_bare_blank_belongs_to_no_word_wherever_the_offsets_put_it():
     names, found = pieces_of("byte-fallback", ["We", "¤"], "en")
     blank = names.index("\u2581")
     assert found.words[blank:].tolist() == [-1, 1, 1]
-    (text,) = text_pieces(tokenizer_of("unigram"), ["嗨我"], "zh")
+    (text,) = TextPieces.read(tokenizer_of("unigram"), ["嗨我"], "zh")
     assert text.starts[0] == text.ends[0] == 0
     assert text.spanning(0, 1) == (1, 1)
 
@@ -148,7 +147,7 @@ def test_the_pieces_of_a_word_cover_each_of_its_characters(text, kind, character
     words = words or Sentence.of_text(text)
     tokenizer = tokenizer_of(kind)
     encoded = encode_texts(tokenizer, [words.text], None)
-    found = text_to_pieces(tokenizer, [[words]], "en")
+    found = Pieces.read(tokenizer, [[words]], "en")
     for w, (word, start) in enumerate(zip(words, words.starts, strict=True)):
         chosen = np.flatnonzero((found.words <= w) & (w <= found.lasts))
         covered = {c for p in chosen for c in range(encoded.starts_P[p], encoded.ends_P[p])}
@@ -181,7 +180,7 @@ def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind, form
     text = unicodedata.normalize(form, "Die Stra\u00dfe am Caf\u00e9, o\u200dkay M\u00e4u\u00adse")
     words = within_text(tokenize("de"), text)
     assert words == ["Die", "Stra\u00dfe", "am", "Caf\u00e9", ",", "okay", "M\u00e4use"]
-    found = text_to_pieces(tokenizer, [[words]], "de")
+    found = Pieces.read(tokenizer, [[words]], "de")
     expected = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     assert found.ids.tolist() == expected["input_ids"]
     for word, (start, end) in enumerate(words.spans()):
@@ -277,7 +276,7 @@ def opened(folder, **params):
 def read(encoder):
     """The pieces of a text that words stand in, and of one that is read for itself: the same."""
     (row,) = encoder.pieces([TEXT.split()], "en")
-    (found,) = text_pieces(encoder.tokenizer, [TEXT], "en")
+    (found,) = TextPieces.read(encoder.tokenizer, [TEXT], "en")
     assert row.ids.tolist()[1:-1] == found.ids.tolist()
     return encoder.tokenizer.convert_ids_to_tokens(found.ids.tolist())
 

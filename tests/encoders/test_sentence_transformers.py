@@ -9,8 +9,8 @@ import torch
 
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.loading import set_text_form
 from raxalign.encoders.models.model_inputs import make_bidirectional
-from raxalign.encoders.models.pieces import set_text_form
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from raxalign.caveats import collecting
-from raxalign.encoders.models.pieces import text_pieces
+from raxalign.encoders.models.pieces import TextPieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Spans, parse_blocks, parse_layers
 from raxalign.errors import RaxalignError
@@ -152,7 +152,7 @@ def test_unknown_pieces_are_counted_for_each_language_that_is_read(encoder):
     with collecting() as found:
         encoder.pieces([["the", "漢", "cat"], ["字"]], "zh")
         encoder.pieces([["the", "dogs"]], "en", [["漢", "cat"]], "zh")
-        list(text_pieces(encoder.tokenizer, ["the 漢", "cat"], "el"))
+        list(TextPieces.read(encoder.tokenizer, ["the 漢", "cat"], "el"))
     assert found.pieces == {"zh": 6, "en": 2, "el": 3}
     assert found.unknown == {"zh": 3, "en": 0, "el": 1}
 

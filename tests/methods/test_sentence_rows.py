@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.caveats import collecting
-from raxalign.encoders.models.pieces import read_template, text_to_pieces, word_spans
+from raxalign.encoders.models.pieces import Pieces, read_template, word_spans
 from raxalign.encoders.models.rows import Sentences, shares
 from raxalign.errors import DataError
 from raxalign.methods.code_switching import read_switchable, switched_rows
@@ -235,7 +235,7 @@ def test_sentences_without_changed_words_are_read_as_running_text(kind, tmp_path
     rows, tokenizer = drawn(switchable(kind, tmp_path), 0.0), tokenizer_of(kind)
     template = read_template(tokenizer)
     for r, lang in enumerate(("zh", "en")):
-        whole = text_to_pieces(tokenizer, [TEXT[lang]], lang)
+        whole = Pieces.read(tokenizer, [TEXT[lang]], lang)
         ids, words, lasts = pieces_of(rows, r)
         assert ids == [*template.before, *whole.ids.tolist(), *template.after_single]
         assert (words[1:-1], lasts[1:-1]) == (whole.words.tolist(), whole.lasts.tolist())

@@ -144,7 +144,7 @@ def test_an_ended_process_of_ray_is_named(monkeypatch):
             process.wait()
 
 
-@pytest.mark.parametrize("module", ["raxalign", "raxalign.encoders.models.flat_pieces"])
+@pytest.mark.parametrize("module", ["raxalign", "raxalign.encoders.models.pieces"])
 def test_nothing_of_the_working_directory_is_imported(module, tmp_path):
     for name in ("statistics", "torch", "numpy"):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w')")

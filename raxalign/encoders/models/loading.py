@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from raxalign.corpora.readers.repository import first_line
+from raxalign.corpora.text.words import FORMAT_CHARACTERS
 from raxalign.encoders.models.folder import (
     ADAPTER,
     AGAIN,
@@ -24,7 +25,6 @@ from raxalign.encoders.models.folder import (
 )
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.model_inputs import KEYS, half_class, is_decoder, is_half
-from raxalign.encoders.models.pieces import keep_text_form
 from raxalign.errors import DataError, RaxalignError
 from raxalign.extras import require
 from raxalign.lazy import torch
@@ -33,6 +33,21 @@ from raxalign.options.run import BasePrecision
 _MODEL = ("config.json", "*.safetensors", "*.safetensors.index.json", ADAPTER)
 _TOKENIZER = (*TOKENIZERS, "*token*.json", "merges.txt")
 """Patterns of the files that transformers makes a model, and a tokenizer, of."""
+
+TextForm = Literal["none", "nfc", "clean"]
+"""What is done to a text before the tokenizer's own steps: nothing, composition (Unicode's form C),
+or composition without format characters.
+"""
+TEXT_FORMS: dict[TextForm, list[list[str]]] = {
+    "none": [],
+    "nfc": [[]],
+    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
+}
+"""The steps of each form: a pattern and what replaces it, or nothing for composition."""
+_KEPT = "raxalign_normalize"
+"""The entry of a model's ``config.json`` by which an encoder keeps its form on disk: transformers
+makes some tokenizers anew and drops normalisers of theirs.
+"""
 
 
 def load_model(
@@ -256,3 +271,29 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
         path = folder / "config.json"  # where transformers wrote the type of the first weight
         config = {**read_config(path), "dtype": "float32"}
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def set_text_form(config: Any, tokenizer: Any, form: TextForm) -> None:
+    """Put a form before the tokenizer's own steps from now on; `config` keeps it."""
+    setattr(config, _KEPT, form)
+    keep_text_form(config, tokenizer)
+
+
+def text_form(config: Any) -> TextForm:
+    """Return the form that a config keeps."""
+    form: TextForm = getattr(config, _KEPT, "none")
+    return form
+
+
+def keep_text_form(config: Any, tokenizer: Any) -> None:
+    """Put the form that a config keeps, if any, before the tokenizer's own steps."""
+    from tokenizers import Regex, normalizers
+
+    steps: list[Any] = [
+        normalizers.Replace(Regex(step[0]), step[1]) if step else normalizers.NFC()
+        for step in TEXT_FORMS[text_form(config)]
+    ]
+    backend = tokenizer.backend_tokenizer
+    own = [] if backend.normalizer is None else [backend.normalizer]
+    if steps:
+        backend.normalizer = normalizers.Sequence([*steps, *own])

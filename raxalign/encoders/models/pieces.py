@@ -1,67 +1,46 @@
-"""Sentences to pieces: the Unicode form that an encoder reads, tokenisation of running text, the
-words that pieces belong to, special pieces, truncation, and padded batches.
+"""Sentences to pieces: tokenisation of running text, the words that pieces belong to, and special
+pieces. The pieces of many sentences lie in flat arrays: made from text, or mapped from files that
+were made once for all that read the same text by the same tokenizer.
+
+Files are made part after part by processes of their own, since most of the work holds Python's
+lock; the parts are then copied end to end. So no process holds more than one part, whatever the
+size of the dataset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from raxalign.arrays import Flat, Ints, offsets_of, ranges, word_pieces
-from raxalign.caveats import listener
-from raxalign.corpora.text.words import FORMAT_CHARACTERS
-from raxalign.errors import RaxalignError
+from raxalign.caveats import collecting, listener
+from raxalign.children import child_environment
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import is_code
-from raxalign.lazy import np
+from raxalign.lazy import np, pc
 from raxalign.running import Sentence, in_text, unspaced_letter
 
-TextForm = Literal["none", "nfc", "clean"]
-"""What is done to a text before the tokenizer's own steps: nothing, composition (Unicode's form C),
-or composition without format characters.
-"""
-TEXT_FORMS: dict[TextForm, list[list[str]]] = {
-    "none": [],
-    "nfc": [[]],
-    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
-}
-"""The steps of each form: a pattern and what replaces it, or nothing for composition."""
-_KEPT = "raxalign_normalize"
-"""The entry of a model's ``config.json`` by which an encoder keeps its form on disk: transformers
-makes some tokenizers anew and drops normalisers of theirs.
-"""
 CHUNK = 4096  # sentences tokenised by one call: bounds what the tokenizer's objects take
+_READ = 8192  # sentences of a file that are tokenised together
+_PART = 32_768  # sentences of one part of a file
+_RECORD = "pieces.json"
+_SMALL = 2**15  # what words, places and numbers of pieces have to be below to take two bytes each
+_NARROW = ("words", "lasts", "first_W", "count_W")
 
+# the characters by which the pieces of Metaspace and of byte-level tokenizers mark a blank
 _BLANKS = "\u2581\u0120"
-"""The characters by which the pieces of Metaspace and of byte-level tokenizers mark a blank."""
 _LONGEST_BLANK = 64
-
-
-def set_text_form(config: Any, tokenizer: Any, form: TextForm) -> None:
-    """Put a form before the tokenizer's own steps from now on; `config` keeps it."""
-    setattr(config, _KEPT, form)
-    keep_text_form(config, tokenizer)
-
-
-def text_form(config: Any) -> TextForm:
-    """Return the form that a config keeps."""
-    form: TextForm = getattr(config, _KEPT, "none")
-    return form
-
-
-def keep_text_form(config: Any, tokenizer: Any) -> None:
-    """Put the form that a config keeps, if any, before the tokenizer's own steps."""
-    from tokenizers import Regex, normalizers
-
-    steps: list[Any] = [
-        normalizers.Replace(Regex(step[0]), step[1]) if step else normalizers.NFC()
-        for step in TEXT_FORMS[text_form(config)]
-    ]
-    backend = tokenizer.backend_tokenizer
-    own = [] if backend.normalizer is None else [backend.normalizer]
-    if steps:
-        backend.normalizer = normalizers.Sequence([*steps, *own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +229,10 @@ class Pieces:
     unknown: int | None = None
     lang: str | None = None
     chosen: np.ndarray | None = None
+    ARRAYS: ClassVar = ("ids", "offsets", "words", "lasts", "word_offsets", "first_W", "count_W")
+    """The fields that are arrays, and the names of their files."""
+    OF_ROWS: ClassVar = ARRAYS[:5]
+    """Those of them that rows are made of."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -266,6 +249,79 @@ class Pieces:
         """Return the pieces of texts that lie end to end, none in a word."""
         none, words = np.zeros(0, np.int32), np.broadcast_to(np.int32(-1), len(ids))
         return cls(ids, offsets, words, words, np.zeros_like(offsets), none, none, lang=lang)
+
+    @classmethod
+    def read(
+        cls,
+        tokenizer: Any,
+        chunks: Iterable[Sequence[Sequence[str]]],
+        lang: str | None,
+        counted: str | None = None,
+    ) -> Pieces:
+        """Return the pieces of sentences, given as chunks: those that a fast tokenizer makes of its
+        running text. The words of a plain list are joined as `lang` writes them (None, and what is
+        not known: with blanks). Unknown pieces are counted under the name `counted`, or else the
+        language, while caveats are collected.
+        """
+        known = lang if lang is not None and is_code(lang) else None
+        none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
+        for chunk in chunks:
+            for start in range(0, len(chunk), CHUNK):
+                part = [in_text(words, known) for words in chunk[start : start + CHUNK]]
+                encoded = encode_texts(
+                    tokenizer, [sentence.text for sentence in part], counted or lang
+                )
+                words, lasts = (found.astype(np.int32) for found in place_words(encoded, part))
+                sizes = np.array([len(sentence) for sentence in part], np.int64)
+                lengths = np.diff(encoded.offsets)
+                spans = word_spans(words, lasts, lengths, sizes)
+                parts.append((encoded.ids_P, words, lasts, lengths, sizes, *spans))
+        ids, words, lasts, lengths, sizes, first_W, count_W = map(
+            np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
+        )
+        number = tokenizer.unk_token_id
+        unknown = None if number is None else int((ids == number).sum())
+        offsets, word_offsets = offsets_of(lengths), offsets_of(sizes)
+        return cls(ids, offsets, words, lasts, word_offsets, first_W, count_W, unknown, lang)
+
+    @classmethod
+    def of_column(
+        cls,
+        encoder: Any,
+        folder: Path,
+        column: str,
+        lang: str | None,
+        counted: str | None = None,
+    ) -> Pieces:
+        """Return the pieces of a column of words of a dataset in a language (None: a spaced one):
+        mapped where they were made before (`TransformerEncoder.prepared`), else made now. Unknown
+        pieces are counted under the name `counted` (None: the language). Raises `DataError` where
+        what was made before is of other sentences.
+        """
+        table, made = read_table(folder), encoder.prepared.get(folder)
+        found = None if made is None else cls.mapped(made / column, lang)
+        if found is None:
+            chunks = sentence_chunks(table, column, _READ)
+            return cls.read(encoder.tokenizer, chunks, lang, counted)
+        n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
+        if (len(found), len(found.first_W)) != (len(table), n_words):
+            fault = f"has the pieces of other sentences than {folder}"
+            remedy = "Remove both folders, and run the grid again to make them"
+            raise DataError(f"{made}/{column}", fault, remedy=remedy)
+        found.report(counted or lang, found.unknown)
+        return found
+
+    @classmethod
+    def mapped(cls, folder: Path, lang: str | None) -> Pieces | None:
+        """Return the pieces of a language in a folder of `write_pieces`, mapped, if there."""
+        file = folder / _RECORD
+        record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        if record is None or record["lang"] != lang:
+            return None
+        none = np.zeros(0, np.int32)
+        there = {name for name in cls.ARRAYS if (folder / f"{name}.npy").exists()} | {"lasts"}
+        arrays = {name: map_array(folder, name) if name in there else none for name in cls.ARRAYS}
+        return cls(**arrays, unknown=record["unknown"], lang=lang)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -291,37 +347,6 @@ class Pieces:
         else:
             ids = self.ids[ranges(self.offsets, self.chosen)[0]]
             heard.read(counted, len(ids), int((ids == unknown).sum()))
-
-
-def text_to_pieces(
-    tokenizer: Any,
-    chunks: Iterable[Sequence[Sequence[str]]],
-    lang: str | None,
-    counted: str | None = None,
-) -> Pieces:
-    """Return the pieces of sentences, given as chunks: those that a fast tokenizer makes of its
-    running text. The words of a plain list are joined as `lang` writes them (None, and what is not
-    known: with blanks). Unknown pieces are counted under the name `counted`, or else the language,
-    while caveats are collected.
-    """
-    known = lang if lang is not None and is_code(lang) else None
-    none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
-    for chunk in chunks:
-        for start in range(0, len(chunk), CHUNK):
-            part = [in_text(words, known) for words in chunk[start : start + CHUNK]]
-            encoded = encode_texts(tokenizer, [sentence.text for sentence in part], counted or lang)
-            words, lasts = (found.astype(np.int32) for found in place_words(encoded, part))
-            sizes = np.array([len(sentence) for sentence in part], np.int64)
-            lengths = np.diff(encoded.offsets)
-            spans = word_spans(words, lasts, lengths, sizes)
-            parts.append((encoded.ids_P, words, lasts, lengths, sizes, *spans))
-    ids, words, lasts, lengths, sizes, first_W, count_W = map(
-        np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
-    )
-    number = tokenizer.unk_token_id
-    unknown = None if number is None else int((ids == number).sum())
-    offsets, word_offsets = offsets_of(lengths), offsets_of(sizes)
-    return Pieces(ids, offsets, words, lasts, word_offsets, first_W, count_W, unknown, lang)
 
 
 def word_spans(
@@ -389,7 +414,7 @@ def other_pieces(tokenizer: Any) -> str | None:
     """
     template = read_template(tokenizer)
     sentences = [Sentence.of_text(text) for text in SAMPLE]
-    found = text_to_pieces(tokenizer, [sentences], None).of_sentences()
+    found = Pieces.read(tokenizer, [sentences], None).of_sentences()
     for sentence, ids in zip(sentences, found, strict=True):
         read = [*template.before, *ids.tolist(), *template.after_single]
         expected = tokenizer(sentence.text, verbose=False)["input_ids"]
@@ -417,20 +442,154 @@ class TextPieces:
         shared = np.flatnonzero((self.ends > start) & (self.starts < end))
         return (int(shared[0]), int(shared[-1])) if len(shared) else None
 
+    @classmethod
+    def read(cls, tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[TextPieces]:
+        """The pieces of every text; offsets are those of the text as it was given, before any
+        normaliser. Unknown pieces are counted for `lang` while caveats are collected.
+        """
+        for start in range(0, len(texts), CHUNK):
+            part = texts[start : start + CHUNK]
+            encoded = encode_texts(tokenizer, part, lang)
+            for i, text in enumerate(part):
+                own = slice(encoded.offsets[i], encoded.offsets[i + 1])
+                begins = encoded.starts_P[own]
+                ends = np.where(encoded.blank_P[own], begins, encoded.ends_P[own])
+                # some tokenizers count the space before a word as its piece's
+                covered = [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+                left = np.array([len(part) - len(part.lstrip()) for part in covered], np.int64)
+                sizes = np.array([len(part.strip()) for part in covered], np.int64)
+                yield cls(encoded.ids_P[own], begins + left, begins + left + sizes)
 
-def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[TextPieces]:
-    """The pieces of every text; offsets are those of the text as it was given, before any
-    normaliser. Unknown pieces are counted for `lang` while caveats are collected.
+
+def map_array(folder: Path, name: str) -> np.ndarray:
+    """Return an array of a file, mapped. `lasts` without a file of its own is `words`."""
+    path = folder / f"{name}.npy"
+    if name == "lasts" and not path.exists():
+        path = folder / "words.npy"
+    try:
+        return np.asarray(np.load(path, mmap_mode="c" if name == "count_W" else "r"))
+    except ValueError:  # a file without an entry cannot be mapped
+        return np.asarray(np.load(path))
+
+
+def write_pieces(
+    tokenizer: Any,
+    dataset: Path,
+    columns: Mapping[str, str | None],
+    threads: int,
+    folder: Path,
+    arrays: Sequence[str] = Pieces.ARRAYS,
+) -> dict[str, Any]:
+    """Write `arrays` of the pieces of columns of a dataset, each with its language (None: a spaced
+    one), as `map_pieces` reads them from ``folder/column``, by at most `threads` processes at once.
+    Returns the numbers of sentences, words, pieces and unknown pieces of each column. Raises
+    `RaxalignError` where a process failed.
     """
-    for start in range(0, len(texts), CHUNK):
-        part = texts[start : start + CHUNK]
-        encoded = encode_texts(tokenizer, part, lang)
-        for i, text in enumerate(part):
-            own = slice(encoded.offsets[i], encoded.offsets[i + 1])
-            begins = encoded.starts_P[own]
-            ends = np.where(encoded.blank_P[own], begins, encoded.ends_P[own])
-            # some tokenizers count the space before a word as its piece's
-            covered = [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
-            left = np.array([len(part) - len(part.lstrip()) for part in covered], np.int64)
-            sizes = np.array([len(part.strip()) for part in covered], np.int64)
-            yield TextPieces(encoded.ids_P[own], begins + left, begins + left + sizes)
+    n_parts = max(1, -(-len(read_table(dataset)) // _PART))
+    at_once = max(1, min(threads, n_parts))
+    with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
+        shared = {"dataset": str(dataset), "columns": dict(columns), "arrays": list(arrays)}
+        parts = [[[k, _PART] for k in range(n, n_parts, at_once)] for n in range(at_once)]
+        jobs = [{**shared, "folder": work, "parts": some} for some in parts]
+        saved = Path(work) / "tokenizer.json"
+        if at_once == 1 or not _saved(tokenizer, saved):
+            with collecting():  # the trials that read the pieces count the unknown ones
+                for job in jobs:
+                    write_parts(tokenizer, **job)  # type: ignore[arg-type]
+        else:
+            _run([{"saved": str(saved), "unknown": tokenizer.unk_token_id, **job} for job in jobs])
+        made = {c: [Path(work) / f"{c}-{k}.npz" for k in range(n_parts)] for c in columns}
+        return {c: _join(made[c], arrays, lang, folder / c) for c, lang in columns.items()}
+
+
+def write_parts(
+    tokenizer: Any,
+    dataset: str,
+    columns: Mapping[str, str | None],
+    arrays: Sequence[str],
+    folder: str,
+    parts: Sequence[tuple[int, int]],
+) -> None:
+    """Write parts of a dataset, (number, size) each, as ``folder/<column>-<number>.npz``."""
+    table = read_table(Path(dataset))
+    for number, size in parts:
+        rows = table.slice(number * size, size)
+        for column, lang in columns.items():
+            pieces = Pieces.read(tokenizer, sentence_chunks(rows, column, _READ), lang)
+            kept = {name: getattr(pieces, name)[:] for name in arrays}
+            unknown = -1 if pieces.unknown is None else pieces.unknown
+            np.savez(Path(folder) / f"{column}-{number}.npz", unknown=unknown, **kept)
+
+
+def _saved(tokenizer: Any, path: Path) -> bool:
+    """Write a tokenizer to a file; return whether it can be: not with steps written in Python."""
+    try:
+        tokenizer.backend_tokenizer.save(str(path))
+    except Exception:  # noqa: BLE001 the library raises nothing more specific
+        return False
+    return True
+
+
+def _run(jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Run each job in a process of its own, and wait for all."""
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    environment = child_environment({"TOKENIZERS_PARALLELISM": "false", **single})
+
+    def work(job: Mapping[str, Any]) -> None:
+        command, none = [sys.executable, "-m", __name__, json.dumps(job)], subprocess.DEVNULL
+        done = subprocess.run(
+            command, env=environment, stdin=none, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+            fault = f"{job['dataset']}: a process that tokenises it failed ({last})"
+            raise RaxalignError(fault)
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        list(pool.map(work, jobs))
+
+
+def _join(
+    parts: list[Path], arrays: Sequence[str], lang: str | None, folder: Path
+) -> dict[str, int | None]:
+    """Copy the parts of a column end to end into a folder; return what they count."""
+
+    def read(name: str) -> Iterator[np.ndarray]:
+        return (np.load(part)[name] for part in parts)
+
+    folder.mkdir()
+    sizes = {name: sum(map(len, read(name))) for name in arrays}
+    for name in arrays:
+        path = folder / f"{name}.npy"
+        if name.endswith("offsets"):
+            np.save(path, offsets_of(np.concatenate([np.diff(part) for part in read(name)])))
+        # where no two words share a piece, `lasts` are the words
+        elif name != "lasts" or not all(map(np.array_equal, read("words"), read("lasts"))):
+            narrow = name in _NARROW and all(int(p.max(initial=0)) < _SMALL for p in read(name))
+            dtype, at = np.dtype(np.int16 if narrow else np.int32), 0
+            file = np.lib.format.open_memmap(path, "w+", dtype, (sizes[name],))  # never held whole
+            for part in read(name):
+                file[at : at + len(part)] = part
+                at += len(part)
+    counts = [int(count) for count in read("unknown")]
+    unknown = None if -1 in counts else sum(counts)
+    (folder / _RECORD).write_text(json.dumps({"lang": lang, "unknown": unknown}), "utf-8")
+    return {
+        "sentences": sizes["offsets"] - len(parts),
+        "words": sum(int(part[-1]) for part in read("word_offsets")),
+        "pieces": sizes["ids"],
+        "unknown": unknown,
+    }
+
+
+def _main(given: str) -> None:
+    """Do a job that another process has given."""
+    from tokenizers import Tokenizer
+
+    job = json.loads(given)
+    backend, unknown = Tokenizer.from_file(job.pop("saved")), job.pop("unknown")
+    write_parts(SimpleNamespace(backend_tokenizer=backend, unk_token_id=unknown), **job)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

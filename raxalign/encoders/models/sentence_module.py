@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.loading import TEXT_FORMS, text_form
 from raxalign.encoders.models.model_inputs import is_bidirectional
-from raxalign.encoders.models.pieces import TEXT_FORMS, text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Transform
 from raxalign.encoders.models.vectors import SentencePooling, parse_layers

@@ -20,7 +20,7 @@ from raxalign.caveats import collecting, listener
 from raxalign.corpora.readers.lines import opened
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.pieces import text_to_pieces
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.vectors import Pooling, Spans, WordLists, WordVectors
 from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
@@ -438,7 +438,7 @@ class StaticEncoder(Encoder):
             self._tokenizer = wrap_vocabulary(self.vocabulary, lowercase=lowercase)
         apart = [list(words) for words in sentences]
         for start in range(0, len(apart), CHUNK):
-            found = text_to_pieces(self._tokenizer, [apart[start : start + CHUNK]], None)
+            found = Pieces.read(self._tokenizer, [apart[start : start + CHUNK]], None)
             words = np.split(found.words[:].astype(np.int64), found.offsets[1:-1])
             for ids, own in zip(found.of_sentences(), words, strict=False):
                 yield [self.vocabulary[i] for i in ids.tolist()], own

@@ -13,7 +13,7 @@ from pydantic import Field
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.blocks import Edit
-from raxalign.encoders.models.pieces import Pieces, text_to_pieces, token_batches
+from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
@@ -109,9 +109,7 @@ def text_blocks(
     room = encoder.max_positions - len(own.before) - len(own.after_single)
     size, left = min(reading.block_size, room), np.empty(0, np.int32)
     for sentences in text:
-        running = np.concatenate(
-            [left, text_to_pieces(encoder.tokenizer, [sentences], lang).ids[:]]
-        )
+        running = np.concatenate([left, Pieces.read(encoder.tokenizer, [sentences], lang).ids[:]])
         whole = len(running) - len(running) % size
         yield from (running[start : start + size] for start in range(0, whole, size))
         left = running[whole:]

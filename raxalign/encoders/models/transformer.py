@@ -32,12 +32,7 @@ from raxalign.encoders.models.model_inputs import (
     max_positions,
     states_dtype,
 )
-from raxalign.encoders.models.pieces import (
-    other_pieces,
-    read_template,
-    text_to_pieces,
-    token_batches,
-)
+from raxalign.encoders.models.pieces import Pieces, other_pieces, read_template, token_batches
 from raxalign.encoders.models.rows import WIDTH, Packed, Rows, RowSource
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
@@ -190,9 +185,9 @@ class TransformerEncoder(Encoder):
         """
         if pairs is not None and len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
-        sides = [text_to_pieces(self.tokenizer, [sentences], lang)]
+        sides = [Pieces.read(self.tokenizer, [sentences], lang)]
         if pairs is not None:
-            sides.append(text_to_pieces(self.tokenizer, [pairs], pair_lang or lang))
+            sides.append(Pieces.read(self.tokenizer, [pairs], pair_lang or lang))
         return RowSource.of(self, sides)
 
     def collate(self, rows: RowSource | Rows, chosen: np.ndarray | None = None) -> Batch:

@@ -11,7 +11,7 @@ from typing import Any
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.loading import save_model
-from raxalign.encoders.models.pieces import text_to_pieces
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskedWords, Masks
@@ -132,7 +132,7 @@ def training_rows(
         cut[lang] = 0
         if params.slicing:
             # Datasets of text run backwards; what follows a sentence is to stand after it.
-            pieces = text_to_pieces(tokenizer, [part[::-1]], lang).of_sentences()
+            pieces = Pieces.read(tokenizer, [part[::-1]], lang).of_sentences()
             ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
             rows += slice_rows(pieces, params.window, ends, rng)
             continue

@@ -16,7 +16,7 @@ from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
-from raxalign.encoders.models.pieces import text_to_pieces
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.encoders.models.word_means import word_means
@@ -45,7 +45,7 @@ def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces:
         part = slice(start, start + CHUNK)
         for name, lang in zip(("src", "tgt"), langs, strict=True):
             sentences = read_sentences(table.slice(start, CHUNK), name)
-            kept[part] &= text_to_pieces(encoder.tokenizer, [sentences], lang).lengths <= max_pieces
+            kept[part] &= Pieces.read(encoder.tokenizer, [sentences], lang).lengths <= max_pieces
     return table.take(np.flatnonzero(kept))
 
 

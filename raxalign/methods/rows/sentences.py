@@ -8,8 +8,7 @@ from pathlib import Path
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.corpora.text.dataset import read_table
-from raxalign.encoders.models.flat_pieces import column_pieces
-from raxalign.encoders.models.pieces import Pieces, text_to_pieces
+from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.rows import RowSource, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
@@ -82,7 +81,7 @@ def read_bitexts(
     for lang, folder in folders.items():
         counted = f"{lang}-{pivot}" if alone else None
         for name, code in (("src", lang), ("tgt", pivot)):
-            columns.append(column_pieces(encoder, folder, name, code, counted))
+            columns.append(Pieces.of_column(encoder, folder, name, code, counted))
         kept.append(_allowed(folder, columns[-2], columns[-1], allowed))
         n = len(columns[-1])
         src.append(start + kept[-1])
@@ -125,7 +124,7 @@ def read_texts(
     """Tokenise text datasets (column ``words``), language -> folder; sentences of fewer than
     `min_pieces` pieces are not trained on. Raises `DataError` for a language without any other.
     """
-    columns = [column_pieces(encoder, folder, "words", lang) for lang, folder in folders.items()]
+    columns = [Pieces.of_column(encoder, folder, "words", lang) for lang, folder in folders.items()]
     for folder, pieces in zip(folders.values(), columns, strict=True):
         if not (pieces.lengths >= min_pieces).any():
             raise DataError(
@@ -149,7 +148,7 @@ def tokenise(
     """Return sentences, given as lists of some, that are rows of their own, of at most `max_length`
     pieces. `lang` is their language (None: a spaced one).
     """
-    pieces = text_to_pieces(encoder.tokenizer, chunks, lang)
+    pieces = Pieces.read(encoder.tokenizer, chunks, lang)
     languages = () if lang is None else (lang,)
     return Sentences.of(encoder, [pieces], [0], languages, max_length, alone=True)
 

@@ -14,8 +14,7 @@ from raxalign.caveats import collecting, listener
 from raxalign.corpora.phrases.rows import read
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
-from raxalign.encoders.models.flat_pieces import map_array
-from raxalign.encoders.models.pieces import Pieces, TextPieces, text_pieces
+from raxalign.encoders.models.pieces import Pieces, TextPieces, map_array
 from raxalign.encoders.models.rows import RowSource, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
@@ -309,8 +308,8 @@ def make_windows(
     """
     rows, numbers = questions.rows, dict[str, int]()
     context_of = [numbers.setdefault(row.context, len(numbers)) for row in questions.rows]
-    found = list(text_pieces(encoder.tokenizer, list(numbers), languages[1]))
-    asked = text_pieces(encoder.tokenizer, [row.question for row in rows], languages[0])
+    found = list(TextPieces.read(encoder.tokenizer, list(numbers), languages[1]))
+    asked = TextPieces.read(encoder.tokenizer, [row.question for row in rows], languages[0])
     contexts = [found[number] for number in context_of]
     spans = [span_of(row, pieces) for row, pieces in zip(rows, contexts, strict=True)]
     told = Pieces.of([pieces.ids for pieces in found], languages[1])
@@ -431,14 +430,14 @@ def write_questions(
     context_of, spans_Q2 = np.zeros(len(placed), np.int32), np.full((len(placed), 2), -1, np.int32)
 
     def contexts() -> Iterator[TextPieces]:
-        found = enumerate(text_pieces(tokenizer, list(asking), lang))
+        found = enumerate(TextPieces.read(tokenizer, list(asking), lang))
         for numbers, (context, pieces) in zip(asking.values(), found, strict=True):
             context_of[numbers] = context
             spans_Q2[numbers] = [span_of(placed[number], pieces) for number in numbers]
             yield pieces
 
     with collecting() as found:  # the trainings that read the pieces count the unknown ones
-        asked = text_pieces(tokenizer, [row.question for row in placed], lang)
+        asked = TextPieces.read(tokenizer, [row.question for row in placed], lang)
         for name, texts in ((_ASKED, asked), (_CONTEXTS, contexts())):
             _write(folder / name, texts)
     np.save(folder / "spans.npy", spans_Q2)

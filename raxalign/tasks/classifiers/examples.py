@@ -21,8 +21,7 @@ from raxalign.corpora.readers.columns import read_columns, read_objects
 from raxalign.corpora.readers.hub import check_columns
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
-from raxalign.encoders.models.flat_pieces import OF_ROWS, write_pieces
-from raxalign.encoders.models.pieces import Pieces
+from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.errors import DataError
 from raxalign.languages import same_language
 from raxalign.running import Sentence
@@ -161,7 +160,7 @@ def write_examples(
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
         _write(rows.table.select(texts), Path(work), {})
         columns = dict.fromkeys(texts, lang)
-        return write_pieces(tokenizer, Path(work), columns, threads, folder, OF_ROWS)
+        return write_pieces(tokenizer, Path(work), columns, threads, folder, Pieces.OF_ROWS)
 
 
 def _write(table: pa.Table, folder: Path, metadata: dict[str, Any]) -> None:

@@ -30,8 +30,7 @@ from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells as cells_of
 from raxalign.corpora.text.sentences import sentence_columns
-from raxalign.encoders.models.flat_pieces import OF_ROWS, map_array, write_pieces
-from raxalign.encoders.models.pieces import Pieces
+from raxalign.encoders.models.pieces import Pieces, map_array, write_pieces
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
@@ -148,7 +147,7 @@ def write_sentences(
             for start in range(0, len(words), _CHUNK):
                 part = [cells_of(_COLUMN, sentence) for sentence in words[start : start + _CHUNK]]
                 writer.write({name: [row[name] for row in part] for name in schema.names})
-        return write_pieces(tokenizer, Path(work), {_COLUMN: lang}, threads, folder, OF_ROWS)
+        return write_pieces(tokenizer, Path(work), {_COLUMN: lang}, threads, folder, Pieces.OF_ROWS)
 
 
 def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSentences:

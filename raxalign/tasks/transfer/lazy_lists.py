@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.flat_pieces import map_pieces
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -70,7 +69,7 @@ def read_pieces(folder: Path, lang: str) -> Pieces:
     """Return the pieces of texts that are in a folder, mapped. Raises `DataError` where it has none
     of the language.
     """
-    found = map_pieces(folder, lang)
+    found = Pieces.mapped(folder, lang)
     if found is None:
         raise no_pieces(folder, f"texts in {lang}")
     return found

@@ -13,7 +13,7 @@ import torch
 from raxalign.arrays import Ints, spread_evenly
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
-from raxalign.encoders.models.pieces import text_to_pieces, token_batches
+from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.token_means import TokenMeans
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
@@ -144,7 +144,7 @@ def read_sides(
     sides = []
     both = zip(languages, (pairs.src, pairs.tgt), (translated.src, translated.tgt), strict=True)
     for lang, sentences, words in both:
-        divided = text_to_pieces(encoder.tokenizer, [sentences], lang).of_sentences()
+        divided = Pieces.read(encoder.tokenizer, [sentences], lang).of_sentences()
         whole = [ids.astype(np.int64) for ids in divided]
         used = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ())
         pieces = [whole[row] for row in chosen.tolist()]
