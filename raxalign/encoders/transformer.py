@@ -29,8 +29,7 @@ from raxalign.encoders.models.hub import (
     fetched_config,
     hub_revision,
 )
-from raxalign.encoders.models.loading import TextForm, set_text_form
-from raxalign.encoders.models.model_inputs import make_bidirectional
+from raxalign.encoders.models.loading import TextForm
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
@@ -211,9 +210,9 @@ class Transformer(EncoderKind):
             revision = self.params.revision or inputs.revisions.get(_HUB)
         encoder = TransformerEncoder.from_folder(name, revision, device, inputs.base_precision)
         if self.params.bidirectional:
-            make_bidirectional(encoder.model)
+            encoder.inputs.make_bidirectional()
         if self.params.normalize != "none":
-            set_text_form(encoder.model.config, encoder.tokenizer, self.params.normalize)
+            encoder.inputs.set_text_form(self.params.normalize)
         if self.params.prefix:
             own = encoder.sentences or SentenceConfig()
             encoder.sentences = replace(own, prompt=f"{self.params.prefix} ")

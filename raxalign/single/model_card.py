@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.analysis.cells import MEANS, Name, cell_of_trial
 from raxalign.catalog import catalog
-from raxalign.encoders.models.model_inputs import MODULES
+from raxalign.encoders.models.loading import MODULES
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.folder import folder_has_head
-from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.trained_weights import frozen
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
@@ -214,8 +213,9 @@ def qwen():
     shape = {"num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1}
     config = transformers.Qwen3Config(**sizes, **shape, attention_dropout=0.2, use_cache=True)
     model = transformers.Qwen3Model(config)
-    make_bidirectional(model)
-    return TransformerEncoder(model, encoder_of("bert").tokenizer)
+    encoder = TransformerEncoder(model, encoder_of("bert").tokenizer)
+    encoder.inputs.make_bidirectional()
+    return encoder
 
 
 @pytest.mark.parametrize("name", [*CONFIGS, "qwen"])

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.model_inputs import summary_places
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import RaxalignError
@@ -115,7 +114,7 @@ def test_an_encoder_that_sees_both_directions_already_refuses_the_option(tmp_pat
 
 def test_a_row_is_summed_up_by_its_last_piece(qwen, tmp_path):
     starts_S, lengths_S = np.array([0, 3]), np.array([2, 3])
-    model = TransformerEncoder.from_folder(qwen).model
-    assert summary_places(model, starts_S, lengths_S).tolist() == [1, 5]
-    bert = TransformerEncoder.from_folder(tiny_bert(tmp_path, WORDS)).model
-    assert summary_places(bert, starts_S, lengths_S).tolist() == [0, 3]
+    inputs = TransformerEncoder.from_folder(qwen).inputs
+    assert inputs.summary_places(starts_S, lengths_S).tolist() == [1, 5]
+    bert = TransformerEncoder.from_folder(tiny_bert(tmp_path, WORDS)).inputs
+    assert bert.summary_places(starts_S, lengths_S).tolist() == [0, 3]

@@ -9,8 +9,6 @@ import torch
 
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.loading import set_text_form
-from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,
@@ -268,7 +266,7 @@ def test_a_language_has_its_adapter_and_a_text_its_form(encoder, tmp_path):
     for lang, vectors in found.items():
         same(vectors, own(AlignedEncoder(xmod), lang))
     assert abs(found["de"] - found["en"]).max() > 0.01
-    set_text_form(encoder.model.config, encoder.tokenizer, "clean")
+    encoder.inputs.set_text_form("clean")
     assert AlignedEncoder(encoder).export(tmp_path / "form") == ()
     joined = [f"Ka\u200dtze {text}" for text in TEXTS]
     plain = [f"Katze {text}" for text in TEXTS]
@@ -279,7 +277,7 @@ def test_a_language_has_its_adapter_and_a_text_its_form(encoder, tmp_path):
 def test_a_decoder_that_sees_both_ways_does_so_there_too(tmp_path):
     qwen = TransformerEncoder.from_folder(build(FAMILIES["Qwen3"], tmp_path / "qwen"))
     one_way = own(AlignedEncoder(qwen))
-    make_bidirectional(qwen.model)
+    qwen.inputs.make_bidirectional()
     AlignedEncoder(qwen).export(tmp_path / "out")
     same(opened(tmp_path / "out").encode(TEXTS), own(AlignedEncoder(qwen)))
     assert (own(AlignedEncoder(qwen)) - one_way).abs().max() > 0.01

@@ -15,7 +15,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.model_inputs import half_class
+from raxalign.encoders.models.loading import half_class
 from raxalign.encoders.models.transformer import TransformerEncoder
 from tests.families.catalogue import FAMILIES, Family, build
 

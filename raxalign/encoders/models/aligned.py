@@ -11,7 +11,6 @@ from typing import Any
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
-from raxalign.encoders.models.model_inputs import is_half
 from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
@@ -231,7 +230,7 @@ class AlignedEncoder:
         encoder = self.encoder
         return (
             isinstance(encoder, TransformerEncoder)
-            and not is_half(encoder.model)
+            and not encoder.inputs.is_half
             and needs_module(encoder, self.transforms)
         )
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.encoders.models.blocks import find_blocks
-from raxalign.encoders.models.loading import TEXT_FORMS, text_form
-from raxalign.encoders.models.model_inputs import is_bidirectional
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Transform
 from raxalign.encoders.models.vectors import SentencePooling, parse_layers
@@ -48,8 +46,7 @@ def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -
 
 def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -> bool:
     """Return whether sentence-transformers alone would read an encoder in another way."""
-    config = encoder.model.config
-    other_form = is_bidirectional(config) or text_form(config) != "none"
+    other_form = encoder.inputs.is_bidirectional or bool(encoder.inputs.text_steps)
     return bool(transforms) or encoder.inputs.has_languages or other_form
 
 
@@ -84,8 +81,8 @@ def write_module(
             for name, numbers in inputs.items()
             if numbers.named
         },
-        "bidirectional": is_bidirectional(encoder.model.config),
-        "text_form": TEXT_FORMS[text_form(encoder.model.config)],
+        "bidirectional": encoder.inputs.is_bidirectional,
+        "text_form": encoder.inputs.text_steps,
     }
     text = json.dumps(settings, indent=1, ensure_ascii=False, sort_keys=True)
     (folder / SETTINGS).write_text(text + "\n", encoding="utf-8")

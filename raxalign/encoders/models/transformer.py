@@ -20,18 +20,7 @@ from raxalign.caveats import listener
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, find_blocks, recomputable, watched
 from raxalign.encoders.models.hub import encoder_place
-from raxalign.encoders.models.loading import load_model, save_model
-from raxalign.encoders.models.model_inputs import (
-    ALONE,
-    ModelInputs,
-    first_position,
-    is_bidirectional,
-    is_decoder,
-    is_half,
-    language_pieces,
-    max_positions,
-    states_dtype,
-)
+from raxalign.encoders.models.loading import ModelInputs, load_model, save_model
 from raxalign.encoders.models.pieces import Pieces, other_pieces, read_template, token_batches
 from raxalign.encoders.models.rows import WIDTH, Packed, Rows, RowSource
 from raxalign.encoders.models.sentence_config import (
@@ -84,7 +73,6 @@ class TransformerEncoder(Encoder):
         self.hidden_size: int = model.config.hidden_size
         self.n_layers: int = model.config.num_hidden_layers
         self.has_head: bool = model.base_model is not model
-        self.max_positions = max_positions(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self.not_as_trained: Mapping[str, str] = {}
         self.prepared: Mapping[Path, Path] = {}
@@ -94,9 +82,10 @@ class TransformerEncoder(Encoder):
         self.sentences: SentenceConfig | None = None
         self.filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         """The piece of a text of which a tokenizer without special pieces makes nothing."""
-        self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
         every = (*own.before, *own.between, *own.after_single, *own.after_pair)
-        self.inputs = ModelInputs(model, language_pieces(tokenizer, every))
+        self.inputs = ModelInputs(model, tokenizer, every)
+        self.max_positions = self.inputs.max_positions
+        self.trailing = 0 if self.inputs.is_decoder else len(own.after_single)
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
 
@@ -117,7 +106,8 @@ class TransformerEncoder(Encoder):
         encoder = cls(*load_model(name, revision, base), device)
         encoder.base_precision = base
         encoder.sentences = read_sentence_config(files_of(encoder_place(name, revision)))
-        if encoder.sentences is None and encoder.model.config.architectures == [ALONE]:
+        alone = encoder.model.config.architectures == ["M2M100Encoder"]  # SONAR's text encoder
+        if encoder.sentences is None and alone:
             encoder.sentences = SentenceConfig()
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {name: differing}
@@ -152,7 +142,7 @@ class TransformerEncoder(Encoder):
         """The class of transformers that opens what `save` writes."""
         if self.has_head:
             return "AutoModelForMaskedLM"
-        if is_half(self.model):
+        if self.inputs.is_half:
             return type(self.model).__name__
         half = type(self.model).__name__.endswith("EncoderModel")  # of T5 and its like
         return "AutoModelForTextEncoding" if half else "AutoModel"
@@ -168,7 +158,7 @@ class TransformerEncoder(Encoder):
         its own; a bidirectional decoder without one has none: it would be read in one direction.
         Neither has half a translation model, which sentence-transformers does not open.
         """
-        if is_half(self.model) or (not module and is_bidirectional(self.model.config)):
+        if self.inputs.is_half or (not module and self.inputs.is_bidirectional):
             return
         write_sentence_config(folder, config, self.hidden_size, self.max_positions, **module)
 
@@ -356,10 +346,11 @@ def _packed_states(
     base, top, device = encoder.model.base_model, encoder.n_layers, encoder.device
     inputs = {
         "input_ids": on_device(packed.ids_BT, device),
-        "attention_mask": _mask(base, on_device(packed.sentences_BT, device)),
+        "attention_mask": _mask(encoder, on_device(packed.sentences_BT, device)),
     }
     if encoder.inputs.has_positions:
-        inputs["position_ids"] = on_device(packed.positions_BT, device) + first_position(base)
+        first = encoder.inputs.first_position
+        inputs["position_ids"] = on_device(packed.positions_BT, device) + first
     if (segments_BT := _segments(encoder, packed)) is not None:
         inputs["token_type_ids"] = segments_BT
     if layers == (top,):
@@ -373,11 +364,11 @@ def _packed_states(
     return [states[layer] for layer in layers]
 
 
-def _mask(base: torch.nn.Module, sentences_BT: torch.Tensor) -> torch.Tensor:
+def _mask(encoder: TransformerEncoder, sentences_BT: torch.Tensor) -> torch.Tensor:
     """The mask (B, 1, T, T) that is added to the scores of pairs of pieces."""
     kind = sentences_BT.device.type
     rounds = torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if rounds else states_dtype(base)
+    dtype = torch.get_autocast_dtype(kind) if rounds else encoder.inputs.states_dtype
     same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
     return torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[
         :, None

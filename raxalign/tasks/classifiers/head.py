@@ -16,7 +16,6 @@ from raxalign.arrays import offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.model_inputs import summary_places
 from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.static import StaticEncoder
@@ -99,7 +98,7 @@ class SentenceClassifier(Classifier, FineTuned):
     def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> ClassifiedRows:
         """Return some rows as the classifier reads them. The device has no part in it."""
         found = lay_out(self.aligned, rows.take(chosen))
-        places_B = summary_places(self.encoder.model, found.starts_S, found.lengths_S)
+        places_B = self.encoder.inputs.summary_places(found.starts_S, found.lengths_S)
         return ClassifiedRows(found, places_B)
 
     def lengths(self, rows: RowSource) -> np.ndarray:

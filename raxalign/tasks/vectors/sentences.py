@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 
 from raxalign.arrays import Bools
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.model_inputs import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
@@ -56,8 +55,8 @@ def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceR
             )
         skip = not own.include_prompt
         found = SentenceReading(reading.layers, own.pooling, 0, own.normalize, own.prompt, skip)
-    config = encoder.model.config
-    if found.pooling == "cls" and is_decoder(config) and not is_bidirectional(config):
+    inputs = encoder.inputs
+    if found.pooling == "cls" and inputs.is_decoder and not inputs.is_bidirectional:
         raise RaxalignError(
             "`pooling: cls` reads the first piece, which has seen nothing of a"
             " sentence in a decoder. Choose last, mean or weighted"
