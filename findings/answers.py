@@ -10,7 +10,7 @@ import numpy as np
 
 from findings.claims import CLAIMS, LOOKS
 from findings.questions import Claim, Pick, Question
-from raxalign.analysis.cells import MEANS, Cell, Name, cells
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.power import detectable, runs_for
 from raxalign.analysis.significance import (
     LEVEL,
@@ -155,9 +155,9 @@ class _Reader:
     """The cells of one grid, and the runs behind their values."""
 
     def __init__(self, opened: Opened) -> None:
-        ledger = opened.storage.ledger
-        self._plan = opened.plan
-        self._cells = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
+        ledger, plan = opened.storage.ledger, opened.plan
+        self._plan = plan
+        self._cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
         self._predictions = Predictions(opened.plan, ledger)
         self._encoders = opened.grid.encoders
         self._seconds = seconds_by_key(opened.plan, opened.storage)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.catalog import open_file, visible
 from raxalign.lazy import pa
 from raxalign.options.run import Precision
@@ -132,7 +132,7 @@ def compare(grid: Grid, baseline: str | None = None, equivalence: float | None =
     opened = _current(grid)
     plan, ledger = opened.plan, opened.storage.ledger
     found = rows(plan, ledger)
-    made = cells(found, plan.pivot, plan.measured)
+    made = Cell.grouped(found, plan.pivot, plan.measured)
     compared = (
         comparisons(made, plan, ledger, baseline=baseline, equivalence=equivalence) if found else []
     )

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
@@ -245,7 +245,7 @@ def test_a_grid_evaluates_the_model_of_both_and_says_which_rows_are_its(tmp_path
     found = rows(plan, workshop.ledger)
     shown = {(row["task"], row.get("joint")) for row in found}
     assert shown == {("xnli", "alternate"), ("space", None)}
-    (cell,) = cells(found, plan.pivot, plan.measured)
+    (cell,) = Cell.grouped(found, plan.pivot, plan.measured)
     assert plan.cell_name(cell) == "finetune (joint with xnli)"
     records = {key: workshop.ledger.read(key) for key in trial.evaluations.values()}
     assert any(line.startswith("xnli: trained together with") for line in remarks(plan, records))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.analysis.cells import ALL_TARGETS, cells
+from raxalign.analysis.cells import ALL_TARGETS, Cell
 from raxalign.config.axes import named
 from raxalign.errors import DataError, GridError
 from raxalign.plan.load import choose, open_grid, select
@@ -137,7 +137,7 @@ def test_readouts_that_sets_share_are_those_of_a_fit_of_all(ran, tmp_path):
 
 def by_name(opened):
     plan = opened.plan
-    found = cells(rows(plan, opened.storage.ledger), plan.pivot, plan.measured)
+    found = Cell.grouped(rows(plan, opened.storage.ledger), plan.pivot, plan.measured)
     return {plan.cell_name(cell): cell for cell in found}
 
 

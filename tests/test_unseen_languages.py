@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import LEFT, comparisons
@@ -82,7 +82,7 @@ def test_unseen_languages_have_a_mean_and_a_test_of_their_own(unseen: Opened) ->
     assert found["avg_zero_shot"] == pytest.approx((found["de"] + found["es"]) / 2)
     assert found["avg"] == pytest.approx((found["de"] + found["es"] + found["en"]) / 3)
     plan, ledger = unseen.plan, unseen.storage.ledger
-    every = cells(rows(plan, ledger), plan.pivot, plan.measured)
+    every = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
     assert {cell.unseen for cell in every} == {frozenset({"fr", "bg"})}
     name = ("pos", "avg_unseen", "accuracy", "test")
     assert every[0].values[name].mean == pytest.approx(found["avg_unseen"])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raxalign.config.axes import Axis
+from raxalign.lazy import special
 from raxalign.measured import Declared
 
 Name = tuple[str, str, str, str]
@@ -39,6 +40,31 @@ class Value:
     sd: float | None
     n: int
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Value:
+        """Return the mean and the standard deviation (with n - 1) of the values of several runs.
+
+        >>> Value.of([1.0, 2.0, 3.0])
+        Value(mean=2.0, sd=1.0, n=3)
+        """
+        mean = math.fsum(values) / len(values)
+        if len(values) < 2:
+            return cls(mean, None, len(values))
+        variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+        return cls(mean, math.sqrt(variance), len(values))
+
+    def ends(self, scale: float) -> tuple[float, float] | None:
+        """Return the ends of the 95 % interval of the mean over runs (Student's t), multiplied by a
+        scale; None for a single run. It is for values whose examples are not stored.
+
+        >>> [round(end, 1) for end in Value(0.5, 0.1, 4).ends(100) or ()]
+        [34.1, 65.9]
+        """
+        if self.sd is None:
+            return None
+        half = float(special.stdtrit(self.n - 1, 0.975)) * self.sd / math.sqrt(self.n)
+        return scale * (self.mean - half), scale * (self.mean + half)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -63,63 +89,93 @@ class Cell:
     )
     unseen: frozenset[str] = frozenset()
 
+    @classmethod
+    def grouped(
+        cls, rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared
+    ) -> list[Cell]:
+        """Group result rows into cells, in the order of their first rows.
+
+        Means over languages are formed anew over all trials of a cell. Trials that a search
+        suggested are left out: those that confirm the chosen ones are cells.
+
+        Args:
+            rows: The result rows.
+            pivot: The pivot, which is not part of zero-shot means.
+            measured: What is declared of metrics: counts and standard errors have no means.
+        """
+        groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
+        for row in rows:
+            if row.get("searched") == SUGGESTED:
+                continue
+            facts = (row["method"], row["params"], row["encoder"], row["sentences"])
+            if facts != last[0]:
+                last = (facts, cls.key_of(*facts))
+            groups[last[1]].append(row)
+        return [_cell(group, pivot, measured) for group in groups.values()]
+
+    @classmethod
+    def of_trial(
+        cls, rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared
+    ) -> Cell | None:
+        """Return the cell of the rows of one trial by itself, also of one that a search suggested,
+        which `grouped` leaves out; None where it has no rows.
+        """
+        own = list(rows)
+        return _cell(own, pivot, measured) if own else None
+
+    @staticmethod
+    def key_of(method: str, params: Mapping[str, Any], encoder: str, sentences: int | None) -> str:
+        """Return what the rows of one cell, and its trials, have in common, as text."""
+        return json.dumps([method, params, encoder, sentences], sort_keys=True)
+
     @property
     def key(self) -> str:
         """What its rows and its trials have in common."""
-        return cell_key(self.method, self.params, self.encoder, self.sentences)
+        return self.key_of(self.method, self.params, self.encoder, self.sentences)
 
     @property
     def set(self) -> str:
         """The name of the set of languages that was aligned; empty in a grid without sets."""
         return str(self.params.get(Axis.LANGUAGES, ""))
 
+    def languages_of(self, name: Name, pivot: str) -> list[str]:
+        """Return the languages that a mean over languages is formed over: those of its task, metric
+        and split, for `avg_zero_shot` without the pivot; unseen ones have a mean of their own.
+        """
+        task, mean, metric, split = name
+        found = [
+            lang
+            for t, lang, m, s in self.by_seed
+            if (t, m, s) == (task, metric, split) and lang not in MEANS
+        ]
+        if mean == ALL_TARGETS:
+            return [lang for lang in found if lang not in (pivot, f"{pivot}-{pivot}")]
+        found = [lang for lang in found if (lang in self.unseen) == (mean == "avg_unseen")]
+        return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
-def over_runs(values: Sequence[float]) -> Value:
-    """Mean and standard deviation (with n - 1) of the values of several runs.
+    def mean_name(self, task: str, metric: str, split: str) -> Name | None:
+        """Return the name of the mean over languages: the zero-shot one where there is one, that of
+        all, that of unseen ones where no other is there, or the only language there is.
+        """
+        for lang in ("avg_zero_shot", "avg", "avg_unseen"):
+            if (task, lang, metric, split) in self.values:
+                return (task, lang, metric, split)
+        table = (task, metric, split)
+        only = [name for name in self.values if (name[0], name[2], name[3]) == table]
+        return only[0] if len(only) == 1 else None
 
-    >>> over_runs([1.0, 2.0, 3.0])
-    Value(mean=2.0, sd=1.0, n=3)
-    """
-    mean = math.fsum(values) / len(values)
-    if len(values) < 2:
-        return Value(mean, None, len(values))
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Value(mean, math.sqrt(variance), len(values))
+    def compared_mean(self, task: str, metric: str, split: str) -> Name | None:
+        """Return the name of the mean by which cells are chosen among others: over all languages
+        where the grid has several sets of them, whose other means are over different ones.
+        """
+        every = (task, ALL_TARGETS, metric, split)
+        return every if every in self.values else self.mean_name(task, metric, split)
 
-
-def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
-    """Return the languages that a mean over languages is formed over: those of its task, metric and
-    split, for `avg_zero_shot` without the pivot; unseen ones have a mean of their own.
-    """
-    task, mean, metric, split = name
-    found = [
-        lang
-        for t, lang, m, s in cell.by_seed
-        if (t, m, s) == (task, metric, split) and lang not in MEANS
-    ]
-    if mean == ALL_TARGETS:
-        return [lang for lang in found if lang not in (pivot, f"{pivot}-{pivot}")]
-    found = [lang for lang in found if (lang in cell.unseen) == (mean == "avg_unseen")]
-    return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
-
-
-def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
-    """Return the name of a cell's mean over languages: the zero-shot one where there is one, that
-    of all, that of unseen ones where no other is there, or the only language there is.
-    """
-    for lang in ("avg_zero_shot", "avg", "avg_unseen"):
-        if (task, lang, metric, split) in cell.values:
-            return (task, lang, metric, split)
-    only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
-    return only[0] if len(only) == 1 else None
-
-
-def compared_mean(cell: Cell, task: str, metric: str, split: str) -> Name | None:
-    """Return the name of the mean by which cells are chosen among others: over all languages where
-    the grid has several sets of them, whose other means are over different ones.
-    """
-    every = (task, ALL_TARGETS, metric, split)
-    return every if every in cell.values else mean_name(cell, task, metric, split)
+    def mean(self, task: str, metric: str, split: str) -> Value | None:
+        """Return the mean over languages by which cells are chosen."""
+        name = self.compared_mean(task, metric, split)
+        return self.values[name] if name is not None else None
 
 
 def tables_of(names: Iterable[Name], measured: Declared) -> list[tuple[str, str, str]]:
@@ -130,42 +186,6 @@ def tables_of(names: Iterable[Name], measured: Declared) -> list[tuple[str, str,
     found = [entry for entry in entries if measured(*entry[:2]).role == "score"]
     tested = {task for task, _, split in found if split == "test"}
     return [entry for entry in found if entry[2] == "test" or entry[0] not in tested]
-
-
-def cell_key(method: str, params: Mapping[str, Any], encoder: str, sentences: int | None) -> str:
-    """Return what the rows of one cell, and its trials, have in common, as text."""
-    return json.dumps([method, params, encoder, sentences], sort_keys=True)
-
-
-def cells(rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared) -> list[Cell]:
-    """Group result rows into cells, in the order of their first rows.
-
-    Means over languages are formed anew over all trials of a cell. Trials that a search suggested
-    are left out: those that confirm the chosen ones are cells.
-
-    Args:
-        rows: The result rows.
-        pivot: The pivot, which is not part of zero-shot means.
-        measured: What is declared of metrics: counts and standard errors have no means.
-    """
-    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
-    for row in rows:
-        if row.get("searched") == SUGGESTED:
-            continue
-        facts = (row["method"], row["params"], row["encoder"], row["sentences"])
-        if facts != last[0]:
-            last = (facts, cell_key(*facts))
-        groups[last[1]].append(row)
-    return [_cell(group, pivot, measured) for group in groups.values()]
-
-
-def cell_of_trial(rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared) -> Cell | None:
-    """Return the cell of the rows of one trial by itself, also of one that a search suggested,
-    which `cells` leaves out; None where it has no rows.
-    """
-    own = list(rows)
-    return _cell(own, pivot, measured) if own else None
 
 
 def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cell:
@@ -183,7 +203,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
         encoder=first["encoder"],
         sentences=first["sentences"],
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
-        values={name: over_runs(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
+        values={name: Value.of(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
         by_seed={name: seeds for name, seeds in by_seed.items() if seeds},
         evaluations={
             name: {seed: tuple(keys) for seed, keys in seeds.items()}

@@ -175,12 +175,13 @@ def _print_short(
 
 def _tell_fallen(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
     """Note what falls far below the baseline, since one run alone can never be tested."""
-    from raxalign.analysis.cells import cells
+    from raxalign.analysis.cells import Cell
     from raxalign.plan.values.comparisons import fallen
     from raxalign.report.compared import fallen_text
 
     plan = opened.plan
-    for text in fallen_text(fallen(cells(rows, plan.pivot, opened.plan.measured), plan), plan):
+    cells = Cell.grouped(rows, plan.pivot, plan.measured)
+    for text in fallen_text(fallen(cells, plan), plan):
         tell(f"note: {text}")
 
 
@@ -194,11 +195,11 @@ def _compared(
     """Return the comparisons that were asked for. The correction for the number of tests is over
     whole tables, whatever languages are shown.
     """
-    from raxalign.analysis.cells import cells
+    from raxalign.analysis.cells import Cell
     from raxalign.plan.values.comparisons import comparisons
 
     plan = opened.plan
-    chosen = selection.cells(cells(rows, plan.pivot, plan.measured))
+    chosen = selection.cells(Cell.grouped(rows, plan.pivot, plan.measured))
     tested = comparisons(
         chosen, plan, opened.storage.ledger, baseline=baseline, equivalence=equivalence
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from raxalign.analysis.cells import cell_of_trial
+from raxalign.analysis.cells import Cell
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.measured import Measured
 from raxalign.plan.estimates import duration, volume
@@ -371,7 +371,7 @@ class _Details:
         """The scores of a trial, with intervals over its examples where predictions give them."""
         plan, found = self.plan, list[dict[str, Any]]()
         rows = trial_rows(trial, records, plan.pivot)
-        if (cell := cell_of_trial(rows, plan.pivot, plan.measured)) is not None:
+        if (cell := Cell.of_trial(rows, plan.pivot, plan.measured)) is not None:
             intervals = Predictions(plan, self.storage.ledger).alone(cell, cell.values)
             for name, value in cell.values.items():
                 measured = plan.measured(name[0], name[2])

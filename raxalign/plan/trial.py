@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import with_config
 
-from raxalign.analysis.cells import cell_key
+from raxalign.analysis.cells import Cell
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.store.key import Json, digest
 from raxalign.store.sealed import FORM
@@ -133,7 +133,7 @@ class Trial:
     @property
     def cell(self) -> str:
         """What the trials of one cell have in common, as text."""
-        return cell_key(self.method, self.params, self.encoder, self.sentences)
+        return Cell.key_of(self.method, self.params, self.encoder, self.sentences)
 
     def outdated_in(self, task: str, lang: str, pivot: str) -> str:
         """Return why outdated readouts are kept under a value; the pivot's own are up to date."""

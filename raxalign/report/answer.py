@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from raxalign.analysis.cells import MEANS, Cell, mean_name
+from raxalign.analysis.cells import MEANS, Cell
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
@@ -209,7 +209,7 @@ class _Answer:
         others = [found for found in single if found.name[1] != pivot] or single
         asked = [found for found in others if (found.name[1] in system.unseen) == unseen]
         there = asked if asked or unseen else others  # a task may be for unseen ones alone
-        mean = (table[0], "avg_unseen", *table[1:]) if unseen else mean_name(system, *table)
+        mean = (table[0], "avg_unseen", *table[1:]) if unseen else system.mean_name(*table)
         langs: dict[str, list[str]] = {"better": [], "worse": [], "": [], "chance": []}
         for found in there:
             lang = found.name[1].removesuffix(f"-{pivot}")
@@ -343,7 +343,7 @@ class _Answer:
 
     def _asides(self, system: Cell, how: str, tally: LanguageTally) -> Iterator[str]:
         """Yield in brackets how to take the first sentence."""
-        name = mean_name(system, *tally.table)
+        name = system.mean_name(*tally.table)
         # dev and test share the seeds of the runs that both are values of
         chance = name is not None and any(s is not None for s in system.by_seed.get(name, ()))
         equal = tally.whole is not None and tally.whole.verdict == "="

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raxalign.analysis.cells import Cell, mean_name
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.significance import ONE_RUN
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import (
@@ -52,7 +52,7 @@ def rankings(entries: Sequence[Compared], shown: Sequence[Compared] = ()) -> Ite
     family = sum(entry.tested for entry in entries)
     together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
     for entry in entries:
-        if entry.name == mean_name(entry.cell, *table_of(entry.name)):
+        if entry.name == entry.cell.mean_name(*table_of(entry.name)):
             together[entry.cell.encoder, entry.cell.sentences].append(entry)
     for pairs in together.values():
         cells, values = _valued(pairs)

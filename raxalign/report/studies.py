@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from raxalign.analysis.cells import CONFIRMED, over_runs
+from raxalign.analysis.cells import CONFIRMED, Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import duration
 from raxalign.plan.load import Opened, reopened
@@ -195,7 +195,7 @@ def _confirmed(plan: Plan, asked: set[str], study: Study, rows: Sequence[Mapping
         if (row["task"], row["lang"], row["metric"], row["split"]) == name
     ]
     if values:
-        found = over_runs(values)
+        found = Value.of(values)
         shown = _shown(plan, study, found.mean, found.sd)
         return f"confirmed: {shown} on test over {found.n} seeds"
     ran = any(row["trial"] in asked for row in rows)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
+from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.errors import RaxalignError
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
@@ -309,7 +309,7 @@ def _uneven_means(plan: Plan, every: Sequence[Cell], names: Sequence[Name]) -> I
     """Yield a note where the means of the lines are over different languages."""
     for name in names:
         own = [cell for cell in every if name[1] in MEANS and name in cell.values]
-        if len({tuple(sorted(languages_of(cell, name, plan.pivot))) for cell in own}) > 1:
+        if len({tuple(sorted(cell.languages_of(name, plan.pivot))) for cell in own}) > 1:
             yield (
                 f"{name[1]}: not all lines have the same languages, so these means cannot be"
                 " compared"
@@ -332,7 +332,7 @@ def _lines(
         elif per_seed:
             by_seed = [cell.by_seed.get(name, {}) for name in names]
             for seed in sorted({seed for own in by_seed for seed in own}, key=str):
-                values = (over_runs([own[seed]]) if seed in own else None for own in by_seed)
+                values = (Value.of([own[seed]]) if seed in own else None for own in by_seed)
                 texts = (_text(value, unit) for value in values)
                 shown.append((*head, "any" if seed is None else str(seed), *texts))
         elif any(name in cell.values for name in names):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
-from raxalign.analysis.cells import MEANS, Name, cell_of_trial
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.catalog import catalog
 from raxalign.encoders.models.loading import MODULES
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
@@ -145,7 +145,7 @@ def scores_of(
     """
     found = rows(plan, ledger)
     rows_ = [row for row in found if row["trial"] == trial.key]
-    this = cell_of_trial(rows_, plan.pivot, plan.measured)
+    this = Cell.of_trial(rows_, plan.pivot, plan.measured)
     if this is None:
         return []
     board = Scoreboard.of(found, plan)

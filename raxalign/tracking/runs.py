@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from raxalign.analysis.cells import ALL_TARGETS, Cell, Name, mean_name, tables_of
+from raxalign.analysis.cells import ALL_TARGETS, Cell, Name, tables_of
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -293,7 +293,7 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
     }
     for entry in compared:
         task, _, metric, split = entry.name
-        if entry.cell is not cell or entry.name != mean_name(cell, task, metric, split):
+        if entry.cell is not cell or entry.name != cell.mean_name(task, metric, split):
             continue
         metrics |= {
             f"{metric_name(*entry.name)}_{name}": number

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.analysis.cells import cells, over_runs
+from raxalign.analysis.cells import Cell, Value
 from raxalign.measured import count, share
 
 
@@ -20,15 +20,15 @@ def row(**given):
 
 def test_the_spread_over_runs_is_their_standard_deviation_and_one_run_has_none():
     """1, 2 and 6 deviate from 3 by -2, -1 and 3: their variance is 14 / 2, its root 2.645751."""
-    value = over_runs([1.0, 2.0, 6.0])
+    value = Value.of([1.0, 2.0, 6.0])
     assert (value.mean, value.n) == (3.0, 3)
     assert value.sd == pytest.approx(2.645751, abs=1e-6)
-    assert over_runs([1.0]).sd is None
+    assert Value.of([1.0]).sd is None
 
 
 def test_seeds_are_averaged_and_methods_kept_apart():
     rows = [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)]
-    found = cells(rows, "en", declared)
+    found = Cell.grouped(rows, "en", declared)
     means = [(cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found]
     assert means == [("m", 0.5), ("n", 0.9)]
 
@@ -40,7 +40,7 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
         for trial, by_lang in values.items()
         for lang, value in by_lang.items()
     ]
-    (cell,) = cells(rows, "en", declared)
+    (cell,) = Cell.grouped(rows, "en", declared)
     means = {lang: value.mean for (_, lang, _, _), value in cell.values.items()}
     assert means["en"] == pytest.approx(0.7), "the pivot is scored by the model of each language"
     assert cell.values["xnli", "en", "accuracy", "test"].n == 1
@@ -51,12 +51,12 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
 
 def test_counts_have_no_mean_over_languages():
     rows = [row(metric="accuracy_pairs", lang=lang, value=10) for lang in ("de", "fr")]
-    (cell,) = cells(rows, "en", declared)
+    (cell,) = Cell.grouped(rows, "en", declared)
     assert not any(lang == "avg" for _, lang, _, _ in cell.values)
 
 
 def test_an_evaluation_that_all_seeds_share_counts_once():
     rows = [row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)]
-    (cell,) = cells(rows, "en", declared)
+    (cell,) = Cell.grouped(rows, "en", declared)
     assert cell.values["xnli", "de", "accuracy", "test"].n == 1
     assert cell.values["xnli", "de", "accuracy", "test"].sd is None

@@ -18,7 +18,7 @@ from findings.entries import common_entries, write_entries
 from findings.page import render
 from findings.questions import Claim, Pick, Quantity, Question, above
 from findings.record import Ran, Record
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.power import Assumed, detectable, runs_for
 from raxalign.analysis.significance import ContrastTest, Runs
 from raxalign.corpora.base import CorpusInputs
@@ -108,7 +108,7 @@ STRONG = above("strong - none", Pick("finetune", {"lambda": 10.0}, 200), Pick("n
 def averages(opened: Opened) -> list[tuple[tuple[object, ...], float]]:
     """Method, λ and sentences of each cell, and its word retrieval."""
     name = ("retrieval", "avg", "contextual_accuracy", "test")
-    found = cells(rows(opened.plan, opened.storage.ledger), "en", opened.plan.measured)
+    found = Cell.grouped(rows(opened.plan, opened.storage.ledger), "en", opened.plan.measured)
     return [
         ((cell.method, cell.params.get("lambda"), cell.sentences), cell.values[name].mean)
         for cell in found
@@ -155,7 +155,7 @@ def test_sides_that_share_their_trainings_are_compared_run_by_run_and_others_are
     compared = {
         entry.cell.method: entry.comparison
         for entry in comparisons(
-            cells(rows(opened.plan, ledger), "en", opened.plan.measured),
+            Cell.grouped(rows(opened.plan, ledger), "en", opened.plan.measured),
             opened.plan,
             ledger,
             tables={("xnli", "accuracy", "test")},

@@ -8,7 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.cli import app
 from raxalign.errors import RaxalignError
 from raxalign.inspect.doctor import _devices
@@ -132,7 +132,7 @@ def test_fresh_runs_are_results_of_their_own_and_leave_those_of_the_grid_alone(t
     assert "small-confirmed" in CliRunner().invoke(app, [*command, "--dry-run"]).output
     fill_all(ledger, again)
     assert rows(opened.plan, ledger) == before
-    found = cells(rows(again.plan, ledger), "en", again.plan.measured)
+    found = Cell.grouped(rows(again.plan, ledger), "en", again.plan.measured)
     name = ("xnli", "avg", "accuracy", "test")
     assert {cell.values[name].n for cell in found if cell.method == "finetune"} == {2}
     assert confirmed(opened, 2).plan == again.plan, "the choice does not see the fresh runs"

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from raxalign.analysis.cells import MEANS, cells
+from raxalign.analysis.cells import MEANS, Cell
 from raxalign.cli._terminal import print_rows
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
@@ -54,7 +54,7 @@ def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path
     assert (
         Scoreboard.of(rows, plan).by_table["sentence_retrieval", "accuracy", "test"] == block.langs
     )
-    found = comparisons(cells(rows, plan.pivot, plan.measured), plan, None)
+    found = comparisons(Cell.grouped(rows, plan.pivot, plan.measured), plan, None)
     assert [entry.name[1] for entry in found] == list(block.langs)
 
 

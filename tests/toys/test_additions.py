@@ -18,7 +18,7 @@ import pytest
 
 import raxalign
 from raxalign import catalog as catalog_module
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.catalog import FOLDERS, PluginFault, catalog, open_file
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
@@ -159,7 +159,7 @@ def test_a_task_keeps_a_row_of_predictions_per_example(ran):
 def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran, tmp_path):
     assert ran.values("close") == {None: 0.0, 0.5: 1.0, 1.0: 1.0}
     plan, ledger = ran.opened.plan, ran.workshop.ledger
-    entries = comparisons(cells(ran.found, plan.pivot, plan.measured), plan, ledger)
+    entries = comparisons(Cell.grouped(ran.found, plan.pivot, plan.measured), plan, ledger)
     half = (entry for entry in entries if entry.cell.params.get("strength") == 0.5)
     (compared,) = (entry for entry in half if entry.name[2] == "close")
     assert (compared.comparison.difference, compared.comparison.examples) == (1.0, 8)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from raxalign.analysis.cells import ALL_TARGETS, Cell, cells, mean_name
+from raxalign.analysis.cells import ALL_TARGETS, Cell
 from raxalign.analysis.significance import LEVEL, holm, lies_within
 from raxalign.config.grid import Claim
 from raxalign.config.lock import Lock
@@ -100,7 +100,7 @@ def judged_in(
     ledger = ledger if shown else ledger.without_looks()
     if not opened.grid.claims:
         return []
-    found = cells(rows(plan, ledger), plan.pivot, plan.measured)
+    found = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
     lock = Lock.load(opened.grid.path).entries
     return judged_claims(opened.grid.claims, found, plan, ledger, lock, equivalence)
 
@@ -140,7 +140,7 @@ def _tests(
     table = (claim.task, metric, "test" if "test" in splits else "dev")
     both = list({id(cell): cell for cell in (*firsts, *seconds)}.values())
     for entry in comparisons(both, plan, ledger, baseline=claim.second, tables=[table]):
-        base, wanted = entry.baseline, None if claim.lang else mean_name(entry.cell, *table)
+        base, wanted = entry.baseline, None if claim.lang else entry.cell.mean_name(*table)
         if wanted is not None and base is not None and base.set != entry.cell.set:
             wanted = (table[0], ALL_TARGETS, *table[1:])  # the mean over the same languages
         lang = entry.name[1].removesuffix(f"-{plan.pivot}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, tables_of
 from raxalign.analysis.language_sample import LanguageSample
 from raxalign.analysis.significance import (
     LEVEL,
@@ -342,7 +342,7 @@ class _Task:
         """Add the test against the baseline. Means over other languages are not tested."""
         cell, name, pivot = found.cell, found.name, self.plan.pivot
         if name[1] in MEANS and (
-            set(languages_of(base, name, pivot)) != set(languages_of(cell, name, pivot))
+            set(base.languages_of(name, pivot)) != set(cell.languages_of(name, pivot))
         ):
             return replace(found, untested=OTHER_LANGUAGES)
         paired = self.predictions.pairs_up(base, cell, name)
@@ -360,7 +360,7 @@ class _Task:
         test = found.comparison
         if mean not in MEANS or test is None:
             return found
-        langs = languages_of(found.cell, found.name, self.plan.pivot)
+        langs = found.cell.languages_of(found.name, self.plan.pivot)
         parts = [(task, lang, metric, split) for lang in langs]
         own, other = [runs[part] for part in parts], [others[part] for part in parts]
         return replace(found, over_languages=over_languages(other, own, paired=test.paired))

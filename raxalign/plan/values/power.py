@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from raxalign.analysis.cells import Cell, cells, mean_name
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.power import FEWEST, POINTS, Assumed, at, design, estimated, runs_for
 from raxalign.analysis.significance import Spread
 from raxalign.catalog import catalog
@@ -121,7 +121,7 @@ def filled(spread: Spread, given: Assumed) -> Spread:
 
 def _measured(plan: Plan, storage: Storage) -> dict[tuple[str, str], Compared]:
     """The comparisons of means that results are there for, by cell and task."""
-    found = cells(rows(plan, storage.ledger), plan.pivot, plan.measured)
+    found = Cell.grouped(rows(plan, storage.ledger), plan.pivot, plan.measured)
     mains = {(task, plan.main_metric(task)) for task in {n[0] for c in found for n in c.values}}
     names = {name for cell in found for name in cell.values if (name[0], name[2]) in mains}
     tables = {(task, metric, split) for task, _, metric, split in names}
@@ -129,7 +129,7 @@ def _measured(plan: Plan, storage: Storage) -> dict[tuple[str, str], Compared]:
         (entry.cell.key, entry.name[0]): entry
         for entry in comparisons(found, plan, storage.ledger.without_looks(), tables=tables)
         if entry.comparison is not None
-        and entry.name == mean_name(entry.cell, entry.name[0], *entry.name[2:])
+        and entry.name == entry.cell.mean_name(entry.name[0], *entry.name[2:])
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.significance import Runs, mean_of
 from raxalign.lazy import pa, pc
 from raxalign.measured import Measured, at_layers, declaration
@@ -151,7 +151,7 @@ def _parts(cell: Cell, name: Name, pivot: str) -> list[Name]:
     """Return the names that a mean over languages is formed over; any other name is its own."""
     task, lang, metric, split = name
     return (
-        [(task, part, metric, split) for part in languages_of(cell, name, pivot)]
+        [(task, part, metric, split) for part in cell.languages_of(name, pivot)]
         if lang in MEANS
         else [name]
     )

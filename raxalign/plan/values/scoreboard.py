@@ -11,16 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from raxalign.analysis.cells import (
-    MEANS,
-    Cell,
-    Name,
-    Value,
-    cells,
-    compared_mean,
-    mean_name,
-    tables_of,
-)
+from raxalign.analysis.cells import MEANS, Cell, Name, tables_of
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.measured import spoken
@@ -172,7 +163,7 @@ class Scoreboard:
         there = {row["evaluation"] for row in rows}
         return cls(
             plan,
-            [*cells(rows, plan.pivot, plan.measured), *(_idle_cells(plan) if rows else ())],
+            [*Cell.grouped(rows, plan.pivot, plan.measured), *(_idle_cells(plan) if rows else ())],
             kinds,
             tasks,
             params,
@@ -350,12 +341,12 @@ class Scoreboard:
         """Return the cell of the original encoder."""
         split = self.split(task)
         cells = baseline_cells(self.cells, self.plan)
-        return next((cell for cell in cells if value_of(cell, task, metric, split)), None)
+        return next((cell for cell in cells if cell.mean(task, metric, split)), None)
 
     def measured_cells(self, task: str, metric: str) -> list[Cell]:
         """Return the cells that have a mean over languages, on the split that is shown."""
         split = self.split(task)
-        return [c for c in self.cells if value_of(c, task, metric, split) is not None]
+        return [c for c in self.cells if c.mean(task, metric, split) is not None]
 
     def representatives(self, task: str, metric: str) -> list[Cell]:
         """Return one cell per method: of its largest training set the one that dev chooses; the
@@ -397,7 +388,7 @@ class Scoreboard:
             if self.plan.searched_mark(cell):  # a search chose it, among others
                 continue
             if self.dev_of(cell, task, metric) > -math.inf and all(
-                mean_name(cell, task, metric, split) for split in ("dev", "test")
+                cell.mean_name(task, metric, split) for split in ("dev", "test")
             ):
                 groups[cell.method, cell.encoder, cell.sentences].append(cell)
         return [
@@ -410,7 +401,7 @@ class Scoreboard:
         turned round where lower ones are better. It is less than any other where there is no such
         mean, or where no direction is better.
         """
-        value, sign = value_of(cell, task, metric, split), self.plan.measured(task, metric).sign
+        value, sign = cell.mean(task, metric, split), self.plan.measured(task, metric).sign
         return sign * value.mean if value is not None and sign else -math.inf
 
     def chosen_run(self) -> tuple[str, str]:
@@ -426,7 +417,7 @@ class Scoreboard:
             if best == -math.inf:
                 continue
             cell, sign = cells[ranks.index(best)], plan.measured(task, metric).sign or 1
-            name = compared_mean(cell, task, metric, "dev")
+            name = cell.compared_mean(task, metric, "dev")
             runs = cell.by_seed[name] if name is not None else {}
             seed = max(runs, key=lambda seed: sign * runs[seed])
             own = [plan.by_key[key] for key in cell.trials if plan.by_key[key].seed in (seed, None)]
@@ -441,12 +432,6 @@ class Scoreboard:
             return own[0].key, told
         told = f"{plan.name} has no results on dev of any method. Run it first"
         raise RaxalignError(f"--best: {told}")
-
-
-def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
-    """Return the mean over languages by which cells are chosen."""
-    name = compared_mean(cell, task, metric, split)
-    return cell.values[name] if name is not None else None
 
 
 def _rest(cell: Cell, param: str) -> str:

@@ -4,13 +4,10 @@ the labels of axes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from raxalign.analysis.cells import Value
-from raxalign.lazy import special
 from raxalign.measured import spoken
 from raxalign.plan.values.scoreboard import Scoreboard
 
@@ -104,16 +101,3 @@ def counted(numbers: Iterable[int], what: str) -> str:
     found = sorted(numbers)
     more = f" to {found[-1]}" if found[0] != found[-1] else ""
     return f"n = {found[0]}{more} {what}"
-
-
-def over_runs_alone(value: Value, scale: float) -> Ends:
-    """Return the ends of the 95 % interval of a mean over runs (Student's t), multiplied by a
-    scale; None for a single run. It is for values whose examples are not stored.
-
-    >>> [round(end, 1) for end in over_runs_alone(Value(0.5, 0.1, 4), 100) or ()]
-    [34.1, 65.9]
-    """
-    if value.sd is None:
-        return None
-    half = float(special.stdtrit(value.n - 1, 0.975)) * value.sd / math.sqrt(value.n)
-    return scale * (value.mean - half), scale * (value.mean + half)

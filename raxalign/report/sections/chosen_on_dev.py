@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import final
 
-from raxalign.analysis.cells import Cell, mean_name
+from raxalign.analysis.cells import Cell
 from raxalign.measured import spoken
-from raxalign.plan.values.scoreboard import value_of
 from raxalign.report.cells.per_language import tables_per_language
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.render import capitalized, caption, named, under
@@ -55,10 +54,10 @@ class ChosenOnDev(Section):
         """The first of a method's points, which dev chose, with the best test value of all."""
         results, best = self.results, cells[0]
         unit, sign = results.unit(task, metric), results.plan.measured(task, metric).sign
-        dev = value_of(best, task, metric, "dev")
-        tested = [v.mean for cell in cells if (v := value_of(cell, task, metric, "test"))]
+        dev = best.mean(task, metric, "dev")
+        tested = [v.mean for cell in cells if (v := cell.mean(task, metric, "test"))]
         assert dev is not None, "points have values on dev and test"
-        around = self.results.shown(best, mean_name(best, task, metric, "test"), unit)
+        around = self.results.shown(best, best.mean_name(task, metric, "test"), unit)
         shown = (
             Entry(named(best, results.plan).removeprefix(best.method).strip() or "–"),
             Entry(unit.show(dev.mean)),

@@ -9,19 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-from raxalign.analysis.cells import Cell, Name, mean_name, over_runs
+from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.plan.values.scoreboard import TableKey, value_of
+from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import (
-    MOST_CURVES,
-    Ends,
-    Panel,
-    Series,
-    Sketch,
-    axis_of,
-    over_runs_alone,
-)
+from raxalign.report.figures.curves import MOST_CURVES, Ends, Panel, Series, Sketch, axis_of
 from raxalign.report.render import caption, named, of_methods, symbol
 from raxalign.report.sections.base import Section
 
@@ -63,15 +55,15 @@ class Curves(Section):
         xs, means, ends = sorted(points), list[float](), list[Ends]()
         scale = self.results.unit(*table[:2]).scale
         for x in xs:
-            value = value_of(points[x], *table)
+            value = points[x].mean(*table)
             means.append(math.nan if value is None else scale * value.mean)
-            ends.append(self.results.ends(points[x], mean_name(points[x], *table), scale))
+            ends.append(self.results.ends(points[x], points[x].mean_name(*table), scale))
         return Series(x=xs, y=means, ends=ends, **look)
 
     def _level(self, task: str, metric: str) -> list[Series]:
         """The baseline as a horizontal line; nothing where the grid has no value of it."""
         results, base = self.results, self.results.baseline(task, metric)
-        value = value_of(base, task, metric, results.split(task)) if base is not None else None
+        value = base.mean(task, metric, results.split(task)) if base is not None else None
         if base is None or value is None:
             return []
         scaled = results.unit(task, metric).scale * value.mean
@@ -152,7 +144,7 @@ class Curves(Section):
             curves = []
             for split, look in (("test", "line"), ("dev", "dashed")):
                 table = (task, metric, split)
-                points = {own[id(cell)][1]: cell for cell in line if value_of(cell, *table)}
+                points = {own[id(cell)][1]: cell for cell in line if cell.mean(*table)}
                 if len(points) > 1:
                     curves.append(self._curve(points, table, label=split, look=look, colour=1))
             if curves:
@@ -221,8 +213,8 @@ class Curves(Section):
         there = [cell for cell in cells if name in cell.values]
         if not there:
             return math.nan, None
-        over, alone = over_runs([cell.values[name].mean for cell in there]), len(there) == 1
-        ends = self.results.ends(there[0], name, scale) if alone else over_runs_alone(over, scale)
+        over, alone = Value.of([cell.values[name].mean for cell in there]), len(there) == 1
+        ends = self.results.ends(there[0], name, scale) if alone else over.ends(scale)
         return scale * over.mean, ends
 
 

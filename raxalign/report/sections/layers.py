@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import final
 
-from raxalign.analysis.cells import Cell, Name, mean_name
+from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import GroupedCorrelation, correlate_groups
 from raxalign.analysis.significance import interval
 from raxalign.measured import spoken
@@ -17,7 +17,7 @@ from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import Ends, Panel, Series, Sketch, axis_of, over_runs_alone
+from raxalign.report.figures.curves import Ends, Panel, Series, Sketch, axis_of
 from raxalign.report.render import caption, of_methods
 from raxalign.report.sections.base import MOST_METHODS, Section
 
@@ -124,7 +124,7 @@ class _Profile:
         names: dict[int, Name] = {}
         for layer in layers:
             metric = f"layer{layer}_{measure}"
-            name = mean_name(cell, self.task, metric, "test")
+            name = cell.mean_name(self.task, metric, "test")
             if name is not None and not self.stays(cell, metric):
                 names[layer] = name
         around = self.intervals(cell, list(names.values()))
@@ -133,7 +133,7 @@ class _Profile:
         for name in names.values():
             pair = around.get(name)
             both = None if pair is None else (scale * pair[0], scale * pair[1])
-            ends.append(both or over_runs_alone(cell.values[name], scale))
+            ends.append(both or cell.values[name].ends(scale))
         return Series(cell.method, list(names), ys, ends, colour=self.results.colour_of(cell))
 
     def intervals(self, cell: Cell, names: Sequence[Name]) -> dict[Name, Ends]:
@@ -161,7 +161,7 @@ class _Profile:
         return Table(f"{self.task}-layers", title, columns, tuple(lines), about)
 
     def _entry(self, cell: Cell, metric: str, unit: NumberFormat) -> Entry:
-        name = mean_name(cell, self.task, metric, "test")
+        name = cell.mean_name(self.task, metric, "test")
         if name is None:
             return EMPTY
         if self.stays(cell, metric):

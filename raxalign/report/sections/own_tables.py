@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.analysis.cells import MEANS, Cell, Name, cell_key
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.numbers import FEW, NumberFormat
@@ -72,7 +72,7 @@ class OwnTables(Section):
             lang = name[1].removesuffix(f"-{self.results.plan.pivot}")
             failed = (t for t in results.lacking.failed if lang in t.languages)
             facts = ((t.method, t.params, t.encoder, t.sentences) for t in failed)
-            there = any(cell_key(*of) == cell.key for of in facts)
+            there = any(Cell.key_of(*of) == cell.key for of in facts)
             return Entry("failed" if there else "not run", state="absent")
         if found is None:
             return Entry(unit.show(value.mean))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
+from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.config.published import Publication, PublishedTable, Rule, read, short_name
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
@@ -197,7 +197,7 @@ class MeasuredRow:
         if all(own is cell for own, _ in named) and len(set(map(table_of, names))) == 1:
             task, _, metric, split = names[0]
             for name in ((task, mean, metric, split) for mean in reversed(MEANS)):
-                own = set(languages_of(cell, name, pivot)) if name in cell.values else set()
+                own = set(cell.languages_of(name, pivot)) if name in cell.values else set()
                 known = name if own == {name[1] for name in names} else known
         return MeasuredFigure(_mean_of([c.by_seed[n] for c, n in named]), known, tuple(remarks))
 
@@ -223,7 +223,7 @@ def _mean_of(columns: Sequence[Mapping[Any, float]]) -> Value:
         math.fsum(column.get(seed, column.get(None, math.nan)) for column in columns) / len(columns)
         for seed in sorted(seeds, key=str)
     ]
-    return over_runs(means) if means else Value(math.nan, None, 0)
+    return Value.of(means) if means else Value(math.nan, None, 0)
 
 
 @dataclass

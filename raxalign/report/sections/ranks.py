@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.analysis.cells import mean_name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.plan.values.scoreboard import TableKey, table_of
@@ -56,7 +55,7 @@ class MethodRanks(Section):
         dots: list[tuple[float, float]] = []
         names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))
         for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
-            label, mean = named(cell, results.plan), mean_name(cell, *table)
+            label, mean = named(cell, results.plan), cell.mean_name(*table)
             assert mean is not None, "cells are ranked by their means"
             x, y, ends = rank.rank, scale * cell.values[mean].mean, (rank.best, rank.worst)
             dots.append((x, y))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
-from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.cells import Cell
 from raxalign.plan.estimates import duration
 from raxalign.plan.trial import plain
 from raxalign.plan.values.numbers import NumberFormat, unit_of
@@ -91,4 +91,4 @@ class Searches(Section):
         if cell is None or keys >= set(cell.trials) or ledger is None:
             return cell
         own = plan.only(plan.by_key[key] for key in sorted(keys))
-        return next(iter(cells(rows(own, ledger), plan.pivot, plan.measured)), None)
+        return next(iter(Cell.grouped(rows(own, ledger), plan.pivot, plan.measured)), None)

@@ -9,7 +9,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import Panel, Series, Sketch, over_runs_alone
+from raxalign.report.figures.curves import Panel, Series, Sketch
 from raxalign.report.render import caption, of_methods
 from raxalign.report.sections.base import MOST_LANGUAGES, MOST_METHODS, Section, shown_cells
 
@@ -70,7 +70,7 @@ class Spaces(Section):
                 own = dict(sorted(points.get((lang, cell.method), {}).items()))
                 if len(own) > 1:
                     means = [scale * value.mean for value in own.values()]
-                    ends = [over_runs_alone(value, scale) for value in own.values()]
+                    ends = [value.ends(scale) for value in own.values()]
                     curves.append(Series(cell.method, list(own), means, ends, colour=colour))
             if curves:
                 ticks = curves[0].x if len(curves[0].x) <= 13 else ()

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.config.grid import load
 from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.load import open_grid
@@ -39,7 +39,7 @@ def added(tmp_path_factory):
 
 def compared(opened, ledger):
     """The comparisons of a grid, by method, language and metric."""
-    found = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
+    found = Cell.grouped(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
     entries = comparisons(found, opened.plan, ledger)
     return {(entry.cell.method, *entry.name[1:3]): entry for entry in entries}
 
@@ -95,7 +95,7 @@ def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_adde
     opened, ledger = added
     without = open_grid(bare(opened.grid.path.parent), storage=opened.root).plan
     plan = opened.plan
-    found = cells(rows(plan, ledger), plan.pivot, plan.measured)
+    found = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
     metrics = cell_metrics(plan, found[1], comparisons(found, plan, ledger))
     mean = "xnli/avg_zero_shot/macro_f1"
     assert {mean, f"{mean}_low", f"{mean}_p_adjusted"} <= set(metrics)

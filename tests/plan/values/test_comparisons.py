@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
@@ -43,7 +43,7 @@ def compared(opened, ledger, baseline=None, **asked):
 
 
 def cells_of(opened, found):
-    return cells(found, opened.plan.pivot, opened.plan.measured)
+    return Cell.grouped(found, opened.plan.pivot, opened.plan.measured)
 
 
 def one(found, opened, cell, task, lang):
