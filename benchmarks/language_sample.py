@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.analysis.language_sample import LanguageSample, over_languages
+from raxalign.analysis.power import LanguageSample
 from raxalign.analysis.significance import LEVEL, Runs
 
 ROUNDS = 10_000
@@ -100,7 +100,7 @@ def planted_test(setting: Setting, rng: np.random.Generator, truth: float = 0.0)
     true = truth + setting.sd_language / 100 * rng.standard_normal(setting.languages)
     noise = rng.standard_normal((1 if setting.shared else setting.languages, _EXAMPLES))
     sides = [_side(setting, levels, noise, rng) for levels in (-true / 2, true / 2)]
-    return over_languages(*sides)
+    return LanguageSample.of(*sides)
 
 
 def _side(

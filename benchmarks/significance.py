@@ -31,17 +31,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.analysis.power import at, design, detectable
-from raxalign.analysis.significance import (
-    LEVEL,
-    Runs,
-    Spread,
-    at_look,
-    compare,
-    holm,
-    mean_of,
-    spread_of,
-)
+from raxalign.analysis.power import Design
+from raxalign.analysis.significance import LEVEL, Comparison, Runs, Spread, at_look, holm
 from raxalign.arrays import Floats
 from raxalign.sample import Sample
 
@@ -253,10 +244,10 @@ def power_at_printed(cell: Cell, rounds: int) -> tuple[list[float], float]:
     """The minimum detectable effects in points that comparisons of a cell print, and the share of
     true differences of these sizes that others find, under the variances of a hundred runs.
     """
-    rng, known, printed = _rng(cell), design(_true_spread(cell)), []
+    rng, known, printed = _rng(cell), Design.of(_true_spread(cell)), []
     for _ in range(rounds):
-        spread = spread_of(planted(cell, rng)[::-1])
-        effect = detectable(spread) if spread is not None else None
+        spread = Spread.of(planted(cell, rng)[::-1])
+        effect = Design.detectable(spread) if spread is not None else None
         printed += [] if effect is None else [100 * effect]
     found = [known.power(effect / 100) for effect in printed]
     return printed, sum(found) / max(len(found), 1)
@@ -296,7 +287,7 @@ def share_equivalent(cell: Cell, rounds: int) -> float:
     """The share of rounds in which an interval lies within plus and minus the true difference."""
     rng, margin, found = _rng(cell), cell.difference / 100, 0
     for _ in range(rounds):
-        test = compare(*planted(cell, rng))
+        test = Comparison.of(*planted(cell, rng))
         assert test.low is not None
         assert test.high is not None
         found += -margin <= test.low and test.high <= margin
@@ -305,7 +296,7 @@ def share_equivalent(cell: Cell, rounds: int) -> float:
 
 def smallest_effect(cell: Cell) -> float:
     """The effect that is planned to be found at 80 %."""
-    return design(_true_spread(cell)).smallest()
+    return Design.of(_true_spread(cell)).smallest()
 
 
 def _true_spread(cell: Cell) -> Spread:
@@ -316,10 +307,10 @@ def _true_spread(cell: Cell) -> Spread:
     baseline, system = planted(
         Cell(cell.examples, base, other), np.random.default_rng(cell.examples)
     )
-    spread = spread_of([system, baseline])
+    spread = Spread.of([system, baseline])
     assert spread is not None
     runs = [side.runs for side in (cell.system, cell.baseline) if side.runs]
-    return at(spread, runs)
+    return spread.at(runs)
 
 
 def p_values(cell: Cell, rounds: int) -> Floats:
@@ -364,13 +355,13 @@ def _of_table(systems: list[list[Runs]], runs: int | None = None) -> Iterator[fl
     by_language = [[one.only(one.seeds[:runs]) for one in of_lang] for of_lang in systems]
     columns = list(by_language)
     if len(by_language) > 1:
-        columns.append([mean_of(systems) for systems in zip(*by_language, strict=True)])
+        columns.append([Runs.mean_of(systems) for systems in zip(*by_language, strict=True)])
     for baseline, *others in columns:
         yield from (_p(baseline, other) for other in others)
 
 
 def _p(baseline: Runs, system: Runs) -> float:
-    found = compare(baseline, system).p
+    found = Comparison.of(baseline, system).p
     assert found is not None, "several runs can be tested"
     return found
 

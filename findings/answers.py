@@ -11,18 +11,14 @@ import numpy as np
 from findings.claims import CLAIMS, LOOKS
 from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name
-from raxalign.analysis.power import detectable, runs_for
+from raxalign.analysis.power import Design
 from raxalign.analysis.significance import (
     LEVEL,
     ContrastTest,
     Runs,
     at_look,
-    contrast,
-    differences,
     holm,
     lies_within,
-    links_of,
-    over,
     union,
 )
 from raxalign.config.specs import EncoderSpec
@@ -65,7 +61,7 @@ class Answer:
         runs show too little of them.
         """
         spread = self.contrast.spread if self.contrast is not None else None
-        return None if spread is None else detectable(spread)
+        return None if spread is None else Design.detectable(spread)
 
     @property
     def more_runs(self) -> int | None:
@@ -73,7 +69,7 @@ class Answer:
         number does, or where `detectable` is None.
         """
         spread = self.contrast.spread if self.contrast and self.detectable is not None else None
-        needed = None if spread is None else runs_for(spread, MARGIN, measured=True)
+        needed = None if spread is None else Design.runs_for(spread, MARGIN, measured=True)
         there = max((side.runs for side in spread.trained), default=1) if spread else 0
         return None if needed is None else max(0, needed - there)
 
@@ -189,8 +185,8 @@ class _Reader:
             sides += [(cell, name) for cell in chosen]
             evaluations |= {key for cell in chosen for key in evaluations_of(cell, name)}
         if [weight for weight, _ in weighted] == [1.0, -1.0] and self._share_trainings(sides):
-            weighted = [(1.0, differences(weighted[1][1], weighted[0][1]))]
-        return contrast(weighted), with_inputs(self._plan.stages, evaluations)
+            weighted = [(1.0, weighted[0][1].minus(weighted[1][1]))]
+        return ContrastTest.of(weighted), with_inputs(self._plan.stages, evaluations)
 
     def _chosen(self, pick: Pick) -> list[Cell]:
         """The cells of a value, one per encoder; none where one of them is not there."""
@@ -230,10 +226,10 @@ def pooled(several: Sequence[Runs]) -> Runs:
         seeds=tuple((n, seed) for n, runs in enumerate(several) for seed in runs.seeds),
         values=np.concatenate([runs.values for runs in several]),
         units=units,
-        influences=np.concatenate([over(units, runs) for runs in several]),
+        influences=np.concatenate([runs.over(units) for runs in several]),
         chance=True,
         share=all(runs.share for runs in several),
-        links=links_of(several),
+        links=Runs.links_of(several),
     )
 
 

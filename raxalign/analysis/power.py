@@ -1,4 +1,5 @@
-"""How large a difference has to be to be found, and how many runs and examples that takes.
+"""How large a difference has to be to be found, and how many runs and examples that takes; and a
+mean over languages as an estimate for languages like these.
 
 The test of `analysis.significance` calls a difference real where it is larger than half the width
 of its interval, which depends on how much the runs happen to differ. Under true variances the
@@ -15,18 +16,168 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from raxalign.analysis.significance import LEVEL, Spread, TrainedSide, noise_of
+from raxalign.analysis.significance import LEVEL, NOTHING, Runs, Spread, TrainedSide
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, special
 
+
+@dataclass(frozen=True)
+class LanguageSample:
+    """A difference for languages like these, with its 95 % interval, two-sided p-value and degrees
+    of freedom; these are None where `untested` says why.
+
+    The languages of a table are a sample, crossed with training runs and with examples.
+
+    With d_l the difference in language l of L, and d their mean, the variance of d around what
+    holds for languages like these is
+
+        V = s^2 / L + E + sum over trained sides of C,
+
+    where s^2 is the variance of the d_l, in which everything is that differs between languages:
+    true differences, and what runs and examples do to one language alone. What they do to all
+    languages alike is not in it, since it moves every d_l by as much. It is estimated by
+    covariances between languages: E is their mean covariance over examples (of the influences'
+    means over runs), and C that over runs, less the noise of the examples within a run. A
+    covariance below 0 counts as 0.
+
+    The degrees of freedom are Satterthwaite's (1946): V^2 over the sum of the squares of the mean
+    squares that V is made of, each over its own degrees of freedom. `benchmarks/significance.py`
+    simulates how often equal systems are called different, and how often intervals hold the truth.
+    """
+
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+    freedom: float | None
+    languages: int
+    untested: str = ""
+
+    FEWEST: ClassVar = 4
+    FEW_LANGUAGES: ClassVar = (
+        f"fewer than {FEWEST} languages show too little of how languages differ"
+    )
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest true difference that four of five such tests find; None where languages and
+        runs say too little of the standard error.
+        """
+        if self.high is None or self.freedom is None or self.freedom < self.FEWEST - 1:
+            return None
+        critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
+        return smallest_of_student((self.high - self.difference) / critical, self.freedom)
+
+    @classmethod
+    def of(
+        cls, baseline: Sequence[Runs], system: Sequence[Runs], *, paired: bool = False
+    ) -> LanguageSample:
+        """Compare a system with a baseline, for languages like these: the system minus the
+        baseline.
+
+        Args:
+            baseline: its runs in each language; all languages share them, seed by seed.
+            system: likewise, in the same languages.
+            paired: whether runs of one seed share their training, as in `Comparison.of`.
+        """
+        pairs = zip(baseline, system, strict=True)
+        sides = [[b.minus(a) for a, b in pairs]] if paired else [system, baseline]
+        sides = [_common(side) for side in sides]
+        signs = (1.0, -1.0)[: len(sides)]
+        means = sum(
+            sign * np.array([runs.mean() for runs in side])
+            for sign, side in zip(signs, sides, strict=True)
+        )
+        difference, count = float(np.mean(means)), len(system)
+        if count < cls.FEWEST:
+            return cls(difference, None, None, None, None, count, cls.FEW_LANGUAGES)
+        if not all(runs.testable for side in sides for runs in side):
+            return cls(difference, None, None, None, None, count, Runs.ONE_RUN)
+        variance, freedom = _variance(np.asarray(means), sides, signs)
+        return cls(difference, *_tested(difference, variance, freedom), count)
+
+
+def _common(languages: Sequence[Runs]) -> list[Runs]:
+    """The runs that all languages have."""
+    first, *others = languages
+    seeds = [seed for seed in first.seeds if all(seed in other.seeds for other in others)]
+    return [runs.only(seeds) for runs in languages]
+
+
+def _variance(
+    means: Floats, sides: Sequence[Sequence[Runs]], signs: Sequence[float]
+) -> tuple[float, float]:
+    """Return the variance of the mean over languages, and its degrees of freedom."""
+    count = len(means)
+    wide = Runs.aligned([runs for side in sides for runs in side])
+    clusters = wide[0].shape[1]
+    factor = clusters / max(clusters - 1, 1)
+    variance, apart = float(means.var(ddof=1)) / count, np.zeros((count, clusters))
+    squares = [(variance, count - 1.0)]
+    for sign, side in zip(signs, sides, strict=True):
+        influences, wide = np.stack(wide[:count]), wide[count:]
+        apart += sign * influences.mean(1)
+        if any(runs.chance for runs in side):
+            values = np.stack([runs.values for runs in side])
+            variance += _alike(values, influences, factor)
+            squares += _mean_squares(values)
+    examples = max(factor * _covariance(apart), 0.0)
+    squares.append((examples, max(clusters - 1.0, 1.0)))
+    variance += examples
+    below = sum(square**2 / freedom for square, freedom in squares)
+    return variance, variance**2 / below if below > 0 else count - 1.0
+
+
+def _alike(values: Floats, influences: Floats, factor: float) -> float:
+    """What runs add to the variance of a mean over languages by moving all of them alike.
+
+    Args:
+        values: those of each language and run (L, R).
+        influences: of the clusters of examples on them (L, R, clusters).
+        factor: clusters / (clusters - 1).
+    """
+    languages, runs = values.shape
+    noise = influences - influences.mean(1, keepdims=True)
+    within = factor * _covariance(noise.reshape(languages, -1))
+    apart = _covariance(values - values.mean(1, keepdims=True))
+    return max(apart - within, 0.0) / float(runs * (runs - 1))
+
+
+def _mean_squares(values: Floats) -> list[tuple[float, float]]:
+    """The mean squares of runs, and of runs by languages, on the scale of the variance of the mean,
+    with their degrees of freedom.
+    """
+    languages, runs = values.shape
+    freedom = (languages - 1.0) * (runs - 1)
+    both = values - values.mean(1, keepdims=True)
+    both -= both.mean(0)
+    crossed = float((both**2).sum()) / freedom / (languages * runs)
+    return [(float(values.mean(0).var(ddof=1)) / runs, runs - 1.0), (crossed, freedom)]
+
+
+def _covariance(parts: Floats) -> float:
+    """The mean over pairs of languages of the sum of products of their parts (L, parts)."""
+    languages = len(parts)
+    together = float((parts.sum(0) ** 2).sum()) - float((parts**2).sum())
+    return together / (languages * (languages - 1))
+
+
+def _tested(
+    difference: float, variance: float, freedom: float
+) -> tuple[float, float, float, float]:
+    """(low, high, p, degrees of freedom) of a difference by Student's t."""
+    error = max(variance, NOTHING) ** 0.5
+    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
+    p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
+    return difference - half, difference + half, p, freedom
+
+
 POWER = 0.8
 MOST_RUNS = 1000
-POINTS = 100
 _NEAR = 1e-5  # of the level, which is enough for the share of experiments
-FEWEST = 5
-"""Runs of a side, below which they say too little of how much runs differ."""
 _NODES = (12, 4)  # quantiles of the spread of a side's runs: of the only one, of one of several
 _QUANTILES = 32  # of what the variance may be where it is estimated
 
@@ -42,6 +193,9 @@ class Design:
     weights: Floats
     error: float
     scales: tuple[float, ...] = (1.0,)
+
+    FEWEST: ClassVar = 5
+    """Runs of a side, below which they say too little of how much runs differ."""
 
     def power(self, effect: float) -> float:
         """Return the share of experiments that call a true difference real, in either direction."""
@@ -59,36 +213,70 @@ class Design:
             low, high = (low, middle) if self.power(middle) >= POWER else (middle, high)
         return high
 
+    @classmethod
+    def of(cls, spread: Spread) -> Design:
+        """Return what a comparison may find whose true variances are those of a spread."""
+        places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
+        places, shares = (places + 1) / 2, shares / 2
+        choices = []
+        for side in spread.trained:
+            half = (side.runs - 1) / 2
+            sizes = special.gammaincinv(half, places) / half
+            trained = [replace(side, between=side.between * size) for size in sizes]
+            choices.append(list(zip(shares, trained, strict=True)))
+        halves, weights = [], []
+        for chosen in itertools.product(*choices):
+            noise = replace(spread, trained=tuple(side for _, side in chosen)).noise()
+            halves.append(0.0 if noise.absent else noise.half(_NEAR))
+            weights.append(math.prod(share for share, _ in chosen))
+        added = sum(max(side.between - side.within, 0.0) for side in spread.trained)
+        return cls(np.array(halves), np.array(weights), math.sqrt(spread.examples + added))
 
-def design(spread: Spread) -> Design:
-    """Return what a comparison may find whose true variances are those of a spread."""
-    places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
-    places, shares = (places + 1) / 2, shares / 2
-    choices = []
-    for side in spread.trained:
-        half = (side.runs - 1) / 2
-        sizes = special.gammaincinv(half, places) / half
-        trained = [replace(side, between=side.between * size) for size in sizes]
-        choices.append(list(zip(shares, trained, strict=True)))
-    halves, weights = [], []
-    for chosen in itertools.product(*choices):
-        noise = noise_of(replace(spread, trained=tuple(side for _, side in chosen)))
-        halves.append(0.0 if noise.absent else noise.half(_NEAR))
-        weights.append(math.prod(share for share, _ in chosen))
-    added = sum(max(side.between - side.within, 0.0) for side in spread.trained)
-    return Design(np.array(halves), np.array(weights), math.sqrt(spread.examples + added))
+    @classmethod
+    def estimated(cls, spread: Spread, runs: Sequence[int] = ()) -> Design:
+        """Return what a comparison with so many runs (by default those of the spread) may find,
+        where the variances are estimates from the runs of the spread.
+        """
+        planned = spread.at(runs) if runs else spread
+        found, pairs = cls.of(planned), zip(spread.trained, planned.trained, strict=True)
+        square = sum(later.between**2 / (own.runs - 1) for own, later in pairs)
+        if square <= 0:
+            return found
+        return replace(found, scales=_ratios(found.error**4 / square))
 
+    @classmethod
+    def detectable(cls, spread: Spread) -> float | None:
+        """Return the smallest difference that the share `POWER` of comparisons finds, from what the
+        runs of one show; None where a side has fewer than `FEWEST`.
+        """
+        few = any(side.runs < cls.FEWEST for side in spread.trained)
+        return None if few else cls.estimated(spread).smallest()
 
-def estimated(spread: Spread, runs: Sequence[int] = ()) -> Design:
-    """Return what a comparison with so many runs (by default those of the spread) may find, where
-    the variances are estimates from the runs of the spread.
-    """
-    planned = at(spread, runs) if runs else spread
-    found, pairs = design(planned), zip(spread.trained, planned.trained, strict=True)
-    square = sum(later.between**2 / (own.runs - 1) for own, later in pairs)
-    if square <= 0:
-        return found
-    return replace(found, scales=_ratios(found.error**4 / square))
+    @classmethod
+    def runs_for(cls, spread: Spread, effect: float, *, measured: bool = False) -> int | None:
+        """Return the smallest number of runs of each trained side that finds a difference; None
+        where `MOST_RUNS` do not: the examples are too few. The spread is known, or `measured` by
+        its runs.
+
+        A spread without runs that are chance gives 1 or None.
+        """
+
+        def enough(count: int) -> bool:
+            runs = [count] * len(spread.trained)
+            found = cls.estimated(spread, runs) if measured else cls.of(spread.at(runs))
+            return found.power(effect) >= POWER
+
+        if not spread.trained:
+            return 1 if enough(1) else None
+        if not enough(MOST_RUNS):
+            return None
+        few, many = 1, 2
+        while not enough(many):
+            few, many = many, min(2 * many, MOST_RUNS)
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (few, middle) if enough(middle) else (middle, many)
+        return many
 
 
 def smallest_of_student(error: float, freedom: float) -> float:
@@ -105,52 +293,6 @@ def _ratios(freedom: float) -> tuple[float, ...]:
     """Quantiles of an estimated standard error over the true one."""
     places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     return tuple(np.sqrt(special.gammaincinv(freedom / 2, places) / (freedom / 2)).tolist())
-
-
-def detectable(spread: Spread) -> float | None:
-    """Return the smallest difference that the share `POWER` of comparisons finds, from what the
-    runs of one show; None where a side has fewer than `FEWEST`.
-    """
-    few = any(side.runs < FEWEST for side in spread.trained)
-    return None if few else estimated(spread).smallest()
-
-
-def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
-    """Return the spread with other numbers of runs, and with `examples` times the examples."""
-    alone = spread.examples - sum(side.within for side in spread.trained)
-    alone = max(alone, 0.0) / examples
-    trained = []
-    for side, count in zip(spread.trained, runs, strict=True):
-        within = side.within * side.runs / count / examples
-        apart = max(side.between - side.within, 0.0) * side.runs / count
-        trained.append(TrainedSide(count, apart + within, within, side.weight))
-    clusters = max(2, round(spread.clusters * examples))
-    return Spread(alone + sum(side.within for side in trained), clusters, tuple(trained))
-
-
-def runs_for(spread: Spread, effect: float, *, measured: bool = False) -> int | None:
-    """Return the smallest number of runs of each trained side that finds a difference; None where
-    `MOST_RUNS` do not: the examples are too few. The spread is known, or `measured` by its runs.
-
-    A spread without runs that are chance gives 1 or None.
-    """
-
-    def enough(count: int) -> bool:
-        runs = [count] * len(spread.trained)
-        found = estimated(spread, runs) if measured else design(at(spread, runs))
-        return found.power(effect) >= POWER
-
-    if not spread.trained:
-        return 1 if enough(1) else None
-    if not enough(MOST_RUNS):
-        return None
-    few, many = 1, 2
-    while not enough(many):
-        few, many = many, min(2 * many, MOST_RUNS)
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if enough(middle) else (middle, many)
-    return many
 
 
 @dataclass(frozen=True)
@@ -172,6 +314,9 @@ class Assumed:
     disagree_runs: float = 10.0
     accuracy: float = 70.0
 
+    POINTS: ClassVar = 100
+    """What shares are multiplied by."""
+
     def spread(self, runs: int) -> Spread:
         """Return the variances of a difference with `runs` of each trained side. Raises
         `RaxalignError` for more than two numbers, and for runs that disagree more than systems.
@@ -180,15 +325,15 @@ class Assumed:
             if len(given) > 2:
                 raise RaxalignError(f"{name} is given {len(given)} times; at most twice")
         counts, deviations = self.examples * 2, self.run_sd * 2
-        within = self.disagree_runs / POINTS / 2  # the variance of one answer between runs
+        within = self.disagree_runs / Assumed.POINTS / 2  # the variance of one answer between runs
         if len(self.examples) == 2:
-            alone = self.accuracy / POINTS * (1 - self.accuracy / POINTS)
+            alone = self.accuracy / Assumed.POINTS * (1 - self.accuracy / Assumed.POINTS)
             examples = alone / counts[0] + alone / counts[1]
             clusters = sum(self.examples)
         else:
-            examples, clusters = self.disagree / POINTS / counts[0], counts[0]
+            examples, clusters = self.disagree / Assumed.POINTS / counts[0], counts[0]
         sides = [
-            TrainedSide(1, (sd / POINTS) ** 2 + within / count, within / count)
+            TrainedSide(1, (sd / Assumed.POINTS) ** 2 + within / count, within / count)
             for count, sd in zip(counts[:2], deviations[:2], strict=True)
             if sd > 0
         ]
@@ -197,35 +342,36 @@ class Assumed:
                 f"--disagree-runs {self.disagree_runs:g} is too much: two runs of one system cannot"
                 f" disagree more often than two systems do (--disagree {self.disagree:g})"
             )
-        return at(Spread(examples, clusters, tuple(sides)), [runs] * len(sides))
+        return Spread(examples, clusters, tuple(sides)).at([runs] * len(sides))
 
-
-def power_lines(given: Assumed, runs: int, effect: float | None) -> Iterator[str]:
-    """Yield what `runs` of each side can detect, and what an `effect` in points takes, if asked."""
-    spread = given.spread(runs)
-    trained = f"{runs} runs of each trained side" if spread.trained else "nothing is trained"
-    smallest = POINTS * design(spread).smallest()
-    yield (
-        f"{trained}, {spread.clusters:,} examples: the minimum detectable effect (80 % power) is"
-        f" {smallest:.2g} points"
-    )
-    if effect is None:
-        return
-    found = 100 * design(spread).power(effect / POINTS)
-    yield f"{found:.0f} % of them find a difference of {effect:g} points"
-    needed = runs_for(spread, effect / POINTS)
-    if needed is None:
-        many = " with many runs" if spread.trained else ""
-        why = "no number of runs is enough: " if spread.trained else ""
-        yield f"{why}it takes about {_examples_for(spread, effect):,} examples{many}"
-    elif spread.trained:
-        yield f"4 of 5 find it with {needed} runs of each trained side"
+    def lines(self, runs: int, effect: float | None) -> Iterator[str]:
+        """Yield what `runs` of each side can detect, and what an `effect` in points takes, if
+        asked.
+        """
+        spread = self.spread(runs)
+        trained = f"{runs} runs of each trained side" if spread.trained else "nothing is trained"
+        smallest = Assumed.POINTS * Design.of(spread).smallest()
+        yield (
+            f"{trained}, {spread.clusters:,} examples: the minimum detectable effect (80 % power)"
+            f" is {smallest:.2g} points"
+        )
+        if effect is None:
+            return
+        found = 100 * Design.of(spread).power(effect / Assumed.POINTS)
+        yield f"{found:.0f} % of them find a difference of {effect:g} points"
+        needed = Design.runs_for(spread, effect / Assumed.POINTS)
+        if needed is None:
+            many = " with many runs" if spread.trained else ""
+            why = "no number of runs is enough: " if spread.trained else ""
+            yield f"{why}it takes about {_examples_for(spread, effect):,} examples{many}"
+        elif spread.trained:
+            yield f"4 of 5 find it with {needed} runs of each trained side"
 
 
 def _examples_for(spread: Spread, effect: float) -> int:
     """The examples with which many runs find an effect, to about a tenth."""
     factor, runs = 1.0, [MOST_RUNS] * len(spread.trained)
-    while design(at(spread, runs, factor)).power(effect / POINTS) < POWER:
+    while Design.of(spread.at(runs, factor)).power(effect / Assumed.POINTS) < POWER:
         factor *= 1.1
     whole = factor * spread.clusters
     return int(round(whole, 1 - math.floor(math.log10(whole))))

@@ -26,6 +26,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 
 from raxalign.arrays import Floats, Ints
 from raxalign.lazy import np, special
@@ -54,6 +55,10 @@ class Runs:
     links: Ints | None = None
     limits: tuple[float, float] = (-math.inf, math.inf)
 
+    ONE_RUN: ClassVar = "one run"
+    ONE_EXAMPLE: ClassVar = "one example"
+    """Why nothing is tested."""
+
     @classmethod
     def of(
         cls,
@@ -76,7 +81,7 @@ class Runs:
             math.fsum(sample.value for sample in several) / len(several)
             for several in samples.values()
         ]
-        share, links = measured.unit == "share", links_of(every)
+        share, links = measured.unit == "share", Runs.links_of(every)
         seeds, limits = tuple(samples), measured.limits
         return cls(seeds, np.array(values), units, influences, chance, share, links, limits)
 
@@ -96,32 +101,72 @@ class Runs:
             self, seeds=tuple(seeds), values=self.values[rows], influences=self.influences[rows]
         )
 
+    def over(self, units: Ints) -> Floats:
+        """Return the influences over more units; those of units that were absent are 0."""
+        if len(units) == len(self.units):
+            return self.influences
+        wide = np.zeros((len(self.seeds), len(units)))
+        wide[:, np.searchsorted(units, self.units)] = self.influences
+        return wide
 
-def mean_of(languages: Sequence[Runs]) -> Runs:
-    """Return the mean over languages, run by run, over the seeds that all have; a unit that several
-    languages have is one unit.
+    def minus(self, baseline: Runs) -> Runs:
+        """Return the difference to a baseline as one system, seed by seed."""
+        seeds = [seed for seed in self.seeds if seed in baseline.seeds]
+        a, b = baseline.only(seeds), self.only(seeds)
+        units = union([a.units, b.units])
+        chance = a.chance or b.chance
+        return Runs(
+            tuple(seeds),
+            b.values - a.values,
+            units,
+            b.over(units) - a.over(units),
+            chance,
+            links=Runs.links_of([a, b]),
+        )
 
-    Raises ValueError where no seed is common to all.
-    """
-    seeds = [seed for seed in languages[0].seeds if all(seed in other.seeds for other in languages)]
-    if not seeds:
-        raise ValueError("no seed is common to all languages")
-    parts = [runs.only(seeds) for runs in languages]
-    units = union([part.units for part in parts])
-    influences = np.mean([over(units, part) for part in parts], axis=0)
-    values = np.mean([part.values for part in parts], axis=0)
-    chance, share = any(part.chance for part in parts), all(part.share for part in parts)
-    links, limits = links_of(parts), parts[0].limits
-    return Runs(tuple(seeds), values, units, influences, chance, share, links, limits)
+    @classmethod
+    def mean_of(cls, languages: Sequence[Runs]) -> Runs:
+        """Return the mean over languages, run by run, over the seeds that all have; a unit that
+        several languages have is one unit.
 
+        Raises ValueError where no seed is common to all.
+        """
+        first = languages[0].seeds
+        seeds = [seed for seed in first if all(seed in other.seeds for other in languages)]
+        if not seeds:
+            raise ValueError("no seed is common to all languages")
+        parts = [runs.only(seeds) for runs in languages]
+        units = union([part.units for part in parts])
+        influences = np.mean([part.over(units) for part in parts], axis=0)
+        values = np.mean([part.values for part in parts], axis=0)
+        chance, share = any(part.chance for part in parts), all(part.share for part in parts)
+        links, limits = Runs.links_of(parts), parts[0].limits
+        return cls(tuple(seeds), values, units, influences, chance, share, links, limits)
 
-def links_of(parts: Sequence[Sample] | Sequence[Runs]) -> Ints | None:
-    """Return the links of all together; samples of one test set have the same, which count once."""
-    given: list[Ints] = []
-    for part in parts:
-        if part.links is not None and not any(np.array_equal(part.links, known) for known in given):
-            given.append(part.links)
-    return np.concatenate(given) if given else None
+    @staticmethod
+    def links_of(parts: Sequence[Sample] | Sequence[Runs]) -> Ints | None:
+        """Return the links of all together; samples of one test set have the same, which count
+        once.
+        """
+        given: list[Ints] = []
+        for part in parts:
+            links = part.links
+            if links is not None and not any(np.array_equal(links, known) for known in given):
+                given.append(links)
+        return np.concatenate(given) if given else None
+
+    @staticmethod
+    def aligned(sides: Sequence[Runs]) -> list[Floats]:
+        """Return the influences (runs, clusters) of all sides over the same clusters: the units of
+        any side, those together that links hold together.
+        """
+        units, links = union([side.units for side in sides]), Runs.links_of(sides)
+        wide = [side.over(units) for side in sides]
+        if links is None:
+            return wide
+        cluster = _clusters(units, links)
+        count = int(cluster.max(initial=-1)) + 1
+        return [np.stack([np.bincount(cluster, row, count) for row in part]) for part in wide]
 
 
 def union(several: Sequence[Ints]) -> Ints:
@@ -132,22 +177,11 @@ def union(several: Sequence[Ints]) -> Ints:
     return np.unique(np.concatenate(list(several)))
 
 
-def over(units: Ints, runs: Runs) -> Floats:
-    """Influences over more units; those of units that were absent are 0."""
-    if len(units) == len(runs.units):
-        return runs.influences
-    wide = np.zeros((len(runs.seeds), len(units)))
-    wide[:, np.searchsorted(units, runs.units)] = runs.influences
-    return wide
-
-
 def _places(units: Ints, some: Ints) -> slice | Ints:
     return slice(None) if len(some) == len(units) else np.searchsorted(units, some)
 
 
 LEVEL = 0.05
-ONE_RUN = "one run"
-ONE_EXAMPLE = "one example"
 NOTHING = 1e-24  # a variance that is rounding error alone
 _EXACT = 1e-9  # of a p-value at the end of an interval
 _STEPS = (-18.0, 10.0, 37)  # ends and number of the log odds at which U is taken
@@ -168,6 +202,33 @@ class Interval:
     def holds(self, value: float) -> bool:
         """Return whether a value is inside."""
         return self.low <= value <= self.high
+
+    @classmethod
+    def of(cls, runs: Runs, *, examples_alone: bool = False) -> Interval | None:
+        """Return the 95 % interval of a mean over runs; None for one run of what has chance, and
+        for one example.
+
+        For a share it is Wilson's (1927) score interval, with the number of examples that the noise
+        is worth; others end where the values do. With `examples_alone` the runs count as given.
+        """
+        if examples_alone:
+            runs = replace(
+                runs,
+                values=runs.values.mean(keepdims=True),
+                influences=runs.influences.mean(0, keepdims=True),
+                seeds=(None,),
+                chance=False,
+            )
+        spread = Spread.of([runs]) if runs.testable else None
+        if spread is None:
+            return None
+        noise = spread.noise()
+        value, counted = runs.mean(), (len(runs.seeds), noise.examples)
+        if runs.share:
+            return cls(*_wilson(value, noise), *counted)
+        half = 0.0 if noise.absent else noise.half()
+        low, high = runs.limits
+        return cls(max(value - half, low), min(value + half, high), *counted)
 
 
 @dataclass(frozen=True)
@@ -196,8 +257,28 @@ class Comparison:
         """Whether no example differs in any run, so that no test could find anything, and it can
         leave a family (Tarone 1990).
         """
-        same = self.spread is not None and noise_of(self.spread).absent
+        same = self.spread is not None and self.spread.noise().absent
         return same and self.difference**2 <= NOTHING
+
+    @classmethod
+    def of(cls, baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison:
+        """Compare a system with a baseline: the system minus the baseline.
+
+        With `paired`, the runs of one seed share their training, and their differences are formed
+        seed by seed, over the seeds that both have; else runs of the two are independent even if
+        their seeds have equal numbers.
+        """
+        sides = [system.minus(baseline)] if paired else [system, baseline]
+        found = ContrastTest.of(list(zip((1.0, -1.0), sides, strict=False)))
+        low, high = found.low, found.high
+        if low is not None and high is not None and system.share and baseline.share:
+            low, high = max(low, -1.0), min(high, 1.0)
+        runs, baseline_runs = found.runs[0], found.runs[-1]
+        return cls(
+            *(found.value, low, high, found.p, runs, baseline_runs, found.examples, paired),
+            untested=found.untested,
+            spread=found.spread,
+        )
 
 
 @dataclass(frozen=True)
@@ -215,6 +296,24 @@ class ContrastTest:
     examples: int
     untested: str = ""
     spread: Spread | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
+        """Test a weighted sum of values over runs that are independent of each other.
+
+        A difference of differences, for example, has the weights 1, -1, -1, 1. Equal examples enter
+        each value's influence, so that what all values share cancels.
+        """
+        weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
+        value = math.fsum(weight * runs.mean() for weight, runs in weighted)
+        counts = tuple(len(runs.seeds) for runs in sides)
+        spread, testable = Spread.of(sides, weights), all(runs.testable for runs in sides)
+        if spread is None or not testable:
+            clusters = Runs.aligned(sides)[0].shape[1] if spread is None else spread.clusters
+            why = Runs.ONE_EXAMPLE if testable else Runs.ONE_RUN
+            return cls(value, None, None, None, counts, clusters, why, spread)
+        tested = _tested(value, spread.noise())
+        return cls(value, *tested, counts, spread.clusters, spread=spread)
 
 
 @dataclass(frozen=True)
@@ -238,6 +337,51 @@ class Spread:
     examples: float
     clusters: int
     trained: tuple[TrainedSide, ...] = ()
+
+    @classmethod
+    def of(cls, sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Spread | None:
+        """Return what varies behind one side, or behind a weighted sum of several (the first minus
+        the second); None for less than two clusters of examples. The variances of a side with one
+        run are 0 where its runs are chance, since one run does not show them.
+        """
+        influences = Runs.aligned(sides)
+        n = influences[0].shape[1]
+        if n < 2:
+            return None
+        factor, apart, trained = n / (n - 1), np.zeros(n), []
+        for weight, side, part in zip(weights, sides, influences, strict=False):
+            mean, runs = part.mean(0), len(side.values)
+            apart += weight * mean
+            if side.chance and runs == 1:
+                trained.append(TrainedSide(1, 0.0, 0.0, weight))
+            elif side.chance:
+                own = weight**2 * float(side.values.var(ddof=1)) / runs
+                within = factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
+                trained.append(TrainedSide(runs, own, weight**2 * within, weight))
+        return cls(factor * float(apart @ apart), n, tuple(trained))
+
+    def noise(self) -> Noise:
+        """Return the variances that are possible under a spread that few runs and examples show."""
+        parts = [
+            _between(side.between, side.within, side.runs, side.weight)
+            for side in self.trained
+            if max(side.between, side.within) > NOTHING
+        ]
+        variances, shares = _summed(self.examples, parts)
+        sure = np.maximum(self.examples / np.maximum(variances, NOTHING), 1e-4)
+        return Noise(variances, shares, (self.clusters - 1) / sure**2, self.clusters)
+
+    def at(self, runs: Sequence[int], examples: float = 1.0) -> Spread:
+        """Return the spread with other numbers of runs, and with `examples` times the examples."""
+        alone = self.examples - sum(side.within for side in self.trained)
+        alone = max(alone, 0.0) / examples
+        trained = []
+        for side, count in zip(self.trained, runs, strict=True):
+            within = side.within * side.runs / count / examples
+            apart = max(side.between - side.within, 0.0) * side.runs / count
+            trained.append(TrainedSide(count, apart + within, within, side.weight))
+        clusters = max(2, round(self.clusters * examples))
+        return Spread(alone + sum(side.within for side in trained), clusters, tuple(trained))
 
 
 @dataclass(frozen=True)
@@ -280,71 +424,6 @@ class Noise:
         return at
 
 
-def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
-    """Return the 95 % interval of a mean over runs; None for one run of what has chance, and for
-    one example.
-
-    For a share it is Wilson's (1927) score interval, with the number of examples that the noise is
-    worth; others end where the values do. With `examples_alone` the runs count as given.
-    """
-    if examples_alone:
-        runs = replace(
-            runs,
-            values=runs.values.mean(keepdims=True),
-            influences=runs.influences.mean(0, keepdims=True),
-            seeds=(None,),
-            chance=False,
-        )
-    spread = spread_of([runs]) if runs.testable else None
-    if spread is None:
-        return None
-    noise = noise_of(spread)
-    value, counted = runs.mean(), (len(runs.seeds), noise.examples)
-    if runs.share:
-        return Interval(*_wilson(value, noise), *counted)
-    half = 0.0 if noise.absent else noise.half()
-    low, high = runs.limits
-    return Interval(max(value - half, low), min(value + half, high), *counted)
-
-
-def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison:
-    """System minus baseline.
-
-    With `paired`, the runs of one seed share their training, and their differences are formed seed
-    by seed, over the seeds that both have; else runs of the two are independent even if their seeds
-    have equal numbers.
-    """
-    sides = [differences(baseline, system)] if paired else [system, baseline]
-    found = contrast(list(zip((1.0, -1.0), sides, strict=False)))
-    low, high = found.low, found.high
-    if low is not None and high is not None and system.share and baseline.share:
-        low, high = max(low, -1.0), min(high, 1.0)
-    runs, baseline_runs = found.runs[0], found.runs[-1]
-    return Comparison(
-        *(found.value, low, high, found.p, runs, baseline_runs, found.examples, paired),
-        untested=found.untested,
-        spread=found.spread,
-    )
-
-
-def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
-    """Test a weighted sum of values over runs that are independent of each other.
-
-    A difference of differences, for example, has the weights 1, -1, -1, 1. Equal examples enter
-    each value's influence, so that what all values share cancels.
-    """
-    weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
-    value = math.fsum(weight * runs.mean() for weight, runs in weighted)
-    counts = tuple(len(runs.seeds) for runs in sides)
-    spread, testable = spread_of(sides, weights), all(runs.testable for runs in sides)
-    if spread is None or not testable:
-        clusters = aligned(sides)[0].shape[1] if spread is None else spread.clusters
-        why = ONE_EXAMPLE if testable else ONE_RUN
-        return ContrastTest(value, None, None, None, counts, clusters, why, spread)
-    tested = _tested(value, noise_of(spread))
-    return ContrastTest(value, *tested, counts, spread.clusters, spread=spread)
-
-
 def lies_within(low: float | None, high: float | None, margin: float | None) -> bool:
     """Return whether an interval lies within plus and minus a margin; not where one is None.
 
@@ -378,56 +457,6 @@ def at_look(p: float, look: int) -> float:
     (0.01, 0.06, 1.0)
     """
     return p if look == 1 else min(1.0, look * (look + 1) * p)
-
-
-def differences(baseline: Runs, system: Runs) -> Runs:
-    """System minus baseline as one system, seed by seed."""
-    seeds = [seed for seed in system.seeds if seed in baseline.seeds]
-    a, b = baseline.only(seeds), system.only(seeds)
-    units = union([a.units, b.units])
-    chance = a.chance or b.chance
-    return Runs(
-        tuple(seeds),
-        b.values - a.values,
-        units,
-        over(units, b) - over(units, a),
-        chance,
-        links=links_of([a, b]),
-    )
-
-
-def spread_of(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Spread | None:
-    """Return what varies behind one side, or behind a weighted sum of several (the first minus the
-    second); None for less than two clusters of examples. The variances of a side with one run are 0
-    where its runs are chance, since one run does not show them.
-    """
-    influences = aligned(sides)
-    n = influences[0].shape[1]
-    if n < 2:
-        return None
-    factor, apart, trained = n / (n - 1), np.zeros(n), []
-    for weight, side, part in zip(weights, sides, influences, strict=False):
-        mean, runs = part.mean(0), len(side.values)
-        apart += weight * mean
-        if side.chance and runs == 1:
-            trained.append(TrainedSide(1, 0.0, 0.0, weight))
-        elif side.chance:
-            own = weight**2 * float(side.values.var(ddof=1)) / runs
-            within = factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
-            trained.append(TrainedSide(runs, own, weight**2 * within, weight))
-    return Spread(factor * float(apart @ apart), n, tuple(trained))
-
-
-def noise_of(spread: Spread) -> Noise:
-    """Return the variances that are possible under a spread that few runs and examples show."""
-    parts = [
-        _between(side.between, side.within, side.runs, side.weight)
-        for side in spread.trained
-        if max(side.between, side.within) > NOTHING
-    ]
-    variances, shares = _summed(spread.examples, parts)
-    sure = np.maximum(spread.examples / np.maximum(variances, NOTHING), 1e-4)
-    return Noise(variances, shares, (spread.clusters - 1) / sure**2, spread.clusters)
 
 
 @dataclass(frozen=True)
@@ -520,19 +549,6 @@ def _wilson(value: float, noise: Noise) -> tuple[float, float]:
 
 def _quantile() -> float:
     return float(special.ndtri(1 - LEVEL / 2))
-
-
-def aligned(sides: Sequence[Runs]) -> list[Floats]:
-    """The influences (runs, clusters) of all sides over the same clusters: the units of any side,
-    those together that links hold together.
-    """
-    units, links = union([side.units for side in sides]), links_of(sides)
-    wide = [over(units, side) for side in sides]
-    if links is None:
-        return wide
-    cluster = _clusters(units, links)
-    count = int(cluster.max(initial=-1)) + 1
-    return [np.stack([np.bincount(cluster, row, count) for row in part]) for part in wide]
 
 
 def _clusters(units: Ints, links: Ints) -> Ints:

@@ -137,12 +137,12 @@ def power(
         accuracy: In percent; it counts where the sides have different examples.
         detect: A difference in points: how often it is found, and what it takes to find it.
     """
-    from raxalign.analysis.power import Assumed, power_lines
+    from raxalign.analysis.power import Assumed
 
     given = Assumed(
         tuple(examples or (1000,)), tuple(run_sd or (0.5,)), disagree, disagree_runs, accuracy
     )
-    for line in power_lines(given, runs, detect):
+    for line in given.lines(runs, detect):
         print_out(line)
 
 

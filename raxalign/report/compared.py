@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell
-from raxalign.analysis.significance import ONE_RUN
+from raxalign.analysis.significance import Runs
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import (
     LEFT,
@@ -369,7 +369,7 @@ def _p(p: float) -> str:
 
 _ORDER = ("first", "second", "third", "fourth", "fifth", "sixth")
 _WHY = {
-    ONE_RUN: "; a result that depends on the seed needs at least two",
+    Runs.ONE_RUN: "; a result that depends on the seed needs at least two",
     NO_PREDICTIONS: " are stored from which the value could be computed",
 }
 

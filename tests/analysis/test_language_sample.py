@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.language_sample import Setting, planted_test
-from raxalign.analysis.language_sample import FEW_LANGUAGES, over_languages
-from raxalign.analysis.significance import ONE_RUN, Runs
+from raxalign.analysis.power import LanguageSample
+from raxalign.analysis.significance import Runs
 from raxalign.lazy import load
 
 stats = load("scipy.stats")  # whose import takes a second
@@ -29,7 +29,7 @@ def trained(values, influences=None):
 
 def test_where_languages_alone_differ_it_is_a_t_test_over_them():
     differences = np.array([0.01, 0.03, 0.02, 0.06])
-    found = over_languages([fixed(0.5)] * 4, [fixed(0.5 + value) for value in differences])
+    found = LanguageSample.of([fixed(0.5)] * 4, [fixed(0.5 + value) for value in differences])
     error = differences.std(ddof=1) / 2
     half = stats.t.ppf(0.975, 3) * error
     assert (found.difference, found.freedom) == (pytest.approx(0.03), pytest.approx(3))
@@ -48,7 +48,7 @@ def test_examples_that_languages_share_add_their_covariance():
     shared = rng.standard_normal((1, 50)) / 500
     shared -= shared.mean()
     values = [0.51, 0.53, 0.52, 0.56]
-    found = over_languages([fixed(0.5, 0 * shared)] * 4, [fixed(v, shared) for v in values])
+    found = LanguageSample.of([fixed(0.5, 0 * shared)] * 4, [fixed(v, shared) for v in values])
     between, examples = np.var(values, ddof=1) / 4, 50 / 49 * float((shared**2).sum())
     freedom = (between + examples) ** 2 / (between**2 / 3 + examples**2 / 49)
     assert found.freedom == pytest.approx(freedom)
@@ -57,13 +57,13 @@ def test_examples_that_languages_share_add_their_covariance():
     apart = [fixed(v, shared, np.arange(50) + 50 * at) for at, v in enumerate(values)]
     others = [fixed(0.5, 0 * shared, np.arange(50) + 50 * at) for at in range(4)]
     # examples of one language are in the spread of languages
-    assert over_languages(others, apart).freedom == pytest.approx(3)
+    assert LanguageSample.of(others, apart).freedom == pytest.approx(3)
 
 
 def test_runs_that_move_all_languages_alike_add_their_covariance():
     moved = np.array([-0.02, 0.0, 0.02])
     system = [trained(0.5 + value + moved) for value in (0.01, 0.03, 0.02, 0.06)]
-    found = over_languages([fixed(0.5)] * 4, system)
+    found = LanguageSample.of([fixed(0.5)] * 4, system)
     between, runs = np.var([0.01, 0.03, 0.02, 0.06], ddof=1) / 4, moved.var(ddof=1) / 3
     freedom = (between + runs) ** 2 / (between**2 / 3 + runs**2 / 2)
     assert found.freedom == pytest.approx(freedom)
@@ -75,9 +75,9 @@ def test_paired_runs_are_compared_seed_by_seed():
     moved = np.array([-0.02, 0.0, 0.02])
     baseline = [trained(0.5 + moved)] * 4
     system = [trained(0.5 + value + moved) for value in (0.01, 0.03, 0.02, 0.06)]
-    found = over_languages(baseline, system, paired=True)
+    found = LanguageSample.of(baseline, system, paired=True)
     assert found.freedom == pytest.approx(3), "what both sides share cancels"
-    apart = over_languages(baseline, system)
+    apart = LanguageSample.of(baseline, system)
     assert apart.high - apart.low > found.high - found.low
 
 
@@ -86,7 +86,7 @@ def test_noise_of_examples_within_runs_counts_once():
     noise = np.random.default_rng(1).standard_normal((3, 10)) / 1000
     noise -= noise.mean(0)  # of runs alone: the mean over runs has none of it
     system = [trained(0.5 + value + moved, noise) for value in differences]
-    found = over_languages([fixed(0.5)] * 4, system)
+    found = LanguageSample.of([fixed(0.5)] * 4, system)
     within = 10 / 9 * float((noise**2).sum()) / (3 * 2)
     between, runs = differences.var(ddof=1) / 4, moved.var(ddof=1) / 3
     variance = between + runs - within
@@ -96,10 +96,10 @@ def test_noise_of_examples_within_runs_counts_once():
 
 
 def test_few_languages_and_single_runs_are_not_tested_and_the_reason_is_given():
-    few = over_languages([fixed(0.5)] * 3, [fixed(0.6)] * 3)
-    assert (few.low, few.p, few.untested) == (None, None, FEW_LANGUAGES)
-    one = over_languages([fixed(0.5)] * 4, [trained([0.6])] * 4)
-    assert (one.p, one.untested) == (None, ONE_RUN)
+    few = LanguageSample.of([fixed(0.5)] * 3, [fixed(0.6)] * 3)
+    assert (few.low, few.p, few.untested) == (None, None, LanguageSample.FEW_LANGUAGES)
+    one = LanguageSample.of([fixed(0.5)] * 4, [trained([0.6])] * 4)
+    assert (one.p, one.untested) == (None, Runs.ONE_RUN)
     assert one.difference == pytest.approx(0.1)
 
 
@@ -108,9 +108,9 @@ def test_the_order_of_languages_and_seeds_does_not_matter():
     values, influences = rng.standard_normal((4, 3)), rng.standard_normal((4, 3, 10)) / 50
     system = [trained(list(v), i) for v, i in zip(values, influences, strict=True)]
     base = [fixed(0.0)] * 4
-    found = over_languages(base, system)
+    found = LanguageSample.of(base, system)
     turned = [replace(r, values=r.values[::-1], influences=r.influences[::-1]) for r in system]
-    again = over_languages(base, turned[::-1])
+    again = LanguageSample.of(base, turned[::-1])
     assert (again.low, again.p) == (pytest.approx(found.low), pytest.approx(found.p))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.significance import Cell, Side, planted, share_found
-from raxalign.analysis.power import Assumed, at, design, runs_for
-from raxalign.analysis.significance import Spread, TrainedSide, spread_of
+from raxalign.analysis.power import Assumed, Design
+from raxalign.analysis.significance import Spread, TrainedSide
 from raxalign.lazy import load
 
 stats = load("scipy.stats")  # whose import takes a second
@@ -15,27 +15,27 @@ stats = load("scipy.stats")  # whose import takes a second
 
 def test_without_runs_as_chance_power_is_that_of_a_t_test():
     spread = Spread(0.01**2, clusters=2000)
-    smallest = design(spread).smallest()
+    smallest = Design.of(spread).smallest()
     quantiles = stats.t.ppf(0.975, 1999) + stats.norm.ppf(0.8)
     assert smallest == pytest.approx(0.01 * quantiles, rel=1e-4)
     found = stats.nct.sf(stats.t.ppf(0.975, 1999), 1999, smallest / 0.01)
-    assert design(spread).power(smallest) == pytest.approx(found, abs=2e-3)
-    assert design(spread).power(0) == pytest.approx(0.05, abs=1e-3), "false alarms"
+    assert Design.of(spread).power(smallest) == pytest.approx(found, abs=2e-3)
+    assert Design.of(spread).power(0) == pytest.approx(0.05, abs=1e-3), "false alarms"
 
 
 def test_nothing_varies_and_any_difference_is_found():
-    assert design(Spread(0.0, clusters=100)).smallest() == pytest.approx(0, abs=1e-9)
+    assert Design.of(Spread(0.0, clusters=100)).smallest() == pytest.approx(0, abs=1e-9)
 
 
 def test_the_spread_with_other_runs_and_examples_follows_by_hand():
     # two runs: the mean over runs has .0004 between runs, of which .0001 is noise of the examples
     spread = Spread(0.0006, 500, (TrainedSide(2, 0.0004, 0.0001),))
-    other = at(spread, [8], examples=4)
+    other = spread.at([8], examples=4)
     within = 0.0001 * 2 / 8 / 4
     assert other.trained == (TrainedSide(8, pytest.approx(0.0003 * 2 / 8 + within), within),)
     assert other.examples == pytest.approx(0.0005 / 4 + within)
     assert other.clusters == 2000
-    same = at(spread, [2])
+    same = spread.at([2])
     assert (same.examples, same.trained[0].between) == pytest.approx((0.0006, 0.0004))
 
 
@@ -49,25 +49,25 @@ def test_what_is_assumed_gives_the_variance_of_shared_examples_and_of_each_sides
 def test_the_runs_that_are_asked_for_find_the_effect_and_one_less_does_not():
     sides = (TrainedSide(5, 0.004**2, 0.001**2), TrainedSide(5, 0.003**2, 0))
     spread = Spread(0.004**2, 5000, sides)
-    runs = runs_for(spread, 0.02)
+    runs = Design.runs_for(spread, 0.02)
     assert runs is not None
-    assert design(at(spread, [runs, runs])).power(0.02) >= 0.8
-    assert design(at(spread, [runs - 1] * 2)).power(0.02) < 0.8
-    assert runs_for(spread, 0.005) is None, "the examples alone vary by .004"
+    assert Design.of(spread.at([runs, runs])).power(0.02) >= 0.8
+    assert Design.of(spread.at([runs - 1] * 2)).power(0.02) < 0.8
+    assert Design.runs_for(spread, 0.005) is None, "the examples alone vary by .004"
 
 
 @pytest.mark.parametrize(("power", "effect"), [(0.8, 0.01), (1.0, 0.1)])
 def test_where_nothing_is_trained_runs_do_not_help(power, effect):
     spread = Spread(0.005**2, 1000)
-    assert runs_for(spread, effect) == (1 if power == 1.0 else None)
+    assert Design.runs_for(spread, effect) == (1 if power == 1.0 else None)
 
 
 def test_a_planned_share_of_true_differences_is_found():
     """As `benchmarks.significance` shows with more rounds."""
     planned = Cell(1000, Side(4, 1.0), Side(4, 1.0))
     baseline, system = planted(Cell(1000, Side(100, 1.0), Side(100, 1.0)), np.random.default_rng(1))
-    spread = spread_of([system, baseline])
+    spread = Spread.of([system, baseline])
     assert spread is not None
-    smallest = design(at(spread, [4, 4])).smallest()
+    smallest = Design.of(spread.at([4, 4])).smallest()
     found = share_found(Cell(1000, planned.baseline, planned.system, 100 * smallest), 300)
     assert abs(found - 0.8) < 3 * math.sqrt(0.8 * 0.2 / 300)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from raxalign.analysis.significance import Runs, compare, interval, mean_of
+from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.pairing.gold import LinkCounts
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.classifiers.scheme import macro_f1
@@ -230,7 +230,7 @@ def test_the_directions_of_a_dictionary_entry_are_one_unit():
     assert (len(found.units), clusters(found, found)) == (8, 3)
     pairs = sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE), "precision_at_1")
     assert clusters(pairs, pairs) == 2
-    around = interval(one_run(pairs))
+    around = Interval.of(one_run(pairs))
     assert around is not None
     assert around.examples == 2
     one_way = sample(DictionaryRetrieval, dictionary(*HOUSES, HOME), "mrr_to_pivot")
@@ -243,7 +243,7 @@ def one_run(found):
 
 
 def clusters(first, second):
-    return compare(one_run(first), one_run(second)).examples
+    return Comparison.of(one_run(first), one_run(second)).examples
 
 
 def test_methods_with_other_best_translations_are_compared_over_all_that_either_links():
@@ -253,7 +253,7 @@ def test_methods_with_other_best_translations_are_compared_over_all_that_either_
     )
     assert [clusters(one, one) for one in (first, second)] == [3, 4]
     assert first.units.tolist() == second.units.tolist()
-    found = compare(one_run(first), one_run(second))
+    found = Comparison.of(one_run(first), one_run(second))
     assert (found.examples, found.difference) == (3, pytest.approx(second.value - first.value))
     assert clusters(second, first) == 3
 
@@ -272,7 +272,7 @@ def test_equal_methods_that_are_right_both_ways_or_not_at_all_are_seldom_told_ap
                 for way in ("to_pivot", "from_pivot")
             ]
             both.append(sample(DictionaryRetrieval, dictionary(*rows), "precision_at_1"))
-        rejected += compare(*map(one_run, both)).p < 0.05
+        rejected += Comparison.of(*map(one_run, both)).p < 0.05
     assert rejected / trials < 0.07
 
 
@@ -298,7 +298,7 @@ def test_groups_of_a_parallel_set_have_one_number_in_every_language():
         for lang, premises in (("de", [0, 1, 1, 2]), ("fr", [0, 0, 0, 1]))
     )
     assert (german.units.tolist(), french.units.tolist()) == ([0, 1, 3], [0, 3])
-    around = interval(mean_of([one_run(german), one_run(french)]))
+    around = Interval.of(Runs.mean_of([one_run(german), one_run(french)]))
     assert around is not None
     assert around.examples == 2, "what is one premise in any language is one cluster"
 
@@ -307,6 +307,6 @@ def test_contexts_that_share_a_question_in_two_languages_are_one_cluster():
     answers = table("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5])
     german = sample(Mlqa, answers, "f1")
     spanish = sample(Mlqa, table("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "f1", "es")
-    around = interval(mean_of([one_run(german), one_run(spanish)]))
+    around = Interval.of(Runs.mean_of([one_run(german), one_run(spanish)]))
     assert around is not None
     assert around.examples == 3  # q1 q2 | q3 | q4

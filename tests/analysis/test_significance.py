@@ -21,16 +21,7 @@ from benchmarks.significance import (
     share_found,
     share_marked,
 )
-from raxalign.analysis.significance import (
-    ONE_EXAMPLE,
-    ONE_RUN,
-    Runs,
-    compare,
-    contrast,
-    holm,
-    interval,
-    mean_of,
-)
+from raxalign.analysis.significance import Comparison, ContrastTest, Interval, Runs, holm
 from raxalign.lazy import load
 from raxalign.measured import share, undeclared
 from raxalign.sample import Sample
@@ -133,11 +124,11 @@ def test_a_p_value_and_its_interval_by_brute_force():
     examples = 4 / 3 * (3**2 + 3**2 + 1**2 + 1**2) / 256
     between = (0.5**2 / 2) / 2
     within = 4 / 3 * (2 * (1 + 1 + 1 + 1)) / 256 / (2 * 1)
-    found = compare(b, a)
+    found = Comparison.of(b, a)
     assert (found.difference, found.runs, found.baseline_runs, found.examples) == (0.25, 2, 2, 4)
     assert found.p == pytest.approx(p_of(0.25, examples, 4, (between, within, 2)), rel=2e-3)
     assert (found.low, found.high) == (-1, 1), "a difference of shares stays within -1 and 1"
-    scores = compare(
+    scores = Comparison.of(
         system(*(np.array([1, 2, 0, 3.0]) + step for step in (0, 0.3, 0.7))),
         system(*(np.array([5, 4, 4, 5.0]) + step for step in (0, 1, 1.6, 2.2))),
     )
@@ -156,8 +147,8 @@ def test_two_runs_that_agree_by_chance_are_not_taken_for_runs_that_always_do():
     base, better = np.arange(1000) % 10 < 6, np.arange(1000) % 25 == 9
     answers = [np.logical_or(base, better).astype(float) for _ in range(2)]
     answers[1][0] = 0
-    found = compare(fixed(base.astype(float)), system(*answers))
-    alone = compare(fixed(base.astype(float)), fixed(answers[0]))
+    found = Comparison.of(fixed(base.astype(float)), system(*answers))
+    alone = Comparison.of(fixed(base.astype(float)), fixed(answers[0]))
     assert alone.p < 1e-5, "of the examples alone this is no chance"
     assert 0.002 < found.p < 0.05
 
@@ -173,7 +164,9 @@ def test_p_falls_with_the_difference_and_is_below_the_level_where_the_interval_h
     noise = np.random.default_rng(0).standard_normal((len(one) + len(other), 50))
     base = system(*(noise[n] + value for n, value in enumerate(one)))
     rows = [noise[-n - 1] + value - np.mean(other) for n, value in enumerate(other)]
-    near, far = (compare(base, system(*(row + much for row in rows))) for much in sorted(apart))
+    near, far = (
+        Comparison.of(base, system(*(row + much for row in rows))) for much in sorted(apart)
+    )
     for found in (near, far):
         assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
     if abs(near.difference) < abs(far.difference):
@@ -181,40 +174,40 @@ def test_p_falls_with_the_difference_and_is_below_the_level_where_the_interval_h
 
 
 def test_an_interval_of_a_share_is_wilson_s_and_stays_within_0_and_1():
-    around = interval(fixed([1] * 3 + [0] * 7))
+    around = Interval.of(fixed([1] * 3 + [0] * 7))
     n, z = 9, stats.t.ppf(0.975, 9)  # the variance with n - 1 is worth one example less
     centre = (0.3 + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n))
     assert (around.low, around.high) == pytest.approx((centre - half, centre + half))
-    perfect, z = interval(fixed([1] * 20)), stats.norm.ppf(0.975)
+    perfect, z = Interval.of(fixed([1] * 20)), stats.norm.ppf(0.975)
     assert (perfect.low, perfect.high) == (pytest.approx(20 / (20 + z * z)), 1)
     # a value of .5 whose two runs are .9 and .1 may be nearly anything, and nothing else
-    two = interval(system([1] * 9 + [0], [0] * 9 + [1]))
+    two = Interval.of(system([1] * 9 + [0], [0] * 9 + [1]))
     assert 0 <= two.low < 0.1
     assert 0.9 < two.high <= 1
 
 
 def test_a_metric_that_is_no_share_has_student_s_interval_as_far_as_its_values_reach():
     runs = Runs.of({None: [sample([10.0, 20.0, 60.0])]}, chance=False)
-    around = interval(runs)
+    around = Interval.of(runs)
     half = stats.t.ppf(0.975, 2) * np.std([10, 20, 60], ddof=1) / 3**0.5
     assert (around.low, around.high) == (pytest.approx(30 - half), pytest.approx(30 + half))
-    ended = interval(replace(runs, limits=(0.0, 40.0)))
+    ended = Interval.of(replace(runs, limits=(0.0, 40.0)))
     assert (ended.low, ended.high) == (0.0, 40.0)
 
 
 def test_values_between_0_and_1_that_are_not_declared_a_share_have_student_s_interval():
     ones = Runs.of({None: [sample([1.0] * 8)]}, chance=False)
-    around = interval(ones)
+    around = Interval.of(ones)
     assert (around.low, around.high) == (1.0, 1.0)
 
 
 @given(st.lists(FOUR, min_size=2, max_size=4))
 def test_intervals_of_shares_hold_their_value_and_stay_within_0_and_1(answers):
     runs = system(*answers)
-    around = interval(runs)
+    around = Interval.of(runs)
     assert 0 <= around.low <= runs.mean() <= around.high <= 1
-    found = compare(system(*answers[::-1]), runs)
+    found = Comparison.of(system(*answers[::-1]), runs)
     assert -1 <= found.low <= found.difference <= found.high <= 1
     assert 0 <= found.p <= 1
 
@@ -226,7 +219,7 @@ def test_equal_systems_whose_runs_differ_are_not_called_different():
     rng, called, as_fixed = np.random.default_rng(3), 0, 0
     for _ in range(10):
         a, b = planted(Cell(5010, Side(3, 1.0), Side(3, 1.0)), rng)
-        called += compare(a, b).p < 0.05
+        called += Comparison.of(a, b).p < 0.05
         apart = b.influences.mean(0) - a.influences.mean(0)
         as_fixed += abs(b.mean() - a.mean()) > 1.96 * math.sqrt(apart @ apart)
     assert (called, as_fixed) == (0, 5)
@@ -235,26 +228,26 @@ def test_equal_systems_whose_runs_differ_are_not_called_different():
 def test_one_run_of_what_has_chance_tells_nothing_and_one_without_chance_does():
     answers = [1, 0, 1, 1, 0, 1, 1, 1]
     once = system(answers)
-    assert interval(once) is None
-    found = compare(fixed(answers), once)
-    assert (found.p, found.low, found.untested) == (None, None, ONE_RUN)
-    assert compare(once, fixed(answers)).untested == ONE_RUN
-    assert interval(once, examples_alone=True) == interval(fixed(answers))
+    assert Interval.of(once) is None
+    found = Comparison.of(fixed(answers), once)
+    assert (found.p, found.low, found.untested) == (None, None, Runs.ONE_RUN)
+    assert Comparison.of(once, fixed(answers)).untested == Runs.ONE_RUN
+    assert Interval.of(once, examples_alone=True) == Interval.of(fixed(answers))
     error = math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64)
-    p = compare(fixed(answers), fixed([1] * 8)).p
+    p = Comparison.of(fixed(answers), fixed([1] * 8)).p
     assert p == pytest.approx(2 * stats.t.sf(0.25 / error, 7))
 
 
 def test_one_example_tells_nothing():
-    assert interval(fixed([1])) is None
-    assert compare(fixed([1]), fixed([0])).untested == ONE_EXAMPLE
+    assert Interval.of(fixed([1])) is None
+    assert Comparison.of(fixed([1]), fixed([0])).untested == Runs.ONE_EXAMPLE
 
 
 def test_equal_systems_do_not_differ_and_p_is_not_zero_where_every_example_says_the_same():
     answers = fixed([1, 0, 1, 1])
-    same = compare(answers, answers)
+    same = Comparison.of(answers, answers)
     assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)
-    all_ = compare(fixed([0] * 6), fixed([1] * 6))
+    all_ = Comparison.of(fixed([0] * 6), fixed([1] * 6))
     assert (all_.difference, all_.p, all_.high) == (1, 2**-5, 1)
     assert all_.low == pytest.approx(6 / (6 + stats.norm.ppf(0.975) ** 2))
 
@@ -267,11 +260,11 @@ def test_runs_that_share_their_training_are_compared_seed_by_seed():
     trained = [(rng.random(400) < share).astype(float) for share in (0.5, 0.6, 0.7, 0.8)]
     better = [np.maximum(answers, np.arange(400) % 20 == 0) for answers in trained]
     base, other = system(*trained), system(*better)
-    paired, apart = compare(base, other, paired=True), compare(base, other)
+    paired, apart = Comparison.of(base, other, paired=True), Comparison.of(base, other)
     assert (paired.runs, paired.baseline_runs, paired.paired) == (4, 4, True)
     assert paired.difference == pytest.approx(apart.difference)
     assert paired.p < 0.05 < 0.5 < apart.p
-    shorter = compare(base.only([0, 1, 2]), other.only([3, 2, 1]), paired=True)
+    shorter = Comparison.of(base.only([0, 1, 2]), other.only([3, 2, 1]), paired=True)
     assert shorter.runs == 2
     assert shorter.difference == pytest.approx(np.mean(other.values[1:3] - base.values[1:3]))
 
@@ -281,23 +274,26 @@ def test_examples_of_one_sentence_are_no_independent_examples():
     units would make it narrower.
     """
     answers = np.array([1, 0] * 20, dtype=float)
-    alone, copied = interval(fixed(answers)), interval(fixed(answers * 10, counts=np.full(40, 10)))
-    apart = interval(fixed(np.repeat(answers, 10)))
+    alone, copied = (
+        Interval.of(fixed(answers)),
+        Interval.of(fixed(answers * 10, counts=np.full(40, 10))),
+    )
+    apart = Interval.of(fixed(np.repeat(answers, 10)))
     assert (copied.low, copied.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
     assert apart.high - apart.low < 0.5 * (copied.high - copied.low)
 
 
 def test_linked_units_are_one_cluster():
     answers = [1, 1, 0, 0, 1, 0]
-    linked = interval(fixed(answers, links=[[0, 1], [2, 99], [99, 3]]))
-    joined = interval(fixed([2, 0, 1, 0], counts=[2, 2, 1, 1]))
+    linked = Interval.of(fixed(answers, links=[[0, 1], [2, 99], [99, 3]]))
+    joined = Interval.of(fixed([2, 0, 1, 0], counts=[2, 2, 1, 1]))
     assert linked == joined
     assert linked.examples == 4
 
 
 def test_units_that_one_system_lacks_count_as_nothing_of_it():
     first, second = fixed([1, 0, 1], units=[1, 2, 3]), fixed([0, 1, 1, 0], units=[2, 3, 4, 5])
-    found = compare(first, second)
+    found = Comparison.of(first, second)
     assert (found.examples, found.difference) == (5, pytest.approx(1 / 2 - 2 / 3))
     influences = np.array([0, -1, 1, 1, -1]) / 8 - np.array([1, -2, 1, 0, 0]) / 9
     half = stats.t.ppf(0.975, 4) * math.sqrt(5 / 4 * influences @ influences)
@@ -311,19 +307,19 @@ def test_a_mean_over_languages_takes_parallel_examples_for_one():
     """
     answers = [1, 0, 1, 1, 0, 1, 0, 0, 1, 1]
     one, apart = fixed(answers), fixed(answers, units=range(100, 110))
-    alone, together = interval(one), interval(mean_of([one, fixed(answers)]))
-    wider = interval(mean_of([one, apart]))
+    alone, together = Interval.of(one), Interval.of(Runs.mean_of([one, fixed(answers)]))
+    wider = Interval.of(Runs.mean_of([one, apart]))
     assert (together.low, together.high, together.examples) == (alone.low, alone.high, 10)
     assert wider.examples == 20
     assert wider.high - wider.low < alone.high - alone.low
 
 
 def test_a_mean_over_languages_is_formed_run_by_run_over_the_seeds_that_all_have():
-    both = mean_of([system([1, 0], [1, 1], [0, 0]), system([1, 1], [0, 1]).only([1, 0])])
+    both = Runs.mean_of([system([1, 0], [1, 1], [0, 0]), system([1, 1], [0, 1]).only([1, 0])])
     assert both.seeds == (0, 1)
     assert both.values.tolist() == [0.75, 0.75]
     with pytest.raises(ValueError, match="no seed"):
-        mean_of([system([1, 0]).only([0]), Runs.of({7: [sample([1, 0])]}, chance=True)])
+        Runs.mean_of([system([1, 0]).only([0]), Runs.of({7: [sample([1, 0])]}, chance=True)])
 
 
 def test_several_models_of_one_seed_are_averaged():
@@ -383,7 +379,7 @@ def test_an_interval_over_runs_is_t_times_their_standard_error_in_numbers():
     """Two runs, 10 and 14 for both of two examples: no variance over examples, between runs 8 / 2 =
     4, so a standard error of 2 with 1 degree of freedom.
     """
-    around = interval(system([10.0, 10.0], [14.0, 14.0]))
+    around = Interval.of(system([10.0, 10.0], [14.0, 14.0]))
     assert (around.runs, around.examples) == (2, 2)
     assert around.low == pytest.approx(12 - T_1 * 2, abs=0.01)
     assert around.high == pytest.approx(12 + T_1 * 2, abs=0.01)
@@ -395,7 +391,7 @@ def test_variances_of_runs_and_examples_add_up_in_numbers():
     nothing within runs.
     """
     runs = system(*([mean + 3, mean + 3, mean - 3, mean - 3] for mean in (10.0, 14.0, 18.0)))
-    around = interval(runs)
+    around = Interval.of(runs)
     assert (around.low + around.high) / 2 == pytest.approx(14)
     half = (around.high - around.low) / 2
     assert p_of(half, 3, 4, (16 / 3, 0, 3)) == pytest.approx(0.05, rel=5e-3)
@@ -406,7 +402,7 @@ def test_a_difference_has_the_interval_and_the_p_of_its_t_in_numbers():
     """Differences 1, 2, 3 and 6 of four examples: their mean 3, variance 14 / 3, standard error
     sqrt(14 / 12) = 1.08012, t = 2.77746 of 3 degrees of freedom.
     """
-    found = compare(fixed([0.0, 0.0, 0.0, 10.0]), fixed([1.0, 2.0, 3.0, 16.0]))
+    found = Comparison.of(fixed([0.0, 0.0, 0.0, 10.0]), fixed([1.0, 2.0, 3.0, 16.0]))
     assert found.difference == 3
     assert found.low == pytest.approx(3 - T_3 * 1.08012, abs=1e-3)
     assert found.high == pytest.approx(3 + T_3 * 1.08012, abs=1e-3)
@@ -415,7 +411,7 @@ def test_a_difference_has_the_interval_and_the_p_of_its_t_in_numbers():
 
 def test_a_contrast_of_two_is_their_comparison():
     one, other = system([1, 0, 0, 1], [1, 1, 0, 1]), system([1, 1, 1, 1], [0, 1, 1, 1])
-    found, pair = contrast([(1.0, other), (-1.0, one)]), compare(one, other)
+    found, pair = ContrastTest.of([(1.0, other), (-1.0, one)]), Comparison.of(one, other)
     assert (found.value, found.p, found.examples) == (pair.difference, pair.p, pair.examples)
     assert max(found.low, -1) == pytest.approx(pair.low)
 
@@ -424,7 +420,7 @@ def test_a_difference_of_differences_by_hand():
     # without chance in the runs, only the examples vary: gains of the four systems per example
     gains = np.array([[1, 0, 0, 0, 1], [1, 1, 0, 0, 1], [0, 0, 1, 0, 1], [1, 1, 1, 1, 0]], float)
     weights = (1.0, -1.0, -1.0, 1.0)
-    found = contrast([(w, fixed(row)) for w, row in zip(weights, gains, strict=True)])
+    found = ContrastTest.of([(w, fixed(row)) for w, row in zip(weights, gains, strict=True)])
     means = gains.mean(axis=1)
     assert found.value == pytest.approx(float(np.dot(weights, means)))
     psi = np.array(weights) @ (gains - means[:, None]) / 5
@@ -436,11 +432,11 @@ def test_a_difference_of_differences_by_hand():
 
 def test_a_weight_scales_the_variance_between_runs_by_its_square():
     runs = [system([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]) for _ in range(2)]
-    single, double = contrast([(1.0, runs[0])]), contrast([(2.0, runs[0])])
+    single, double = ContrastTest.of([(1.0, runs[0])]), ContrastTest.of([(2.0, runs[0])])
     assert double.value == 2 * single.value
     assert double.high - double.low == pytest.approx(2 * (single.high - single.low))
 
 
 def test_a_contrast_with_one_run_of_what_has_chance_is_not_tested():
-    found = contrast([(1.0, system([1, 0, 1])), (-1.0, fixed([1, 1, 1]))])
-    assert (found.p, found.untested, found.runs) == (None, ONE_RUN, (1, 1))
+    found = ContrastTest.of([(1.0, system([1, 0, 1])), (-1.0, fixed([1, 1, 1]))])
+    assert (found.p, found.untested, found.runs) == (None, Runs.ONE_RUN, (1, 1))

@@ -19,7 +19,7 @@ from findings.page import render
 from findings.questions import Claim, Pick, Quantity, Question, above
 from findings.record import Ran, Record
 from raxalign.analysis.cells import Cell
-from raxalign.analysis.power import Assumed, detectable, runs_for
+from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import ContrastTest, Runs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
@@ -66,11 +66,11 @@ def test_an_answer_is_held_refuted_or_cannot_be_told():
 def test_an_answer_says_what_it_could_have_seen_and_what_one_point_takes():
     spread = Assumed(run_sd=(0.5, 0.5)).spread(5)
     known = Answer(STRONG, ContrastTest(0.0, None, None, 0.5, (5, 5), 1000, spread=spread))
-    assert known.detectable == detectable(spread)
+    assert known.detectable == Design.detectable(spread)
     assert known.more_runs is None, "1,000 examples do not show one point"
     spread = Assumed((10_000,), run_sd=(0.5, 0.5)).spread(5)
     several = Answer(STRONG, ContrastTest(0.0, None, None, 0.5, (5, 5), 10_000, spread=spread))
-    assert several.more_runs == (runs_for(spread, 0.01, measured=True) or 0) - 5
+    assert several.more_runs == (Design.runs_for(spread, 0.01, measured=True) or 0) - 5
     assert several.more_runs
     assert answered(0.1, 0.5).detectable is answered(0.1, 0.5).more_runs is None
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.analysis.language_sample import FEW_LANGUAGES, LanguageSample
-from raxalign.analysis.significance import ONE_RUN, Comparison
+from raxalign.analysis.power import LanguageSample
+from raxalign.analysis.significance import Comparison, Runs
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
@@ -99,7 +99,7 @@ def test_one_language_is_named_and_has_no_average():
     )
 
 
-@pytest.mark.parametrize("reason", [ONE_RUN, NO_PREDICTIONS])
+@pytest.mark.parametrize("reason", [Runs.ONE_RUN, NO_PREDICTIONS])
 def test_single_runs_are_reported_as_untested(reason):
     results = grid("none", "finetune")
     found = [
@@ -172,8 +172,8 @@ def test_the_pivot_is_not_counted_among_the_languages():
     [
         (0.05, 0.15, "", "; 95 % CI for other languages 5.0–15.0.)"),
         (-0.02, 0.22, "", "; 95 % CI for other languages −2.0 to 22.0.)"),
-        (None, None, FEW_LANGUAGES, HOLM),
-        (None, None, ONE_RUN, HOLM),
+        (None, None, LanguageSample.FEW_LANGUAGES, HOLM),
+        (None, None, Runs.ONE_RUN, HOLM),
     ],
 )
 def test_the_end_says_what_holds_for_other_languages(low, high, untested, part):

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
+from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.cli import app
 from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
@@ -96,7 +96,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below():
     unmarked = replace(found, verdict="not after correction", at_chance=False)
     assert list(remarks(unmarked, PERCENT)) == [f"Not after correction. {ONE_BY_ONE}"]
     untested = replace(found, comparison=None, p_adjusted=None, at_chance=False)
-    alone = replace(untested, verdict="cannot tell", untested=ONE_RUN)
+    alone = replace(untested, verdict="cannot tell", untested=Runs.ONE_RUN)
     assert list(remarks(alone, PERCENT)) == [
         "No test: for the baseline, one run; a result that depends on the seed needs at least two.",
         "Falls far below the baseline none: to less than half of its value, untested.",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.analysis.power import Assumed, power_lines
+from raxalign.analysis.power import Assumed
 from raxalign.errors import RaxalignError
 from raxalign.lazy import load
 
@@ -12,7 +12,7 @@ stats = load("scipy.stats")  # whose import takes a second
 def test_without_training_the_smallest_difference_follows_by_hand():
     given = Assumed(examples=(10_000,), run_sd=(0.0,), disagree=16.0)
     smallest = 100 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * (0.16 / 10_000) ** 0.5
-    assert list(power_lines(given, 5, None)) == [
+    assert list(given.lines(5, None)) == [
         "nothing is trained, 10,000 examples: the minimum detectable effect (80 % power) is"
         f" {smallest:.2g} points"
     ]
@@ -34,9 +34,9 @@ def test_different_examples_have_the_variance_of_both():
 
 
 def test_what_an_effect_takes_is_named_in_runs_or_in_examples():
-    enough = list(power_lines(Assumed((5010,)), 3, 2.0))
+    enough = list(Assumed((5010,)).lines(3, 2.0))
     assert enough[-1].startswith("4 of 5 find it with ")
-    few = list(power_lines(Assumed((1000,)), 5, 1.0))
+    few = list(Assumed((1000,)).lines(5, 1.0))
     assert few[-1] == "no number of runs is enough: it takes about 4,200 examples with many runs"
 
 

@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import Literal
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, tables_of
-from raxalign.analysis.language_sample import LanguageSample
+from raxalign.analysis.power import Design, LanguageSample
 from raxalign.analysis.significance import (
     LEVEL,
     Comparison,
     Interval,
     Runs,
     at_look,
-    compare,
     holm,
     lies_within,
 )
@@ -97,10 +96,8 @@ class Compared:
         comparisons call real, from the spread of this one; None where nothing is tested, and where
         fewer than five runs of a side say too little of it.
         """
-        from raxalign.analysis.power import detectable
-
         spread = self.comparison.spread if self.comparison is not None and self.tested else None
-        return detectable(spread) if spread is not None else None
+        return Design.detectable(spread) if spread is not None else None
 
     def at_look(self, p: float) -> float:
         """Return a p-value of this comparison, corrected for the earlier looks at it."""
@@ -326,15 +323,13 @@ class _Task:
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
-        from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, interval
-
-        around = interval(own)
-        reason = ONE_EXAMPLE if own.testable else ONE_RUN
+        around = Interval.of(own)
+        reason = Runs.ONE_EXAMPLE if own.testable else Runs.ONE_RUN
         found = replace(found, interval=around, untested="" if around else reason)
         main = self.plan.main_metric(found.name[0])
         if self.guessing is None or found.name[2] != main:
             return found
-        widest = around or interval(own, examples_alone=True)
+        widest = around or Interval.of(own, examples_alone=True)
         at_chance = widest is not None and widest.holds(self.guessing)
         return replace(found, guessing=self.guessing, at_chance=at_chance)
 
@@ -346,7 +341,7 @@ class _Task:
         ):
             return replace(found, untested=OTHER_LANGUAGES)
         paired = self.predictions.pairs_up(base, cell, name)
-        compared = compare(other, own, paired=paired)
+        compared = Comparison.of(other, own, paired=paired)
         verdict: Verdict | None = "=" if compared.is_zero else found.verdict
         return replace(found, comparison=compared, untested=compared.untested, verdict=verdict)
 
@@ -354,8 +349,6 @@ class _Task:
         self, found: Compared, runs: Mapping[Name, Runs], others: Mapping[Name, Runs]
     ) -> Compared:
         """Add the difference of a mean over languages for languages like these."""
-        from raxalign.analysis.language_sample import over_languages
-
         task, mean, metric, split = found.name
         test = found.comparison
         if mean not in MEANS or test is None:
@@ -363,7 +356,7 @@ class _Task:
         langs = found.cell.languages_of(found.name, self.plan.pivot)
         parts = [(task, lang, metric, split) for lang in langs]
         own, other = [runs[part] for part in parts], [others[part] for part in parts]
-        return replace(found, over_languages=over_languages(other, own, paired=test.paired))
+        return replace(found, over_languages=LanguageSample.of(other, own, paired=test.paired))
 
 
 def _evaluations(cell: Cell, name: Name) -> set[str]:

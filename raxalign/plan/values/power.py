@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from raxalign.analysis.cells import Cell
-from raxalign.analysis.power import FEWEST, POINTS, Assumed, at, design, estimated, runs_for
+from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import Spread
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
@@ -56,13 +56,13 @@ class PlannedComparison:
 
     def more_runs_for(self, effect: float) -> int | None:
         """Return how many more runs find an effect; None where no number does."""
-        needed = runs_for(self.spread, effect, measured=self.measured)
+        needed = Design.runs_for(self.spread, effect, measured=self.measured)
         return None if needed is None else max(0, needed - max(self.sides.runs, default=needed))
 
 
 @cache
 def _smallest(spread: Spread, runs: tuple[int, ...]) -> float:
-    return (estimated(spread, runs) if runs else design(spread)).smallest()
+    return (Design.estimated(spread, runs) if runs else Design.of(spread)).smallest()
 
 
 def planned_comparisons(
@@ -74,7 +74,7 @@ def planned_comparisons(
     for sides in planned_sides(plan):
         spread, source = _spread(plan, sides, given, measured)
         runs = tuple(max(2, count) for count in sides.runs)
-        spread = spread if source.startswith(MEASURED) else at(spread, runs)
+        spread = spread if source.startswith(MEASURED) else spread.at(runs)
         seconds = _seconds(plan, storage, sides) if timed else 0.0
         found.append(PlannedComparison(sides, spread, runs, source, seconds))
     return found
@@ -99,7 +99,11 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
             counts = [max(seeds, 2)] * len(spread.trained)
             filled_ = filled(spread, given)
-            found_ = estimated(spread, counts) if filled_ == spread else design(at(filled_, counts))
+            found_ = (
+                Design.estimated(spread, counts)
+                if filled_ == spread
+                else Design.of(filled_.at(counts))
+            )
             smallest.append(found_.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
         told = f"a first run will show the {MINIMUM}"
@@ -109,10 +113,10 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
 
 def filled(spread: Spread, given: Assumed) -> Spread:
     """Return a spread in which what fewer than five runs do not show is assumed."""
-    sd = given.run_sd[0] / POINTS
+    sd = given.run_sd[0] / Assumed.POINTS
     sides = [
         side
-        if side.runs >= FEWEST
+        if side.runs >= Design.FEWEST
         else replace(side, between=(side.weight * sd) ** 2 / side.runs + side.within)
         for side in spread.trained
     ]
@@ -159,7 +163,9 @@ def _spread(
         spread = entry.comparison.spread if entry and entry.comparison else None
         if entry is None or spread is None or len(spread.trained) != len(sides.runs):
             continue
-        source = MEASURED if all(side.runs >= FEWEST for side in spread.trained) else ASSUMED_RUNS
+        source = (
+            MEASURED if all(side.runs >= Design.FEWEST for side in spread.trained) else ASSUMED_RUNS
+        )
         of = "" if entry is own else f" for {plan.cell_name(entry.cell)}"
         return filled(spread, given), source + of
     deviations = [given.run_sd[0] if trained else 0.0 for trained in sides.chance]
@@ -178,7 +184,7 @@ def power_lines(
     yield SEEN
     for one in found if effect is not None else found[:MOST_LINES]:
         sides, smallest = one.sides, one.smallest
-        points = None if smallest is None else POINTS * smallest
+        points = None if smallest is None else Assumed.POINTS * smallest
         line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_what}"
         line += f" ({one.source})"
         yield (
@@ -188,7 +194,7 @@ def power_lines(
         yield from left_out(len(found))
     if not all(one.measured for one in found):
         yield (
-            f"assumed where fewer than {FEWEST} runs were measured: runs differ by"
+            f"assumed where fewer than {Design.FEWEST} runs were measured: runs differ by"
             f" {given.run_sd[0]:g} points (--run-sd); before a first run: one method alone is right"
             f" on {given.disagree:g} % of the examples, {given.examples[0]:,} where the plan knows"
             " no number"
@@ -197,7 +203,7 @@ def power_lines(
 
 def _takes(one: PlannedComparison, effect: float) -> str:
     """What a difference in points takes to be found."""
-    more = one.more_runs_for(effect / POINTS)
+    more = one.more_runs_for(effect / Assumed.POINTS)
     if more is None:
         return "is detected by no number of runs"
     if not more:

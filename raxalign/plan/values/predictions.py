@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name
-from raxalign.analysis.significance import Runs, mean_of
+from raxalign.analysis.significance import Runs
 from raxalign.lazy import pa, pc
 from raxalign.measured import Measured, at_layers, declaration
 from raxalign.plan.metrics import by_language
@@ -68,10 +68,10 @@ class Predictions:
 
     def alone(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Interval | None]:
         """Return the 95 % intervals of a cell's values over examples, with its runs as they are."""
-        from raxalign.analysis.significance import interval
+        from raxalign.analysis.significance import Interval
 
         found = self.runs(cell, names)
-        return {name: interval(runs, examples_alone=True) for name, runs in found.items()}
+        return {name: Interval.of(runs, examples_alone=True) for name, runs in found.items()}
 
     def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
         """Check whether two cells share their task's training, seed by seed, so that their runs are
@@ -134,7 +134,11 @@ class Predictions:
     def _mean(self, cell: Cell, name: Name, found: dict[Name, Runs]) -> Runs | None:
         parts = [found.get(part) for part in _parts(cell, name, self.plan.pivot)]
         there = [part for part in parts if part is not None]
-        return _as_told(cell, name, mean_of(there)) if there and len(there) == len(parts) else None
+        return (
+            _as_told(cell, name, Runs.mean_of(there))
+            if there and len(there) == len(parts)
+            else None
+        )
 
 
 def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:

@@ -10,8 +10,8 @@ from statistics import fmean
 from typing import final
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.correlation import GroupedCorrelation, correlate_groups
-from raxalign.analysis.significance import interval
+from raxalign.analysis.correlation import GroupedCorrelation
+from raxalign.analysis.significance import Interval
 from raxalign.measured import spoken
 from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
@@ -140,7 +140,7 @@ class _Profile:
         """Return the intervals of those values that have one."""
         found: dict[Name, Ends] = {}
         for name, runs in self.predictions.runs(cell, names).items():
-            around = interval(runs)
+            around = Interval.of(runs)
             if around is not None:
                 found[name] = (around.low, around.high)
         return found
@@ -183,10 +183,10 @@ class _Profile:
                     "largest over layers": [max(row) for row in rows],
                 }
                 for where, xs in pooled.items() if len(layers) > 1 else ():
-                    found = correlate_groups(xs, ys, langs)
+                    found = GroupedCorrelation.of(xs, ys, langs)
                     yield _Correlated(measure, where, task, None, found)
                 for place, layer in enumerate(layers):
-                    found = correlate_groups([row[place] for row in rows], ys, langs)
+                    found = GroupedCorrelation.of([row[place] for row in rows], ys, langs)
                     yield _Correlated(measure, f"layer {layer}", task, layer, found)
 
     def _points(

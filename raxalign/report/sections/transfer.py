@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import final
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.correlation import Correlation, correlate
+from raxalign.analysis.correlation import Correlation
 from raxalign.plan.values.numbers import FEW, NumberFormat
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import (
@@ -139,7 +139,7 @@ class Transfer(Section):
             _, clouds = self._clouds(measure, len(self.results.kinds))
             columns += [self.results.titled(measure[0])] if clouds else []
             for cloud in clouds:
-                found.setdefault(cloud.label, {})[columns[-1]] = correlate(cloud.x, cloud.y)
+                found.setdefault(cloud.label, {})[columns[-1]] = Correlation.of(cloud.x, cloud.y)
         lines = tuple(
             Line(method, tuple(_correlation(row.get(column)) for column in columns))
             for method, row in found.items()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from raxalign.analysis.cells import Cell
-from raxalign.analysis.significance import ONE_RUN, holm
+from raxalign.analysis.significance import Runs, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.values.comparisons import (
@@ -218,8 +218,8 @@ def test_one_run_of_something_with_chance_cannot_be_told(tmp_path):
     found = compared(opened, ledger, tables={WORDS, XNLI})
     trained = one(found, opened, "finetune", "retrieval", "de-en")
     assert (trained.interval, trained.p_adjusted) == (None, None)
-    assert (trained.verdict, trained.untested) == ("cannot tell", ONE_RUN)
-    assert one(found, opened, "rotation center=true", "xnli", "de").untested == ONE_RUN
+    assert (trained.verdict, trained.untested) == ("cannot tell", Runs.ONE_RUN)
+    assert one(found, opened, "rotation center=true", "xnli", "de").untested == Runs.ONE_RUN
     closed_form = one(found, opened, "rotation center=true", "retrieval", "de-en")
     assert closed_form.interval is not None
     assert closed_form.p_adjusted is not None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from raxalign.analysis.power import POINTS, Assumed, design, detectable
+from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import holm
 from raxalign.inspect.garbage import collect
 from raxalign.inspect.plans import power_text
@@ -152,15 +152,15 @@ def test_a_printed_minimum_detectable_effect_has_its_power_or_is_not_printed(sds
     rng = np.random.default_rng(0)
     for runs in (2, 3, 4, 5):
         spread = Assumed(run_sd=sds).spread(runs)
-        true, found = design(spread), []
+        true, found = Design.of(spread), []
         for _ in range(200):
             sides = [
                 replace(side, between=side.between * rng.chisquare(runs - 1) / (runs - 1))
                 for side in spread.trained
             ]
-            found.append(detectable(replace(spread, trained=tuple(sides))))
+            found.append(Design.detectable(replace(spread, trained=tuple(sides))))
         if runs < 5:
             assert set(found) == {None}
             continue
         power = np.mean([true.power(effect) for effect in found])
-        assert 0.75 <= power <= 0.85, (runs, POINTS * np.median(found))
+        assert 0.75 <= power <= 0.85, (runs, Assumed.POINTS * np.median(found))

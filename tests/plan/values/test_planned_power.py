@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.analysis.power import POINTS, Assumed, design
+from raxalign.analysis.power import Assumed, Design
 from raxalign.inspect.plans import power_text
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.power import (
@@ -121,7 +121,7 @@ def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides)
     given = Assumed(run_sd=((0.0,), (0.5, 0.0), (0.5, 0.5))[sides])
     for runs in range(2, 14 if sides else 3):
         planned = PlannedSides("pos", "accuracy", (), (True,) * sides, (runs,) * sides, "finetune")
-        exact = POINTS * design(given.spread(min(runs, 10))).smallest()
+        exact = Assumed.POINTS * Design.of(given.spread(min(runs, 10))).smallest()
         assert planned.assumed == pytest.approx(exact, abs=0.0051), "beyond 10 runs: that of 10"
     one = PlannedSides("pos", "accuracy", (), (True,), (1,), "finetune")
     assert one.assumed is None, "a single run is not tested"
@@ -135,7 +135,7 @@ def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, five_runs, tmp_
     assert first == SEEN
     known = "3.5 with 5 and 5 runs and 600 examples"
     assert f"  xnli (accuracy), finetune with 100 pairs: {known}" in lines
-    exact = design(Assumed(examples=(600,)).spread(5)).smallest()
+    exact = Design.of(Assumed(examples=(600,)).spread(5)).smallest()
     assert 100 * exact == pytest.approx(3.5, abs=0.1), "with the plan's own number of examples"
     assert assumed.startswith("assumed: runs differ by 0.5 points")
     given = power_text(new, new.plan, None, 5.0)
