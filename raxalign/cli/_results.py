@@ -122,7 +122,7 @@ def _tell_unfinished(opened: Opened, commands: list[str], format: str) -> None: 
     on stderr beside what programs read.
     """
     from raxalign.plan.values.scoreboard import Lacking
-    from raxalign.report.terminal.fit import paragraph
+    from raxalign.printing import paragraph
 
     ledger = opened.storage.ledger
     told = Lacking.of(opened.plan, ledger.keys(), ledger).told(*commands)
@@ -222,9 +222,9 @@ def _print_comparisons(
     over_languages: bool,
 ) -> None:
     from raxalign.plan.values.scoreboard import Scoreboard
+    from raxalign.printing import paragraph
     from raxalign.report import compared
     from raxalign.report.answer import answer
-    from raxalign.report.terminal.fit import paragraph
 
     plan = opened.plan
     if format != "table":

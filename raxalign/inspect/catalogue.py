@@ -19,8 +19,8 @@ from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in, path_fields
 from raxalign.options.sources import EncoderMarker
+from raxalign.printing import TextTable
 from raxalign.report.render import macro
-from raxalign.report.terminal.fit import TextTable, fitted
 
 WIDTH = 80
 """Columns of the text on one plug-in."""
@@ -73,7 +73,7 @@ def describe(folder: str, kind: str | None = None, width: int | None = None) -> 
     found = _plugins(folder)
     if kind is not None:
         return _card(kind, found[kind])
-    parts = ["\n".join(fitted(overview(folder, found), width))]
+    parts = ["\n".join(overview(folder, found).fitted(width))]
     for name, plugin in found.items():
         lines = (f"    {option.line}" for option in _options(plugin))
         parts.append("\n".join([f"{name}: {_summary(plugin)}", *lines]))

@@ -17,8 +17,7 @@ from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.numbers import signed
 from raxalign.plan.values.results import metric_name, rows
-from raxalign.printing import counted
-from raxalign.report.terminal.fit import paragraph
+from raxalign.printing import counted, paragraph
 from raxalign.store.storage import Storage
 
 NEAR = 1e-6

@@ -19,8 +19,7 @@ from raxalign.plan.trial import Trial, plain
 from raxalign.plan.values.numbers import heading_of, number, unit_of
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
-from raxalign.printing import counted
-from raxalign.report.terminal.fit import TextTable, fitted, paragraph
+from raxalign.printing import TextTable, counted, paragraph
 from raxalign.store.artifacts import Manifest
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
@@ -167,7 +166,7 @@ def _table(
 ) -> list[str]:
     """The lines of a table after an empty one; nothing without lines."""
     table = TextTable((head,), columns, tuple(lines), frozenset(words))
-    return ["", *fitted(table, width)] if lines else []
+    return ["", *table.fitted(width)] if lines else []
 
 
 def _fact(name: str, value: Any) -> str:

@@ -22,8 +22,7 @@ from raxalign.plan.values.comparisons import (
 )
 from raxalign.plan.values.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.plan.values.scoreboard import TableKey, table_of, why_uncompared
-from raxalign.printing import counted
-from raxalign.report.terminal.fit import TextTable, fitted, paragraph
+from raxalign.printing import TextTable, counted, paragraph
 from raxalign.store.ledger import EarlierLook
 
 FEWEST = 3
@@ -239,7 +238,7 @@ def as_text(
         found += [
             *paragraph(f"{head}{_against(entries, plan)}", width),
             *(line for text in look_lines(entries, plan) for line in paragraph(text, width)),
-            *fitted(table, width),
+            *table.fitted(width),
             *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
             "",
         ]

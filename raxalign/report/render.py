@@ -18,7 +18,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import plain
 from raxalign.plan.values.comparisons import ONE_BY_ONE
 from raxalign.plan.values.numbers import UNDECLARED
-from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
 from raxalign.report.document import Document, Table
 
 if TYPE_CHECKING:
@@ -82,34 +81,6 @@ def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
         return f"{named(cell, plan)}{size}"
     rest = {name: value for name, value in cell.params.items() if name != per_language}
     return f"{named(replace(cell, params=rest), plan)}, {symbol(per_language)} per language{size}"
-
-
-def under(results: Scoreboard, cell: Cell, table: TableKey) -> str:
-    """Return the small print under a line: encoder, size of the training set, number of seeds."""
-    facts = [cell.encoder] if results.several_encoders else []
-    facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
-    counts = (value.n for name, value in cell.values.items() if table_of(name) == table)
-    if seeds := max(counts, default=0):
-        facts.append(f"{seeds} seeds" if seeds > 1 else "1 seed")
-    return ", ".join(facts)
-
-
-def of_methods(results: Scoreboard, most: int) -> str:
-    """Return what a caption says where a figure or table has no room for all methods."""
-    count = len(results.kinds)
-    return f" {caption('some_methods', most=most, count=count)}" if count > most else ""
-
-
-def of_encoder(results: Scoreboard) -> str:
-    """Return what a caption says of the encoder of `representatives`, where there are several."""
-    if not results.several_encoders:
-        return ""
-    shown = {
-        cell.encoder
-        for task, metric in results.transfer_tasks()
-        for cell in results.representatives(task, metric)
-    }
-    return f" Of the grid's encoders only {', '.join(sorted(shown))} is shown." if shown else ""
 
 
 MARKS = {"better": "▲", "worse": "▼"}

@@ -20,11 +20,11 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, table_of, why_untouched
+from raxalign.printing import TextTable, paragraph
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.compared import look_lines
 from raxalign.report.document import EMPTY, Entry, Line, Table
 from raxalign.report.render import caption, in_columns, marked, named, unaligned
-from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: b
         found += paragraph(block.title, width)
         if block.lines:
             table = TextTable(block.heads, block.langs, block.lines)
-            found += fitted(table.transposed("language") if transpose else table, width)
+            found += (table.transposed("language") if transpose else table).fitted(width)
         found += [*paragraph(block.note, width), ""]
     if runs := sorted({run for block in made for run in block.runs}):
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"

@@ -29,7 +29,7 @@ def leave_undrawn(patch: pytest.MonkeyPatch) -> None:
             (folder / f"{name}.{suffix}").write_text(mark, encoding="utf-8")
         return f'<svg aria-labelledby="caption-{name}"></svg>'
 
-    patch.setattr("raxalign.report.figures.drawing.draw", draw)
+    patch.setattr("raxalign.report.drawing.draw", draw)
 
 
 def section(kind: str, results: Scoreboard, **parts: Any) -> Any:

@@ -18,9 +18,8 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Table
-from raxalign.report.figures.curves import Heat, Panel, Series
-from raxalign.report.figures.drawing import colour_of, draw, marker_of, opened_canvas
-from raxalign.report.render import named, of_methods
+from raxalign.report.drawing import Heat, Panel, Series, colour_of, draw, marker_of, opened_canvas
+from raxalign.report.render import named
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
@@ -62,8 +61,8 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
     results = Scoreboard.of(found, PLAN)
     best = results.best_on_dev(3, "xnli", "accuracy")
     assert [cell.method for cell in best] == ["m0", "m3", "m4"]
-    assert "At most 3 of the 5 methods" in of_methods(results, 3)
-    assert of_methods(results, 5) == ""
+    assert "At most 3 of the 5 methods" in section("curves", results).of_methods(3)
+    assert section("curves", results).of_methods(5) == ""
 
 
 def test_dev_chooses_the_best_run_of_the_best_point_other_than_baselines(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.numbers import PERCENT
 from raxalign.report.compared import remarks
-from raxalign.report.figures.curves import Panel, Series
-from raxalign.report.figures.drawing import opened_canvas
+from raxalign.report.drawing import Panel, Series, opened_canvas
 from raxalign.report.render import short_latex, short_markdown
 from raxalign.report.sections.own_tables import difference_text
 from raxalign.report.tables import short_tables
@@ -171,7 +170,7 @@ def test_every_task_has_a_figure_of_its_methods_in_every_language(
 ):
     drawings = dict[str, Any]()
     monkeypatch.setattr(
-        "raxalign.report.figures.drawing.draw",
+        "raxalign.report.drawing.draw",
         lambda panels, _, name, mark: drawings.update({name: panels}) or "<svg></svg>",
     )
     (part,) = share("languages", tested, ledger=made[1], figures=tmp_path).parts

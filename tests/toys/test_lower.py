@@ -14,7 +14,7 @@ from raxalign.plan.values.results import dev_mean, read_records, rows
 from raxalign.plan.values.scoreboard import Lacking, Scoreboard
 from raxalign.report.answer import answer, leader
 from raxalign.report.compared import as_text
-from raxalign.report.figures.curves import Series
+from raxalign.report.drawing import Series
 from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks

@@ -22,6 +22,12 @@ from raxalign.plan.values.numbers import FEW, NumberFormat, unit_of
 from raxalign.printing import are, counted
 from raxalign.store.ledger import Ledger
 
+_OVER = {
+    "contextual_accuracy": "contextual accuracy, pairs unseen in training",
+    "contextual_accuracy_all": "contextual accuracy, all pairs",
+    "noncontextual_accuracy": "non-contextual accuracy, pairs unseen in training",
+    "noncontextual_accuracy_all": "non-contextual accuracy, all pairs",
+}
 _NAMED = 4  # kinds of trials that lack results; the others are counted
 
 
@@ -259,6 +265,12 @@ class Scoreboard:
             )
             self._units[task, metric] = unit_of(self.plan.measured(task, metric), values)
         return self._units[task, metric]
+
+    def axis(self, task: str, metric: str) -> str:
+        """Return the label of an axis of a metric, with a direction that readers may not expect."""
+        lower = self.plan.measured(task, metric).better == "lower"
+        percent = " (%)" if self.unit(task, metric).sign else ""
+        return f"{_OVER.get(metric, spoken(metric))}{', lower is better' if lower else ''}{percent}"
 
     def few(self, table: TableKey) -> bool:
         """Return whether a table is over fewer than `FEW` pairs in every language."""

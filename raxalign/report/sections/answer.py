@@ -11,7 +11,7 @@ from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.document import Entry, Headline, Line, Share, Table
-from raxalign.report.render import caption, in_columns, marked, named, unaligned, under
+from raxalign.report.render import caption, in_columns, marked, named, unaligned
 from raxalign.report.sections.base import Section
 from raxalign.report.tables import one_per_method, shown_lines
 
@@ -48,7 +48,7 @@ class AnswerSection(Section):
             Line(
                 named(cell, results.plan),
                 tuple(self._judged(cell, name, unit, most) for name in names),
-                under(results, cell, table),
+                self.under(cell, table),
             )
             for cell in cells
         )

@@ -16,16 +16,15 @@ from raxalign.lazy import pa, pc
 from raxalign.options.params import BaseParams
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
 from raxalign.report.document import Figure, Part, Share, Table
-from raxalign.report.figures.curves import Sketch
-from raxalign.report.figures.drawing import drawn
+from raxalign.report.drawing import Sketch, drawn
+from raxalign.report.render import caption
 from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 
-MOST_METHODS = 6
-MOST_LANGUAGES = 5
+_MOST_LANGUAGES = 5
 
 
 @dataclass(frozen=True)
@@ -34,18 +33,6 @@ class CellPredictions:
 
     cell: Cell
     tables: Mapping[str, pa.Table]
-
-
-def shown_cells(results: Scoreboard, kind: str) -> tuple[str, list[Cell]]:
-    """Return the grid's name of its first task of a kind, and the cells that its analyses show: at
-    most `MOST_METHODS`, one per method. It is an empty name and no cells where the grid has no such
-    task or no values of it.
-    """
-    task = results.of_kind(kind)
-    metric = None if task is None else results.main_metric(task)
-    if task is None or metric is None:
-        return "", []
-    return task, results.best_on_dev(MOST_METHODS, task, metric)
 
 
 class StoredPredictions:
@@ -76,7 +63,7 @@ class StoredPredictions:
                 test = pc.equal(table["split"], "test")
                 for lang in langs:
                     tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), test))
-        shown = sorted(tables)[:MOST_LANGUAGES]
+        shown = sorted(tables)[:_MOST_LANGUAGES]
         return CellPredictions(cell, {lang: tables[lang] for lang in shown if len(tables[lang])})
 
     def of_all(self, cells: Sequence[Cell], task: str, columns: set[str]) -> list[CellPredictions]:
@@ -155,6 +142,12 @@ class Section(ABC):
     """Raised when the section shows other numbers for the same results."""
     place: ClassVar[int] = 0
     """Sections are shown by ascending place, those from outside the package after its own."""
+    MOST_METHODS: ClassVar = 6
+    """Methods of an analysis."""
+    MOST_LANGUAGES: ClassVar = _MOST_LANGUAGES
+    """Language pairs of an analysis."""
+    MOST_CURVES: ClassVar = 8
+    """Curves or clouds of a panel."""
 
     class Params(BaseParams):
         """The options of the section: none, as a grid file has no place for them."""
@@ -182,3 +175,39 @@ class Section(ABC):
     def drawn(self, sketches: Iterable[Sketch]) -> tuple[Figure, ...]:
         """Draw sketches; pictures of a grid that lacks results say so by themselves."""
         return drawn(sketches, self.material.figures, self.results.lacking.short)
+
+    def shown_cells(self, kind: str) -> tuple[str, list[Cell]]:
+        """Return the grid's name of its first task of a kind, and the cells that its analyses show:
+        at most `MOST_METHODS`, one per method. It is an empty name and no cells where the grid has
+        no such task or no values of it.
+        """
+        task = self.results.of_kind(kind)
+        metric = None if task is None else self.results.main_metric(task)
+        if task is None or metric is None:
+            return "", []
+        return task, self.results.best_on_dev(self.MOST_METHODS, task, metric)
+
+    def under(self, cell: Cell, table: TableKey) -> str:
+        """Return the small print under a line: encoder, size of the training set, seeds."""
+        facts = [cell.encoder] if self.results.several_encoders else []
+        facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
+        counts = (value.n for name, value in cell.values.items() if table_of(name) == table)
+        if seeds := max(counts, default=0):
+            facts.append(f"{seeds} seeds" if seeds > 1 else "1 seed")
+        return ", ".join(facts)
+
+    def of_methods(self, most: int) -> str:
+        """Return what a caption says where a figure or table has no room for all methods."""
+        count = len(self.results.kinds)
+        return f" {caption('some_methods', most=most, count=count)}" if count > most else ""
+
+    def of_encoder(self) -> str:
+        """Return what a caption says of the encoder of `representatives`, where others are."""
+        if not self.results.several_encoders:
+            return ""
+        shown = {
+            cell.encoder
+            for task, metric in self.results.transfer_tasks()
+            for cell in self.results.representatives(task, metric)
+        }
+        return f" Of the grid's encoders only {', '.join(sorted(shown))} is shown." if shown else ""

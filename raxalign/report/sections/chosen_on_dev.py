@@ -10,7 +10,7 @@ from raxalign.analysis.cells import Cell
 from raxalign.measured import spoken
 from raxalign.report.cells.per_language import tables_per_language
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.render import capitalized, caption, named, under
+from raxalign.report.render import capitalized, caption, named
 from raxalign.report.sections.base import Section
 
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
@@ -65,4 +65,4 @@ class ChosenOnDev(Section):
             Entry(unit.show(sign * max(sign * value for value in tested))),
             Entry(f"{len(cells)}"),
         )
-        return Line(best.method, shown, under(results, best, (task, metric, "test")))
+        return Line(best.method, shown, self.under(best, (task, metric, "test")))

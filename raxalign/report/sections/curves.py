@@ -13,8 +13,8 @@ from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import MOST_CURVES, Ends, Panel, Series, Sketch, axis_of
-from raxalign.report.render import caption, named, of_methods, symbol
+from raxalign.report.drawing import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption, named, symbol
 from raxalign.report.sections.base import Section
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
@@ -34,7 +34,7 @@ class Curves(Section):
     def share(self) -> Share | None:
         """Return the figures; None where the grid varies no size, numeric param or encoder."""
         results = self.results
-        about = caption("by_size") + of_methods(results, MOST_CURVES)
+        about = caption("by_size") + self.of_methods(self.MOST_CURVES)
         title = "Learning curves over the number of sentence pairs"
         sketches = [Sketch("data-size", title, about, self.size_panels())]
         for method, axis in self.numeric_axes():
@@ -81,7 +81,7 @@ class Curves(Section):
         return panels
 
     def _axis(self, task: str, metric: str) -> str:
-        return axis_of(self.results, task, metric)
+        return self.results.axis(task, metric)
 
     def _size_curves(self, task: str, metric: str) -> list[Series]:
         """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
@@ -94,7 +94,7 @@ class Curves(Section):
                 lines[name][cell.sentences] = cell
                 ranks[name] = max(ranks[name], results.dev_of(cell, task, metric))
         several = [name for name, points in lines.items() if len(points) > 1]
-        best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
+        best = sorted(several, key=lambda name: -ranks[name])[: self.MOST_CURVES]
         places = list(dict.fromkeys(map(self._label, results.cells)))
         table = (task, metric, results.split(task))
         return [
@@ -106,7 +106,7 @@ class Curves(Section):
     def _some(self, task: str, metric: str) -> Sequence[Cell]:
         """All cells; of too many, of each method those of the point that dev chooses."""
         cells = self.results.measured_cells(task, metric)
-        if len(set(map(self._label, cells))) <= MOST_CURVES:
+        if len(set(map(self._label, cells))) <= self.MOST_CURVES:
             return cells
         best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for cell in cells:

@@ -8,7 +8,7 @@ from typing import final
 from raxalign.measured import spoken
 from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import Panel, Series, Sketch, axis_of
+from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.render import caption, in_columns
 from raxalign.report.sections.base import Section
 from raxalign.report.tables import line_labels, one_per_method, shown_lines, untouched
@@ -44,7 +44,7 @@ class Languages(Section):
                 ends = [results.ends(cell, name, scale) for name in names]
                 dots.append(Series(label, (), means, ends, "dots", place))
             heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
-            panels.append(Panel("", "", axis_of(results, task, metric), dots, heads))
+            panels.append(Panel("", "", results.axis(task, metric), dots, heads))
         about = caption("by_language", split=split) + one_per_method(left_out)
         about += untouched(results, task)
         return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels)

@@ -17,9 +17,9 @@ from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import Ends, Panel, Series, Sketch, axis_of
-from raxalign.report.render import caption, of_methods
-from raxalign.report.sections.base import MOST_METHODS, Section
+from raxalign.report.drawing import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption
+from raxalign.report.sections.base import Section
 
 _KIND = "representation"
 _OLD = {"language_probe", "anisotropy"}  # which have figures by language
@@ -49,8 +49,8 @@ class Layers(Section):
         return Share(tuple(parts)) if parts else None
 
     def _part(self, profile: _Profile) -> Part:
-        task, results = profile.task, profile.results
-        some = of_methods(results, MOST_METHODS)
+        task = profile.task
+        some = self.of_methods(self.MOST_METHODS)
         found = list(profile.correlations())
         panels, about = profile.panels(), caption("layer_profile") + some
         against, over = profile.correlated_panels(found), "Correlation with transfer by layer"
@@ -96,7 +96,7 @@ class _Profile:
         """One cell per method."""
         main = self.results.main_metric(self.task)
         cells = self.results.representatives(self.task, main) if main is not None else []
-        return cells[:MOST_METHODS]
+        return cells[: Section.MOST_METHODS]
 
     def stays(self, cell: Cell, metric: str) -> bool:
         """Whether the value of a method is that of the original encoder by construction."""
@@ -113,7 +113,7 @@ class _Profile:
         made = []
         for measure, layers in self.measures.items():
             series = [line for cell in self.cells if (line := self._line(cell, measure, layers)).x]
-            label = axis_of(self.results, self.task, measure)
+            label = self.results.axis(self.task, measure)
             ticks = layers if len(layers) <= 13 else ()
             if series:
                 made.append(Panel(spoken(measure), "layer", label, series, ticks=ticks))

@@ -11,7 +11,7 @@ from raxalign.plan.values.numbers import FEW, NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 from raxalign.report.compared import remarks
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, with_notes
-from raxalign.report.render import capitalized, caption, in_columns, named, under
+from raxalign.report.render import capitalized, caption, in_columns, named
 from raxalign.report.sections.base import Section
 
 
@@ -51,7 +51,7 @@ class OwnTables(Section):
                 entries = tuple(self._entry(cell, name, notes, few=few) for name in names)
             else:
                 continue
-            lines.append(Line(named(cell, results.plan), entries, under(results, cell, table)))
+            lines.append(Line(named(cell, results.plan), entries, self.under(cell, table)))
         made = Table(
             f"grid-{task}-{metric}-{split}",
             f"{task}: {spoken(metric)}",

@@ -11,7 +11,7 @@ from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.compared import FEWEST, Ranking, rankings
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import Panel, Series, Sketch, axis_of
+from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.render import caption, named
 from raxalign.report.sections.base import Section
 
@@ -50,7 +50,7 @@ class MethodRanks(Section):
         return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", about, panels)
 
     def _panel(self, ranking: Ranking, table: TableKey) -> Panel:
-        results, axis = self.results, axis_of(self.results, *table[:2])
+        results, axis = self.results, self.results.axis(*table[:2])
         scale, series = results.unit(*table[:2]).scale, list[Series]()
         dots: list[tuple[float, float]] = []
         names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))

@@ -9,9 +9,9 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import Panel, Series, Sketch
-from raxalign.report.render import caption, of_methods
-from raxalign.report.sections.base import MOST_LANGUAGES, MOST_METHODS, Section, shown_cells
+from raxalign.report.drawing import Panel, Series, Sketch
+from raxalign.report.render import caption
+from raxalign.report.sections.base import Section
 
 _TASK = "representation"
 _LAYER = re.compile(r"layer(\d+)_(language_probe|anisotropy)")
@@ -40,11 +40,10 @@ class Spaces(Section):
         return self.one_part(Part("analyses", "Analyses"), sketches)
 
     def _sketches(self) -> Iterator[Sketch]:
-        results = self.results
-        task, cells = shown_cells(results, _TASK)
+        task, cells = self.shown_cells(_TASK)
         for name, (title, label) in _MEASURES.items():
             panels = self._layer_panels(cells, (task, name), label)
-            about = caption(f"layers-{name}") + of_methods(results, MOST_METHODS)
+            about = caption(f"layers-{name}") + self.of_methods(self.MOST_METHODS)
             yield Sketch(f"layers-{name}", title, about, panels)
         for kind, title in _WORDS.items():
             name = f"words-{kind}"
@@ -64,7 +63,7 @@ class Spaces(Section):
                     if found is not None and (found[2], split) == (measure[1], "test"):
                         points.setdefault((lang, cell.method), {})[int(found[1])] = value
         panels, scale = [], self.results.unit(*measure).scale
-        for lang in self.results.plan.ordered(langs)[:MOST_LANGUAGES]:
+        for lang in self.results.plan.ordered(langs)[: self.MOST_LANGUAGES]:
             curves = []
             for colour, cell in enumerate(cells):
                 own = dict(sorted(points.get((lang, cell.method), {}).items()))
@@ -81,7 +80,7 @@ class Spaces(Section):
         """Return words of the first language pair as points (`occurrence` or `type`), a panel per
         method; the original encoder comes first. Methods with the same points share a panel.
         """
-        task, cells = shown_cells(self.results, _TASK)
+        task, cells = self.shown_cells(_TASK)
         panels: dict[str, Panel] = {}
         for entry in self.material.predictions.of_all(cells, task, _COLUMNS):
             lang, table = next(iter(entry.tables.items()))

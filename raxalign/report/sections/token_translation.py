@@ -13,7 +13,7 @@ from raxalign.lazy import pa, pc
 from raxalign.measured import spoken
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import MOST_CURVES, Heat, Panel, Series, Sketch
+from raxalign.report.drawing import Heat, Panel, Series, Sketch
 from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 from raxalign.store.ledger import Ledger
@@ -103,9 +103,9 @@ def curves_over(axis: str, title: str, label: str, points: Points) -> Panel | No
     """
     layers, weights = (sorted(set(found)) for found in zip(*points, strict=True))
     along, others = (layers, weights) if axis == "layers" else (weights, layers)
-    if len(others) > MOST_CURVES:
-        apart = (len(others) - 1) / (MOST_CURVES - 1)
-        others = [others[round(place * apart)] for place in range(MOST_CURVES)]
+    if len(others) > Section.MOST_CURVES:
+        apart = (len(others) - 1) / (Section.MOST_CURVES - 1)
+        others = [others[round(place * apart)] for place in range(Section.MOST_CURVES)]
     curves = []
     for colour, other in enumerate(others):
         places = [(x, other) if axis == "layers" else (other, x) for x in along]

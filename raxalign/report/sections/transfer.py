@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import final
 
@@ -10,16 +10,8 @@ from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import Correlation
 from raxalign.plan.values.numbers import FEW, NumberFormat
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import (
-    MOST_CURVES,
-    Ends,
-    Panel,
-    Series,
-    Sketch,
-    axis_of,
-    counted,
-)
-from raxalign.report.render import caption, of_encoder, of_methods
+from raxalign.report.drawing import Ends, Panel, Series, Sketch
+from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _R = NumberFormat(1, 2)
@@ -38,12 +30,16 @@ class Transfer(Section):
 
     def share(self) -> Share | None:
         """Return the figures and the table; None where there is nothing to compare."""
-        some = f"{of_encoder(self.results)}{of_methods(self.results, MOST_CURVES)}"
+        some = f"{self.of_encoder()}{self.of_methods(self.MOST_CURVES)}"
         gain = "Gain over the baseline against the baseline", self.gain_panels()
         shown = (
             ("gain-over-baseline", *gain),
             ("pivot-transfer", "The pivot against transfer", list(self.pareto_panels())),
-            ("retrieval-transfer", "Retrieval against transfer", self.transfer_panels(MOST_CURVES)),
+            (
+                "retrieval-transfer",
+                "Retrieval against transfer",
+                self.transfer_panels(self.MOST_CURVES),
+            ),
         )
         sketches = (
             Sketch(name, title, caption(name) + some, panels) for name, title, panels in shown
@@ -67,7 +63,7 @@ class Transfer(Section):
         results, panels = self.results, []
         for task, metric in results.transfer_tasks():
             base = results.baseline(task, metric)
-            cells = results.best_on_dev(MOST_CURVES, task, metric) if base is not None else []
+            cells = results.best_on_dev(self.MOST_CURVES, task, metric) if base is not None else []
             clouds = []
             for cell in cells:
                 assert base is not None
@@ -76,8 +72,8 @@ class Transfer(Section):
             lower = results.plan.measured(task, metric).better == "lower"
             points = " (points)" if results.unit(task, metric).sign else ""
             if clouds:
-                n = counted((len(cloud.x) for cloud in clouds), "languages")
-                x = f"baseline {axis_of(results, task, metric)}, {n}"
+                n = _counted((len(cloud.x) for cloud in clouds), "languages")
+                x = f"baseline {results.axis(task, metric)}, {n}"
                 y = f"difference{', lower is better' if lower else ''}{points}"
                 panels.append(Panel(results.titled(task), x, y, clouds, zero=True))
         return panels
@@ -104,14 +100,14 @@ class Transfer(Section):
             split, scale = results.split(task), results.unit(task, metric).scale
             axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
             points = []
-            for cell in results.best_on_dev(MOST_CURVES, task, metric):
+            for cell in results.best_on_dev(self.MOST_CURVES, task, metric):
                 if all(name in cell.values for name in axes):
                     x, y = ([scale * cell.values[name].mean] for name in axes)
                     ends = [[self.results.ends(cell, name, scale)] for name in reversed(axes)]
                     points.append(self._cloud(cell, (x, y), [cell.method], ends))
             if len(points) > 1:
                 label, sign = (
-                    axis_of(results, task, metric),
+                    results.axis(task, metric),
                     results.plan.measured(task, metric).sign,
                 )
                 x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
@@ -124,8 +120,8 @@ class Transfer(Section):
         for task, metric in results.transfer_tasks():
             retrieval, clouds = self._clouds((task, metric), most)
             if clouds:
-                n = counted((len(cloud.x) for cloud in clouds), "languages")
-                x, y = f"{axis_of(results, *retrieval)}, {n}", axis_of(results, task, metric)
+                n = _counted((len(cloud.x) for cloud in clouds), "languages")
+                x, y = f"{results.axis(*retrieval)}, {n}", results.axis(task, metric)
                 panels.append(Panel(results.titled(task), x, y, clouds))
         return panels
 
@@ -144,7 +140,7 @@ class Transfer(Section):
             Line(method, tuple(_correlation(row.get(column)) for column in columns))
             for method, row in found.items()
         )
-        about = caption("correlations") + of_encoder(self.results)
+        about = caption("correlations") + self.of_encoder()
         title = "Correlation of retrieval and transfer"
         if columns:
             yield Table("retrieval-transfer", title, tuple(columns), lines, about)
@@ -204,3 +200,10 @@ def _correlation(found: Correlation | None) -> Entry:
     if found.pearson is None or found.spearman is None:
         return Entry("–", below=f"n = {found.n}", state="empty")
     return Entry(_R.show(found.pearson), below=f"ρ = {_R.show(found.spearman)}, n = {found.n}")
+
+
+def _counted(numbers: Iterable[int], what: str) -> str:
+    """The sizes behind the points of a panel: ``n = 3 to 4 languages``."""
+    found = sorted(numbers)
+    more = f" to {found[-1]}" if found[0] != found[-1] else ""
+    return f"n = {found[0]}{more} {what}"

@@ -22,16 +22,14 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.numbers import FEW, PERCENT
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import Panel, Series, Sketch, axis_of
-from raxalign.report.render import caption, named, of_methods
+from raxalign.report.drawing import Panel, Series, Sketch
+from raxalign.report.render import caption, named
 from raxalign.report.sections.base import (
-    MOST_METHODS,
     CellPredictions,
     Fill,
     Measure,
     Section,
     StoredPredictions,
-    shown_cells,
 )
 from raxalign.store.storage import Storage
 
@@ -71,7 +69,7 @@ class WordRetrieval(Section):
     @cached_property
     def _asked(self) -> tuple[str, list[CellPredictions]]:
         """The grid's retrieval task, and the predictions that are shown."""
-        task, cells = shown_cells(self.results, _TASK)
+        task, cells = self.shown_cells(_TASK)
         return task, self.material.predictions.of_all(cells, task, _TAGGED)
 
     @cached_property
@@ -87,7 +85,7 @@ class WordRetrieval(Section):
             found = [(entry.cell, _tagged(entry, tags, identical=identical)) for entry in asked]
             more = ", with pairs of one form" if identical else ""
             facts = {"identical": identical, "languages": _languages(asked), "how": how}
-            about = caption("by_part_of_speech", **facts) + of_methods(results, MOST_METHODS)
+            about = caption("by_part_of_speech", **facts) + self.of_methods(self.MOST_METHODS)
             yield _table(results, f"Retrieval by part of speech{more}", found, about)
 
     def _measure(self, cell: Cell) -> Fill | None:
@@ -114,7 +112,7 @@ class WordRetrieval(Section):
     def _by_ranks(self) -> tuple[Table, Sketch]:
         """The table and the figure, which are empty where no training text is stored."""
         results, storage = self.results, self.material.storage
-        task, cells = shown_cells(results, _TASK)
+        task, cells = self.shown_cells(_TASK)
         asked = self.material.predictions.of_all(cells, task, _RANKED)
         ranks = {}
         for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
@@ -129,7 +127,7 @@ class WordRetrieval(Section):
                 found.append((entry.cell, _mean(bins)))
                 curves += _curves(entry.cell.method, place, found[-1][1])
         about = caption("by_frequency_rank", languages=_languages(asked))
-        label = axis_of(results, task, "contextual_accuracy") if curves else ""
+        label = results.axis(task, "contextual_accuracy") if curves else ""
         panel = Panel("", "difference of ranks, from", label, curves, log=True)
         sketch = Sketch("rank-differences", _RANKS, about, [panel] if curves else [])
         return _table(results, _RANKS, found, about), sketch

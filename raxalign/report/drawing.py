@@ -12,17 +12,86 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.lazy import np
 from raxalign.report.document import Figure, identifier
-from raxalign.report.figures.curves import Ends, Heat, Panel, Series, Sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+
+Ends = tuple[float, float] | None
+"""The lower and the upper end of an interval; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together, with the ends of their intervals and their names.
+
+    Attributes:
+        look: A `line`, one for dev values (`dashed`), a horizontal line (`level`) or a cloud of
+            points (`dots`).
+        band: The ends of an interval at each point, drawn as an area.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    ends: Sequence[Ends] = ()
+    look: Literal["line", "dashed", "level", "dots"] = "line"
+    colour: int = 0
+    names: Sequence[str] = ()
+    x_ends: Sequence[Ends] = ()
+    band: Sequence[tuple[float, float]] = ()
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Values (rows, columns) as colours; a missing one is NaN."""
+
+    values: Sequence[Sequence[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: what is drawn in it, its title and labels.
+
+    Attributes:
+        groups: Names of groups of dots that stand next to each other; every series then has a value
+            for each, NaN where it is missing, and x is not looked at.
+        links: Thin lines between points that belong together, as (x, y, x, y).
+        ticks: The only ticks of the x axis.
+        whole: Whether fractions are kept from its ticks.
+    """
+
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series] = ()
+    groups: Sequence[str] = ()
+    links: Sequence[tuple[float, float, float, float]] = ()
+    heat: Heat | None = None
+    log: bool = False
+    zero: bool = False
+    ticks: Sequence[float] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A figure before it is drawn: `name` is the stem of its files."""
+
+    name: str
+    title: str
+    caption: str
+    panels: Sequence[Panel]
+
 
 MOST_PANELS = 12  # of a figure
 INK, RULE = "#1a1b1c", "#d8d9da"

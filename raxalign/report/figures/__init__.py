@@ -1,1 +1,0 @@
-"""Figures: panels as plain values, and their drawing."""
