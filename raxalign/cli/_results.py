@@ -156,10 +156,10 @@ def _print_short(
     """Print the short tables of the tasks or metrics that were asked for."""
     from raxalign.plan.values.comparisons import comparisons
     from raxalign.plan.values.scoreboard import Scoreboard
-    from raxalign.report.render import short_latex, short_markdown
+    from raxalign.report.document import Table
     from raxalign.report.tables import short_tables
 
-    plan, render = opened.plan, short_latex if format == "latex" else short_markdown
+    plan, render = opened.plan, Table.latex if format == "latex" else Table.markdown
     results = Scoreboard.of(rows, plan, opened.storage.ledger)
     if selection.narrows:
         results = replace(results, cells=selection.cells(results.cells))

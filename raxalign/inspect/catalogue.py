@@ -20,7 +20,7 @@ from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in, path_fields
 from raxalign.options.sources import EncoderMarker
 from raxalign.printing import TextTable
-from raxalign.report.render import macro
+from raxalign.report.document import macro
 
 WIDTH = 80
 """Columns of the text on one plug-in."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import (
     LEFT,
-    MINIMUM,
     Compared,
     baseline_cells,
     comparisons,
 )
-from raxalign.plan.values.numbers import MINUS, unit_of
+from raxalign.plan.values.numbers import MINUS
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import FLOOR, near_floor, rows
 from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of, why_uncompared
 from raxalign.report.compared import ordinal
-from raxalign.report.render import named
 from raxalign.store.ledger import EarlierLook, Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
@@ -86,7 +82,7 @@ def answer(results: Scoreboard) -> str:
     """
     if not results.cells:
         return "No results yet."
-    tables = compared_tables(results)
+    tables = results.compared_tables()
     if not tables:
         return _uncompared(results, left=any(f.untested == LEFT for f in results.compared))
     told = _Answer(results, tables)
@@ -116,37 +112,6 @@ def _over_all(plan: Plan, table: TableKey) -> TableKey:
     return table[0], plan.measured(*table[:2]).over_all_pairs, table[2]
 
 
-def compared_tables(results: Scoreboard) -> list[TableKey]:
-    """Return the leading table of each task, where it has comparisons."""
-    there: dict[TableKey, set[str]] = {}
-    for found in results.compared:
-        if found.baseline is not None and found.baseline is not found.cell:
-            there.setdefault(table_of(found.name), set()).add(found.name[1])
-    alone = {results.plan.pivot}  # of a task for other languages, which are left as they are
-    return [
-        table
-        for table in results.leading_tables()
-        if there.get(table) and not (there[table] == alone and results.transferred(table))
-    ]
-
-
-def leader(results: Scoreboard, table: TableKey) -> tuple[Cell, str]:
-    """Return the compared cell with the best mean on dev, and how it was chosen, in words."""
-    task, metric, split = table
-    own = [f for f in results.compared if f.baseline is not None and table_of(f.name) == table]
-    cells = list({id(found.cell): found.cell for found in own}.values())
-    if len(cells) == 1:
-        return cells[0], ""
-    several = "methods" if len({cell.method for cell in cells}) == len(cells) else "configurations"
-    ranks, there = [results.dev_of(cell, task, metric) for cell in cells], True
-    if max(ranks) == -math.inf:
-        ranks, there = [results.dev_of(cell, task, metric, split) for cell in cells], False
-    tied = there and ranks.count(max(ranks)) > 1
-    how = "tied for the best" if tied else "the better" if len(cells) == 2 else "the best"
-    how += f" of {_number(len(cells))} {several} on {'dev' if there else f'{split} itself'}"
-    return cells[ranks.index(max(ranks))], how
-
-
 @dataclass(frozen=True)
 class _Answer:
     """The sentences on a grid of which `tables` are compared, that of the main task first."""
@@ -157,7 +122,7 @@ class _Answer:
     def sentences(self) -> Iterator[str]:
         """Yield the sentences."""
         main, others = self.tables[0], self.tables[1:]
-        system, how = leader(self.results, main)
+        system, how = self._leader(main)
         tally = self._tally(system, main)
         assert tally.whole is not None or tally.languages, "the leader is compared in the main one"
         yield f"{self._main(self._who(system, how), tally)}{self._doubts(tally)}."
@@ -172,10 +137,20 @@ class _Answer:
         yield from self._others(system, others)
         yield from self._asides(system, how, tally)
 
+    def _leader(self, table: TableKey) -> tuple[Cell, str]:
+        """The compared cell with the best mean on dev, and how it was chosen, in words."""
+        cells, by, tied = self.results.leader(table)
+        if len(cells) == 1:
+            return cells[0], ""
+        every = {cell.method for cell in cells}
+        several = "methods" if len(every) == len(cells) else "configurations"
+        how = "tied for the best" if tied else "the better" if len(cells) == 2 else "the best"
+        return cells[0], f"{how} of {_number(len(cells))} {several} on {by}"
+
     def _who(self, cell: Cell, how: str) -> str:
         """The name of a cell, with what tells it from others, and how it was chosen."""
         cells = {id(found.cell): found.cell for found in self.results.compared}.values()
-        name = named(cell, self.results.plan)
+        name = self.results.named(cell)
         if cell.sentences and len({other.sentences for other in cells} - {None}) > 1:
             name += f" with {cell.sentences:,} pairs"
         name += f" on {cell.encoder}" if len({other.encoder for other in cells}) > 1 else ""
@@ -257,7 +232,7 @@ class _Answer:
         if found is None or found.baseline is None:
             return "the baseline"
         unaligned = baseline_cells([found.baseline], self.results.plan)
-        return "the unaligned encoder" if unaligned else named(found.baseline, self.results.plan)
+        return "the unaligned encoder" if unaligned else self.results.named(found.baseline)
 
     def _by(self, tally: LanguageTally) -> str:
         """The difference of the mean over languages, with its interval where it is tested; without
@@ -323,7 +298,7 @@ class _Answer:
 
     def _others(self, system: Cell, tables: Sequence[TableKey]) -> Iterator[str]:
         """Yield a sentence per other task, on the best there; many of them are counted together."""
-        best = {table: leader(self.results, table) for table in tables}
+        best = {table: self._leader(table) for table in tables}
         if len(tables) <= _MOST_TASKS:
             for table, (cell, how) in best.items():
                 tally = self._tally(cell, table)
@@ -379,30 +354,3 @@ def _uncompared(results: Scoreboard, *, left: bool) -> str:
         why = "no method changes anything of the languages that the tasks are for"
     values = "no task of the grid has values of a method and of its baseline that compete"
     return f"Nothing is compared: {why or values}."
-
-
-def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
-    """Yield one line per claim."""
-    for found in judged:
-        tests = "; ".join(_claim_test(test, found) for test in found.tests)
-        marked = "" if found.written == BEFORE else f" [{found.written}]"
-        yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
-
-
-def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
-    """Return the difference of one test with its interval, and which of several tests it is."""
-    entry = test.entry
-    unit = unit_of(entry.measured, [entry.value.mean])
-    where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
-    several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
-    if entry.difference is None or test.low is None or test.high is None:
-        sample = entry.over_languages
-        why = sample.untested if found.claim.over_languages and sample else entry.untested
-        return f"{several}not tested: {why}"
-    ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
-    p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
-    seen, sample = "", entry.over_languages
-    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
-    if found.verdict == "cannot tell" and smallest:
-        seen = f"; {MINIMUM}: {unit.show(smallest)}"
-    return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"

@@ -19,22 +19,14 @@ from typing import Any, TypeVar
 from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import JudgedClaim
-from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
+from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
+from raxalign.plan.values.numbers import unit_of
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
-from raxalign.report.answer import claim_lines
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
-from raxalign.report.document import Document, Figure, Part, Table, identifier
-from raxalign.report.render import (
-    as_html,
-    as_latex,
-    as_markdown,
-    caption,
-    short_latex,
-    short_markdown,
-)
+from raxalign.report.document import Document, Figure, Part, Table, caption, identifier
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import csv_parts, json_parts, short_tables
 from raxalign.store.ledger import Ledger
@@ -168,12 +160,12 @@ def write_report(
     document, short = composed.document, composed.short.items()
     compared = comparison_rows(composed.compared, plan)
     texts: dict[str, Iterable[str]] = {
-        "report.html": [as_html(document)],
-        "report.md": [as_markdown(document)],
-        "report.tex": [as_latex(document)],
+        "report.html": [document.html()],
+        "report.md": [document.markdown()],
+        "report.tex": [document.latex()],
         **{name: [text] for name, text in composed.files.items()},
-        **{f"tables/{identifier(task)}.tex": [short_latex(table)] for task, table in short},
-        **{f"tables/{identifier(task)}.md": [short_markdown(table)] for task, table in short},
+        **{f"tables/{identifier(task)}.tex": [table.latex()] for task, table in short},
+        **{f"tables/{identifier(task)}.md": [table.markdown()] for task, table in short},
         "results.csv": csv_parts(rows),
         "results.json": json_parts(rows),
         "references.bib": [references(plan, asked.published)],
@@ -271,3 +263,30 @@ def cited(papers: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:
             yield paper
         elif re.search(rf"\b{re.escape(text)}", str(options.get(option)), re.IGNORECASE):
             yield key
+
+
+def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
+    """Yield one line per claim."""
+    for found in judged:
+        tests = "; ".join(_claim_test(test, found) for test in found.tests)
+        marked = "" if found.written == BEFORE else f" [{found.written}]"
+        yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
+
+
+def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
+    """Return the difference of one test with its interval, and which of several tests it is."""
+    entry = test.entry
+    unit = unit_of(entry.measured, [entry.value.mean])
+    where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
+    several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
+    if entry.difference is None or test.low is None or test.high is None:
+        sample = entry.over_languages
+        why = sample.untested if found.claim.over_languages and sample else entry.untested
+        return f"{several}not tested: {why}"
+    ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
+    p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
+    seen, sample = "", entry.over_languages
+    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
+    if found.verdict == "cannot tell" and smallest:
+        seen = f"; {MINIMUM}: {unit.show(smallest)}"
+    return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from markupsafe import Markup
+
+from raxalign.analysis.cells import Cell
+from raxalign.plan.values.comparisons import ONE_BY_ONE
+from raxalign.plan.values.numbers import UNDECLARED
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
@@ -48,9 +59,11 @@ class Entry:
     says: str = ""
     shade: int = 0
 
+    EMPTY: ClassVar[Entry]
+    """A cell that nothing fills."""
 
-EMPTY = Entry("–", state="empty")
-"""A cell that nothing fills."""
+
+Entry.EMPTY = Entry("–", state="empty")
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,14 @@ class Table:
         ]
         return tuple(idle) if len(idle) < len(self.lines) else ()
 
+    def latex(self) -> str:
+        r"""Return the table with booktabs, to be read into a paper by ``\input``."""
+        return _rendered("table.tex.j2", table=self)
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        return _rendered("table.md.j2", table=self)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -103,14 +124,6 @@ class Figure:
     name: str
     svg: str = field(repr=False)
     caption: str = ""
-
-
-@dataclass(frozen=True)
-class Listing:
-    """A text for a reader to copy, as it stands in a file."""
-
-    title: str
-    text: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ class Share:
     facts: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     headline: Headline | None = None
-    listings: tuple[Listing, ...] = ()
+    listings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,13 +176,26 @@ class Document:
     parts: tuple[Part, ...]
     legend: tuple[str, ...] = ()
     headline: Headline | None = None
-    listings: tuple[Listing, ...] = ()
+    listings: tuple[tuple[str, str], ...] = ()
     unfinished: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The facts that are notes."""
         return tuple(value for name, value in self.facts if name == "note")
+
+    def html(self) -> str:
+        """Return one self-contained page, for which nothing is fetched."""
+        text = _environment().get_template("report.html.j2").render(document=self)
+        return re.sub(r"\n+", "\n", text)
+
+    def markdown(self) -> str:
+        """Return the same tables in Markdown; figures are links to their files."""
+        return _rendered("report.md.j2", document=self)
+
+    def latex(self) -> str:
+        """Return the tables with booktabs, in a document that compiles by itself."""
+        return _rendered("report.tex.j2", document=self)
 
 
 @dataclass
@@ -188,35 +214,271 @@ class TableNotes:
         """Return the numbers of several, ascending."""
         return tuple(sorted({self.number(text) for text in texts}))
 
-
-def with_notes(table: Table, texts: Sequence[str]) -> Table:
-    """Return a table, whose lines and cells have numbers of texts from 1, with its notes in the
-    order of reading. Those that hold for every measured cell, or line, stand once in the caption,
-    and those that nothing refers to are left out.
-    """
-    cells = [entry for line in table.lines for entry in line.entries if entry.state == "value"]
-    rows = [line for line in table.lines if any(entry.state == "value" for entry in line.entries)]
-    everywhere: set[int] = set()
-    for noted in (rows, cells):
-        if len(noted) > 1:
-            everywhere |= set.intersection(*(set(one.notes) for one in noted))
-    caption = " ".join([table.caption, *(texts[number - 1] for number in sorted(everywhere))])
-    order: dict[int, int] = {}
-    for line in table.lines:
-        for number in (*line.notes, *(number for entry in line.entries for number in entry.notes)):
-            if number not in everywhere:
-                order.setdefault(number, len(order) + 1)
-
-    def own(notes: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(order[number] for number in notes if number not in everywhere))
-
-    lines = tuple(
-        replace(
-            line,
-            notes=own(line.notes),
-            entries=tuple(replace(entry, notes=own(entry.notes)) for entry in line.entries),
+    def on(self, table: Table) -> Table:
+        """Return a table, whose lines and cells have numbers of these texts, with its notes in the
+        order of reading. Those that hold for every measured cell, or line, stand once in the
+        caption, and those that nothing refers to are left out.
+        """
+        cells = [entry for line in table.lines for entry in line.entries if entry.state == "value"]
+        rows = [
+            line for line in table.lines if any(entry.state == "value" for entry in line.entries)
+        ]
+        everywhere: set[int] = set()
+        for noted in (rows, cells):
+            if len(noted) > 1:
+                everywhere |= set.intersection(*(set(one.notes) for one in noted))
+        caption = " ".join(
+            [table.caption, *(self.texts[number - 1] for number in sorted(everywhere))]
         )
-        for line in table.lines
+        order: dict[int, int] = {}
+        for line in table.lines:
+            for number in (
+                *line.notes,
+                *(number for entry in line.entries for number in entry.notes),
+            ):
+                if number not in everywhere:
+                    order.setdefault(number, len(order) + 1)
+
+        def own(notes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(sorted(order[number] for number in notes if number not in everywhere))
+
+        lines = tuple(
+            replace(
+                line,
+                notes=own(line.notes),
+                entries=tuple(replace(entry, notes=own(entry.notes)) for entry in line.entries),
+            )
+            for line in table.lines
+        )
+        notes = tuple(self.texts[number - 1] for number in order)
+        return replace(table, lines=lines, caption=caption, notes=notes)
+
+
+UNALIGNED = "°"
+
+
+def marked(text: str, cell: Cell, lang: str) -> str:
+    """Return a number with a mark where the set that was aligned leaves out its language."""
+    return text + UNALIGNED if cell.set and lang in cell.unseen else text
+
+
+def unaligned(cells: Iterable[Cell]) -> str:
+    """Return what a caption says of the mark; nothing without sets."""
+    found = any(cell.set and cell.unseen for cell in cells)
+    return f" {UNALIGNED}: the language is not in the set that was aligned." if found else ""
+
+
+MARKS = {"better": "▲", "worse": "▼"}
+SIGNS = {
+    **MARKS,
+    "no difference": "≈",
+    "not after correction": "○",
+    "cannot tell": "○",
+    "=": "",
+    "baseline": "",
+}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~$]|&(?=#?\w+;))")
+_LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
+_ANGLES = {
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}
+"""How code stands in templates of LaTeX, which is full of braces."""
+
+
+def caption(name: str, /, **values: object) -> str:
+    """Return what ``captions.j2`` says under a name, in one line; dashes are underscores there."""
+    return re.sub(r"[ \n]+", " ", macro("captions.j2", name.replace("-", "_"), **values)).strip()
+
+
+def macro(template: str, name: str, /, **values: object) -> str:
+    """Return what a macro of a template makes of some values, without empty lines in a row."""
+    return _spaced(getattr(_environment().get_template(template).module, name)(**values))
+
+
+def _rendered(template: str, **values: Document | Table) -> str:
+    environment = _environment(angles=template.endswith(".tex.j2"))
+    return _spaced(environment.get_template(template).render(values))
+
+
+def _spaced(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def markdown(text: object) -> str:
+    """Return text for Markdown in one line, in a table or outside of one."""
+    return _LINE.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))
+
+
+def letter(number: int) -> str:
+    """Return the mark of a note: a, b, ..., z, aa.
+
+    >>> [letter(n) for n in (1, 26, 27)]
+    ['a', 'z', 'aa']
+    """
+    text = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text
+
+
+def letters(numbers: tuple[int, ...]) -> str:
+    """Return the marks of several notes."""
+    return ",".join(map(letter, numbers))
+
+
+def breakable(text: str) -> str:
+    """Return text of a page that may also break after an underscore, a slash, or a comma that is
+    not in a number; words from right to left are isolated.
+    """
+    parts = re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text)
+    return Markup("<wbr>").join(map(isolated, parts))
+
+
+def directed(text: str) -> str:
+    """Return text of a cell; a sentence from right to left is isolated as a whole."""
+    return Markup("<bdi>{}</bdi>").format(text) if runs_left(text) else isolated(text)
+
+
+def capitalized(text: str) -> str:
+    """Return a text with its first letter in upper case and the others as they are.
+
+    >>> capitalized("mean BLEU")
+    'Mean BLEU'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def kept(text: str) -> str:
+    """Return text of a page whose line breaks are kept, empty lines too."""
+    return Markup("&#10;").join(text.split("\n"))
+
+
+def fenced(text: str) -> str:
+    """Return text for Markdown as it stands, between fences that are longer than any of its own."""
+    fence = "`" * max([3, *(len(found) + 1 for found in re.findall(r"`+", text))])
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
+def classes(names: Sequence[object]) -> str:
+    """Return the class attribute of an element, or nothing where no name is left."""
+    found = " ".join(str(name) for name in names if name)
+    return Markup(' class="{}"').format(found) if found else ""
+
+
+@cache
+def _environment(*, angles: bool = False) -> Environment:
+    """Return the templates' environment; with `angles`, code stands in << >> and <% %>."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader("raxalign.report", "templates"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        **(_ANGLES if angles else {}),
     )
-    notes = tuple(texts[number - 1] for number in order)
-    return replace(table, lines=lines, caption=caption, notes=notes)
+    environment.globals |= {"marks": MARKS, "signs": SIGNS}
+    environment.globals |= {"one_by_one": ONE_BY_ONE, "undeclared": UNDECLARED}
+    filters = (tex, letters, breakable, directed, isolated, classes, kept, fenced, capitalized)
+    environment.filters |= {"md": markdown, **{made.__name__: made for made in filters}}
+    return environment
+
+
+_LEFTWARD = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff"
+RIGHT_TO_LEFT = f"[{_LEFTWARD}](?:[ '’-]*[{_LEFTWARD}])*"
+"""The pattern of words of Hebrew, Arabic and other scripts from right to left."""
+_TEXT = "backslash asciitilde asciicircum asciigrave less greater bar degree euro"
+_MATH = "pm times div cdot to le ge approx circ uparrow downarrow infty"
+_SIGNS = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{sign: rf"\text{name}{{}}" for sign, name in zip("\\~^`<>|°€", _TEXT.split(), strict=True)},
+    **{sign: rf"$\{name}$" for sign, name in zip("±×÷·→≤≥≈○▲▼∞", _MATH.split(), strict=True)},
+    '"': "''",
+    "−": "$-$",
+    "§": r"\S{}",
+    "′": r"$'$",
+    "„": r"\quotedblbase{}",
+    "«": r"\guillemotleft{}",
+    "»": r"\guillemotright{}",
+    "“": "``",
+    "”": "''",
+    "‘": "`",
+    "’": "'",
+    "–": "--",
+    "—": "---",
+    "…": r"\dots{}",
+    "\N{NO-BREAK SPACE}": "~",
+}
+_LETTER = "alpha beta gamma delta eta lambda mu rho sigma tau"
+_GREEK = {sign: rf"$\{name}$" for sign, name in zip("αβγδηλμρστ", _LETTER.split(), strict=True)}
+"""Symbols where they stand alone; within a word they are letters of it."""
+_LETTERS = "À-ÖØ-öø-ĥĨ-ķĹ-ľŁ-ňŊ-ťŨ-ž"
+"""The letters besides ASCII that every engine has in its own fonts."""
+_OTHER = rf"[^\x00-\x7f{_LETTERS}{''.join(sign for sign in _SIGNS if ord(sign) > 127)}]"
+_PIECE = re.compile(
+    rf"(?P<left>{RIGHT_TO_LEFT})"
+    rf"|(?P<other>[^\W\d_]*(?=[^\W\d_]){_OTHER}(?:[^\W\d_]|{_OTHER})*|{_OTHER})"
+    "|--|."
+)
+
+
+def tex(text: object, *, sentence: bool = False) -> str:
+    r"""Return text for LaTeX in one line.
+
+    A word of another script is ``\raxtext{its script}{word}``, and one that runs from right to left
+    ``\raxleft{its script}{word}``; the report's preamble defines both. A `sentence` that begins
+    from the right runs to the left as a whole.
+
+    >>> tex("λ=0.1 & σειρά")
+    '$\\lambda$=0.1 \\& \\raxtext{Greek}{σειρά}'
+    """
+    line = " ".join(str(text).split())
+    leftward = sentence and runs_left(line)
+    parts = reversed(re.split(f"({RIGHT_TO_LEFT})", line)) if leftward else [line]
+    return "".join(_piece(found) for part in parts for found in _PIECE.finditer(part))
+
+
+def _piece(found: re.Match[str]) -> str:
+    text = found[0]
+    if found["left"]:
+        return rf"\raxleft{{{_script(text)}}}{{{text}}}"
+    if found["other"]:
+        return _GREEK.get(text) or rf"\raxtext{{{_script(text)}}}{{{text}}}"
+    return "-{}-" if text == "--" else _SIGNS.get(text, text)
+
+
+def _script(text: str) -> str:
+    """The script of a word, by its first character; for a sign its whole name.
+
+    >>> _script("слово"), _script("語"), _script("⇒")
+    ('Cyrillic', 'CJK', 'rightwards double arrow')
+    """
+    name = unicodedata.name(text[0], f"U+{ord(text[0]):04X}")
+    if not text[0].isalpha():
+        return name.lower()
+    script = re.split("[ -]", name)[0]
+    return script if script == "CJK" else script.capitalize()
+
+
+def isolated(text: object) -> Markup:
+    """Return text of a page in which words from right to left are each a ``<bdi>``, so that they do
+    not draw the numbers and signs next to them into their direction.
+
+    >>> str(isolated("مرحبا 12 <b>"))
+    '<bdi>مرحبا</bdi> 12 &lt;b&gt;'
+    """
+    parts = re.split(f"({RIGHT_TO_LEFT})", str(text))
+    parts[1::2] = map(Markup("<bdi>{}</bdi>").format, parts[1::2])
+    return Markup().join(parts)
+
+
+def runs_left(text: str) -> bool:
+    """Return whether a whole text, such as a sentence, begins from the right."""
+    return re.match(RIGHT_TO_LEFT, text) is not None

@@ -14,7 +14,6 @@ from raxalign.catalog import name_of
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.languages import respelled
 from raxalign.plan.values.scoreboard import Scoreboard, why_untouched
-from raxalign.report.cells import per_language
 from raxalign.tasks.translation.counts import shift_point
 
 _FILES = "local files"
@@ -65,7 +64,7 @@ def match_row(
         if len(there) > 1:
             how = (
                 f"{param} chosen for each language on its own dev set among {len(there)}"
-                f" values{rest}, {per_language.WARNING}"
+                f" values{rest}, so this is not a purely zero-shot result"
             )
     return RowMatch(best, tuple(differences[id(best)]), how)
 

@@ -21,10 +21,8 @@ from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, table_of, why_untouched
 from raxalign.printing import TextTable, paragraph
-from raxalign.report.answer import compared_tables, leader
 from raxalign.report.compared import look_lines
-from raxalign.report.document import EMPTY, Entry, Line, Table
-from raxalign.report.render import caption, in_columns, marked, named, unaligned
+from raxalign.report.document import Entry, Line, Table, caption, marked, unaligned
 
 
 @dataclass(frozen=True)
@@ -106,55 +104,65 @@ class Selection:
 _MOST = 10  # lines of a table
 
 
-def shown_lines(results: Scoreboard, table: TableKey) -> tuple[list[Cell], int]:
-    """Return the lines of a table, the baselines first, and how many points it leaves out. Of many
+@dataclass(frozen=True)
+class ShownLines:
+    """The cells that a table shows, the baselines first, and how many points it leaves out. Of many
     points of a method and encoder it has the one that dev chooses at the largest training set, and
     the one that the answer is about.
     """
-    names = results.names_of(table)
-    there = [cell for cell in results.cells if any(name in cell.values for name in names)]
-    bases = {id(cell) for cell in baseline_cells(there, results.plan)}
-    kept = there
-    if len(there) > _MOST:
-        ranks = {id(c): (c.sentences or 0, results.dev_of(c, *table[:2])) for c in there}
-        best: dict[tuple[str, str], Cell] = {}
-        for cell in there:
-            rival = best.setdefault((cell.method, cell.encoder), cell)
-            if ranks[id(cell)] > ranks[id(rival)]:
-                best[cell.method, cell.encoder] = cell
-        tables = compared_tables(results)
-        answered = [leader(results, tables[0])[0]] if tables else []
-        chosen = {id(cell) for cell in (*best.values(), *answered)}
-        kept = [cell for cell in there if id(cell) in chosen]
-    sets = list(dict.fromkeys(cell.set for cell in there))
-    kept = sorted(kept, key=lambda cell: (sets.index(cell.set), id(cell) not in bases))
-    return kept, len(there) - len(kept)
 
+    results: Scoreboard
+    cells: Sequence[Cell]
+    left_out: int
 
-def one_per_method(left_out: int) -> str:
-    """Return what a caption says of the points that `shown_lines` leaves out."""
-    return f" {caption('one_per_method', left_out=left_out)}" if left_out else ""
+    @classmethod
+    def of(cls, results: Scoreboard, table: TableKey) -> ShownLines:
+        """Choose the cells of a table."""
+        names = results.names_of(table)
+        there = [cell for cell in results.cells if any(name in cell.values for name in names)]
+        bases = {id(cell) for cell in baseline_cells(there, results.plan)}
+        kept = there
+        if len(there) > _MOST:
+            ranks = {id(c): (c.sentences or 0, results.dev_of(c, *table[:2])) for c in there}
+            best: dict[tuple[str, str], Cell] = {}
+            for cell in there:
+                rival = best.setdefault((cell.method, cell.encoder), cell)
+                if ranks[id(cell)] > ranks[id(rival)]:
+                    best[cell.method, cell.encoder] = cell
+            tables = results.compared_tables()
+            answered = results.leader(tables[0])[0][:1] if tables else []
+            chosen = {id(cell) for cell in (*best.values(), *answered)}
+            kept = [cell for cell in there if id(cell) in chosen]
+        sets = list(dict.fromkeys(cell.set for cell in there))
+        kept = sorted(kept, key=lambda cell: (sets.index(cell.set), id(cell) not in bases))
+        return cls(results, kept, len(there) - len(kept))
 
+    @property
+    def labels(self) -> list[str]:
+        """The method of each line, with what else tells it from the others."""
+        sizes = len({cell.sentences for cell in self.cells} - {None}) > 1
+        encoders = len({cell.encoder for cell in self.cells}) > 1
+        labels = []
+        for cell in self.cells:
+            facts = [self.results.named(cell)]
+            facts += [cell.encoder] if encoders else []
+            facts += [f"{cell.sentences:,} pairs"] if sizes and cell.sentences is not None else []
+            labels.append(", ".join(facts))
+        return labels
 
-def untouched(results: Scoreboard, task: str) -> str:
-    """Return what a caption says of the methods that change nothing that a task reads."""
-    plan = results.plan
-    idle = (cell for cell in results.cells if why_untouched(plan, cell, task) is not None)
-    names = dict.fromkeys(named(cell, plan) for cell in idle)
-    return f" Not shown, as they change nothing that it reads: {', '.join(names)}." if names else ""
+    @property
+    def one_per_method(self) -> str:
+        """What a caption says of the points that are left out."""
+        left_out = self.left_out
+        return f" {caption('one_per_method', left_out=left_out)}" if left_out else ""
 
-
-def line_labels(results: Scoreboard, cells: Sequence[Cell]) -> list[str]:
-    """Return the method of each line, with what else tells it from the others."""
-    sizes = len({cell.sentences for cell in cells} - {None}) > 1
-    encoders = len({cell.encoder for cell in cells}) > 1
-    labels = []
-    for cell in cells:
-        facts = [named(cell, results.plan)]
-        facts += [cell.encoder] if encoders else []
-        facts += [f"{cell.sentences:,} pairs"] if sizes and cell.sentences is not None else []
-        labels.append(", ".join(facts))
-    return labels
+    def untouched(self, task: str) -> str:
+        """Return what a caption says of the methods that change nothing that a task reads."""
+        results = self.results
+        idle = (c for c in results.cells if why_untouched(results.plan, c, task) is not None)
+        names = dict.fromkeys(results.named(cell) for cell in idle)
+        told = f" Not shown, as they change nothing that it reads: {', '.join(names)}."
+        return told if names else ""
 
 
 def short_tables(
@@ -173,25 +181,26 @@ def short_tables(
 
 def _table(results: Scoreboard, table: TableKey, names: Sequence[Name]) -> Table:
     task, metric, split = table
-    cells, left_out = shown_lines(results, table)
+    shown = ShownLines.of(results, table)
+    cells = shown.cells
     unit = results.unit(task, metric)
     lines = tuple(
         Line(label, tuple(_entry(results, cell, name, unit) for name in names))
-        for label, cell in zip(line_labels(results, cells), cells, strict=True)
+        for label, cell in zip(shown.labels, cells, strict=True)
     )
     about = f"{results.lacking.short} {_caption(results, cells, table)}".strip()
-    about += unaligned(cells) + one_per_method(left_out) + untouched(results, task)
+    about += unaligned(cells) + shown.one_per_method + shown.untouched(task)
     tested = [found for found in results.compared if table_of(found.name) == table]
     about += "".join(f" {line}." for line in look_lines(tested, results.plan))
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
-    columns = tuple(in_columns(name[1], results.unseen) for name in names)
+    columns = tuple(results.column(name[1]) for name in names)
     return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, about)
 
 
 def _entry(results: Scoreboard, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
     value, around = cell.values.get(name), results.interval(cell, name)
     if value is None:
-        return EMPTY
+        return Entry.EMPTY
     half = f"±{unit.show((around[1] - around[0]) / 2)}" if around else ""
     shown = marked(unit.show(value.mean), cell, name[1])
     return Entry(shown, half, mark=results.mark(cell, name))

@@ -23,8 +23,7 @@ from raxalign.inspect.catalogue import PAGES, TRAINING, as_markdown, describe
 from raxalign.options.run import RunConfig
 from raxalign.plan.load import open_grid
 from raxalign.report.compose import cited, entries, references
-from raxalign.report.document import Document, Entry, Line, Part, Table
-from raxalign.report.render import as_html, as_latex, tex
+from raxalign.report.document import Document, Entry, Line, Part, Table, tex
 from raxalign.version import VERSION
 from tests.grids import write_grid
 from tests.report.compiled import ENGINES, faults
@@ -249,7 +248,7 @@ def test_words_from_right_to_left_keep_the_numbers_next_to_them(script: str, wor
     assert tex(f"{word} 2019 {word}{word}.", sentence=True) == (
         f".\\raxleft{{{script}}}{{{word}{word}}} 2019 \\raxleft{{{script}}}{{{word}}}"
     )
-    page = as_html(_document())
+    page = _document().html()
     assert f"<bdi>{word}</bdi> 12" in page
     assert f"<bdi>{word} 2019 {word}</bdi>" in page
 
@@ -257,7 +256,7 @@ def test_words_from_right_to_left_keep_the_numbers_next_to_them(script: str, wor
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_words_of_all_scripts_compile_and_no_character_is_missing(engine, tmp_path):
-    text = as_latex(_document())
+    text = _document().latex()
     assert "The name of a script in square brackets" in text
     (tmp_path / "words.tex").write_text(text, encoding="utf-8")
     assert faults(engine, tmp_path / "words.tex", tmp_path) == []

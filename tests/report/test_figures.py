@@ -19,7 +19,6 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Table
 from raxalign.report.drawing import Heat, Panel, Series, colour_of, draw, marker_of, opened_canvas
-from raxalign.report.render import named
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
@@ -210,7 +209,7 @@ def test_an_axis_of_mappings_or_of_one_number_is_not_numeric(axis, values, numer
     found = Scoreboard.of(rows, replace(PLAN, axes={"weam": (axis,)}))
     assert list(section("curves", found).numeric_axes()) == [("weam", axis) for _ in numeric]
     if axis == "freeze":
-        shown = [named(cell, found.plan) for cell in found.cells]
+        shown = [found.named(cell) for cell in found.cells]
         assert shown == ["weam freeze=lower", "weam freeze={blocks: 1-2}"]
 
 

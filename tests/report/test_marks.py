@@ -16,7 +16,6 @@ from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.numbers import PERCENT
 from raxalign.report.compared import remarks
 from raxalign.report.drawing import Panel, Series, opened_canvas
-from raxalign.report.render import short_latex, short_markdown
 from raxalign.report.sections.own_tables import difference_text
 from raxalign.report.tables import short_tables
 from tests.ledgers import made_up
@@ -140,11 +139,11 @@ def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid
         in xnli.caption
     )
     assert "▲ (and bold): significantly better than the baseline (none)" in xnli.caption
-    text = short_latex(retrieval)
+    text = retrieval.latex()
     assert r"\label{tab:small-retrieval-contextual_accuracy}" in text
     assert re.search(r"\\textbf\{[\d.]+\} \{\\scriptsize \$\\pm\$[\d.]+\}\$\^\\uparrow\$", text)
     head = "| method | de-en | fr-en | es-en | mean |\n|---|---:|---:|---:|---:|"
-    assert head in short_markdown(retrieval)
+    assert head in retrieval.markdown()
 
 
 def test_a_selection_holds_for_short_tables_too(made):

@@ -21,7 +21,6 @@ from raxalign.plan.trial import Trial, Untouched
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import compose
-from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.studies import confirmed
 from raxalign.report.tables import blocks, short_tables
 from raxalign.stages import GPU_BYTES
@@ -228,7 +227,7 @@ def test_a_published_table_says_it_too_beside_the_printed_figure():
 @pytest.mark.usefixtures("undrawn")
 def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path):
     document = compose(*found(*TRIALS), tmp_path).document
-    for text in (as_html(document), as_markdown(document), as_latex(document)):
+    for text in (document.html(), document.markdown(), document.latex()):
         assert text.count("untouched") >= 3
         assert "the result would be that of the encoder itself" in text
 

@@ -20,16 +20,7 @@ from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
 from raxalign.report.compose import ReportOptions, write_report
-from raxalign.report.document import Document, Entry, Line, Part, Table
-from raxalign.report.render import (
-    as_html,
-    as_latex,
-    as_markdown,
-    breakable,
-    markdown,
-    short_markdown,
-    tex,
-)
+from raxalign.report.document import Document, Entry, Line, Part, Table, breakable, markdown, tex
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
 from tests.ledgers import fill, made_up
@@ -223,12 +214,12 @@ def test_names_with_special_characters_break_no_language() -> None:
     table = Table("t", NASTY, (NASTY,), (line,), NASTY, (NASTY,))
     part = Part("s", NASTY, NASTY, (table,), remarks=(NASTY,))
     document = Document(NASTY, NASTY, ((NASTY, NASTY),), (part,), (NASTY,))
-    page = as_html(document)
+    page = document.html()
     assert page.count("<script>") == 1
     assert "&lt;script&gt;" in page
-    row = next(line for line in as_markdown(document).splitlines() if line.startswith("| a"))
+    row = next(line for line in document.markdown().splitlines() if line.startswith("| a"))
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
-    text = as_latex(document)
+    text = document.latex()
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
     assert not re.search(r"(?<!\\)[%#](?![\n ])", text.split(r"\maketitle")[1].replace("!}{%", ""))
 
@@ -247,8 +238,8 @@ def test_a_cell_in_one_line_by_hand() -> None:
     paper = Entry("72.0", "[70.1, 73.9]", "73.1", "−1.1", "worse")
     table = Table("t", "T", ("own", "paper"), (Line("l", (own, paper)),))
     line = r"| l | **72.0** ▲<sup>a</sup> \[70.1, 73.9\] (+2.1 \[0.3, 3.9\])"
-    assert rf"{line} | 72.0 ▼ \[70.1, 73.9\] (73.1; −1.1) |" in short_markdown(table)
-    text = as_latex(Document("d", "", (), (Part("p", "P", tables=(table,)),)))
+    assert rf"{line} | 72.0 ▼ \[70.1, 73.9\] (73.1; −1.1) |" in table.markdown()
+    text = Document("d", "", (), (Part("p", "P", tables=(table,)),)).latex()
     upper = r"\textbf{72.0}$\uparrow$\textsuperscript{a} {\scriptsize [70.1, 73.9]}"
     assert rf" & {upper} & 72.0$\downarrow$ {{\scriptsize [70.1, 73.9]}} \\" in text
     assert r" & {\scriptsize +2.1 [0.3, 3.9]} & {\scriptsize 73.1 ($-$1.1)} \\" in text

@@ -16,7 +16,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import compose, section_kinds
 from raxalign.report.document import Document, Part, Share, Table
-from raxalign.report.render import as_latex
 from raxalign.report.sections.base import Section
 from tests.grids import SPLIT, write_grid
 from tests.ledgers import made_up
@@ -141,12 +140,12 @@ def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path):
         "machine": "cuda (NVIDIA H100)",
         "computing time": f"{hours:.1f} h of worker time (evaluation {hours:.1f} h)",
     }
-    shown = as_latex(Document("", "", found.facts, ()))
+    shown = Document("", "", found.facts, ()).latex()
     assert "machine: cuda (NVIDIA H100)" in shown
 
 
 def test_the_options_in_effect_are_those_of_the_plan_with_defaults(made):
-    text = next(entry.text for entry in how(made[0]).listings if entry.title == "Options in effect")
+    text = dict(how(made[0]).listings)["Options in effect"]
     options = YAML(typ="safe", pure=True).load(text)
     finetune = options["methods"]["finetune"]
     assert finetune["lambda"] == [0.1, 1.0, 10.0]
@@ -173,7 +172,7 @@ def test_data_is_named_by_digest_and_file_and_plugins_are_shown_as_they_were_rea
     file = write_grid(tmp_path, more="plugins: [mine.py]\n", **parts)
     opened = rx.plan(file, storage=str(tmp_path / "storage"))
     assert isinstance(opened.plan.plugins[0], PluginFile)
-    texts = {entry.title: entry.text for entry in how(opened).listings}
+    texts = dict(how(opened).listings)
     assert texts["mine.py"] == plugin.read_text()
     lines = texts["SHA-256 of the data"].splitlines()
     assert {line.split("  ")[1] for line in lines} == {"t.de", "t.en"}

@@ -298,6 +298,44 @@ class Scoreboard:
         leading = filter(None, map(self.leading, self.tasks))
         return [table for table in leading if not self.few(table)]
 
+    def compared_tables(self) -> list[TableKey]:
+        """Return the leading table of each task, where it has comparisons."""
+        there: dict[TableKey, set[str]] = {}
+        for found in self.compared:
+            if found.baseline is not None and found.baseline is not found.cell:
+                there.setdefault(table_of(found.name), set()).add(found.name[1])
+        alone = {self.plan.pivot}  # of a task for other languages, which are left as they are
+        return [
+            table
+            for table in self.leading_tables()
+            if there.get(table) and not (there[table] == alone and self.transferred(table))
+        ]
+
+    def leader(self, table: TableKey) -> tuple[list[Cell], str, bool]:
+        """Return the compared cells of a table, the one with the best mean on dev first; the split
+        that this is by, which is the table's own where none has a mean on dev; and whether dev has
+        another one that is as good.
+        """
+        task, metric, split = table
+        own = [f for f in self.compared if f.baseline is not None and table_of(f.name) == table]
+        cells = list({id(found.cell): found.cell for found in own}.values())
+        ranks, by = [self.dev_of(cell, task, metric) for cell in cells], "dev"
+        if max(ranks) == -math.inf:
+            ranks, by = (
+                [self.dev_of(cell, task, metric, split) for cell in cells],
+                f"{split} itself",
+            )
+        best = cells.pop(ranks.index(max(ranks)))
+        return [best, *cells], by, by == "dev" and ranks.count(max(ranks)) > 1
+
+    def best_by(self, cells: Sequence[Cell], name: Name) -> Cell | None:
+        """Return the cell with the best value of a name on dev, whatever its split is, the first of
+        equals; None where none has one.
+        """
+        dev, sign = (*name[:3], "dev"), self.plan.measured(name[0], name[2]).sign
+        there = [cell for cell in cells if dev in cell.values]
+        return max(there, key=lambda cell: sign * cell.values[dev].mean, default=None)
+
     @cached_property
     def _found(self) -> Mapping[tuple[int, Name], Compared]:
         return {(id(entry.cell), entry.name): entry for entry in self.compared}
@@ -380,6 +418,36 @@ class Scoreboard:
         ranks = [self.dev_of(cell, task, metric) for cell in cells]
         rest = sorted(range(1, len(cells)), key=lambda i: -ranks[i])[: most - 1]
         return [cells[i] for i in sorted([0, *rest])] if cells else []
+
+    def named(self, cell: Cell) -> str:
+        """Return the method of a cell with the params that vary: ``finetune λ=0.1``."""
+        axes = [axis for axis in self.plan.axes.get(cell.method, ()) if axis in cell.params]
+        values = (f"{self.symbol(axis)}={plain(cell.params[axis])}" for axis in axes)
+        return " ".join([cell.method, *values, *self.plan.marks_of(cell)])
+
+    def measured_by(self, cell: Cell, per_language: str | None = None) -> str:
+        """Return the text under the name of a published row: the method, its params that vary,
+        without the one that has a value per language, and the size of its training set.
+        """
+        size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
+        if per_language is None:
+            return f"{self.named(cell)}{size}"
+        rest = {name: value for name, value in cell.params.items() if name != per_language}
+        name = self.named(replace(cell, params=rest))
+        return f"{name}, {self.symbol(per_language)} per language{size}"
+
+    @staticmethod
+    def symbol(axis: str) -> str:
+        """Return a param's Greek letter, or its name where it has none.
+
+        >>> Scoreboard.symbol("lambda"), Scoreboard.symbol("strength")
+        ('λ', 'strength')
+        """
+        return {"lambda": "λ", "alpha": "α"}.get(axis, axis)
+
+    def column(self, lang: str) -> str:
+        """Return the heading of a language's column, or of a mean's."""
+        return f"{lang}, unseen" if lang in self.unseen else MEANS.get(lang, lang)
 
     def titled(self, task: str) -> str:
         """Return a task's name, marked where its values are those of the dev set."""

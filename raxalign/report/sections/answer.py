@@ -9,11 +9,10 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import LEFT, Compared
 from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import TableKey, table_of
-from raxalign.report.answer import answer, compared_tables
-from raxalign.report.document import Entry, Headline, Line, Share, Table
-from raxalign.report.render import caption, in_columns, marked, named, unaligned
+from raxalign.report.answer import answer
+from raxalign.report.document import Entry, Headline, Line, Share, Table, caption, marked, unaligned
 from raxalign.report.sections.base import Section
-from raxalign.report.tables import one_per_method, shown_lines
+from raxalign.report.tables import ShownLines
 
 _SHADES = 4
 
@@ -30,7 +29,7 @@ class AnswerSection(Section):
     def share(self) -> Share:
         """Return the answer and the matrices, that of the main task first."""
         results, compared = self.results, self.results.compared
-        first = compared_tables(results)
+        first = results.compared_tables()
         found = {table_of(f.name) for f in compared if f.baseline is not None}
         others = [table for table in results.tables if table in found and table not in first]
         tables = [*first, *(table for table in others if not results.few(table))]
@@ -40,22 +39,23 @@ class AnswerSection(Section):
         results, (task, metric, split) = self.results, table
         # means come first, since they are what a reader looks for
         names = sorted(results.names_of(table), key=lambda name: name[1] not in MEANS)
-        cells, left_out = shown_lines(results, table)
+        shown = ShownLines.of(results, table)
+        cells = shown.cells
         unit, measured = results.unit(task, metric), results.plan.measured(task, metric)
         compared = (results.at(cell, name) for cell in cells for name in names)
         most = max((abs(f.difference or 0.0) for f in compared if f is not None), default=0.0)
         lines = tuple(
             Line(
-                named(cell, results.plan),
+                results.named(cell),
                 tuple(self._judged(cell, name, unit, most) for name in names),
                 self.under(cell, table),
             )
             for cell in cells
         )
         about = f"{results.lacking.short} {caption('matrix', measured=measured)}".strip()
-        about += unaligned(cells) + one_per_method(left_out)
+        about += unaligned(cells) + shown.one_per_method
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
-        columns = tuple(in_columns(name[1], results.unseen) for name in names)
+        columns = tuple(results.column(name[1]) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, about)
 
     def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:

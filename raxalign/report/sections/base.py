@@ -17,9 +17,8 @@ from raxalign.options.params import BaseParams
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
 from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
-from raxalign.report.document import Figure, Part, Share, Table
+from raxalign.report.document import Figure, Part, Share, Table, caption
 from raxalign.report.drawing import Sketch, drawn
-from raxalign.report.render import caption
 from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage

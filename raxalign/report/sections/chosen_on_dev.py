@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import final
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import Cell, Name
+from raxalign.catalog import catalog
 from raxalign.measured import spoken
-from raxalign.report.cells.per_language import tables_per_language
-from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.render import capitalized, caption, named
+from raxalign.plan.trial import plain
+from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.report.document import Entry, Line, Part, Share, Table, capitalized, caption
 from raxalign.report.sections.base import Section
 
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
@@ -42,7 +43,7 @@ class ChosenOnDev(Section):
             return None
         about = caption(
             "chosen_table",
-            metric=capitalized(spoken(metric)),
+            metric=spoken(metric),
             unit=results.unit(task, metric),
             measured=results.plan.measured(task, metric),
             selection=results.task_params.get(task, {}).get("selection"),
@@ -59,10 +60,74 @@ class ChosenOnDev(Section):
         assert dev is not None, "points have values on dev and test"
         around = self.results.shown(best, best.mean_name(task, metric, "test"), unit)
         shown = (
-            Entry(named(best, results.plan).removeprefix(best.method).strip() or "–"),
+            Entry(results.named(best).removeprefix(best.method).strip() or "–"),
             Entry(unit.show(dev.mean)),
             Entry(unit.show(tested[0]), around),
             Entry(unit.show(sign * max(sign * value for value in tested))),
             Entry(f"{len(cells)}"),
         )
         return Line(best.method, shown, self.under(best, (task, metric, "test")))
+
+
+def declared(results: Scoreboard, method: str) -> list[str]:
+    """Return the params of a method with several values that can be chosen per language."""
+    kind = results.kinds.get(method, method)
+    params = catalog("methods")[kind].per_language if kind in catalog("methods") else ()
+    return [param for param in params if param in results.plan.axes.get(method, ())]
+
+
+def tables_per_language(results: Scoreboard) -> Iterator[Table]:
+    """Yield a table per task, method and param that can be chosen per language."""
+    for method in results.plan.axes:
+        for param in declared(results, method):
+            for task in results.tasks:
+                yield from _table(results, (method, param), task)
+
+
+def _table(results: Scoreboard, axis: tuple[str, str], task: str) -> Iterator[Table]:
+    """The table of a (method, param) on a task, where there are dev and test values."""
+    method, param = axis
+    metric = results.main_metric(task) or ""
+    langs, lines = results.transferred((task, metric, "test")), list[Line]()
+    for cell in results.cells:
+        there = results.line(cell, param) if cell.method == method else []
+        if len(there) > 1 and there[0] is cell:
+            names: list[Name] = [(task, lang, metric, "test") for lang in langs]
+            lines += _lines(results, param, there, names)
+    if lines:
+        words, unit = capitalized(spoken(metric)), results.unit(task, metric)
+        about = {"metric": words, "unit": unit, "param": results.symbol(param)}
+        yield Table(
+            f"chosen-{task}-{method}-{param}",
+            f"{task}: {method}, {results.symbol(param)} per language",
+            tuple(langs),
+            tuple(lines),
+            caption("per_language", **about),
+        )
+
+
+def _lines(
+    results: Scoreboard, param: str, cells: Sequence[Cell], names: Sequence[Name]
+) -> Iterator[Line]:
+    """The value that each language's dev set chooses, and the dev and test values there."""
+    chosen: list[tuple[Cell, Name] | None] = []
+    for name in names:
+        cell = results.best_by(cells, name)
+        chosen.append((cell, name) if cell is not None and name in cell.values else None)
+    first = next((found for found in chosen if found is not None), None)
+    if first is None:
+        return
+    unit = results.unit(first[1][0], first[1][2])
+    group = results.measured_by(first[0], param)
+    group += f", {first[0].encoder}" if results.several_encoders else ""
+
+    def entry(label: str, cell: Cell, name: Name) -> Entry:
+        if label == "dev":
+            return Entry(unit.show(cell.values[(*name[:3], "dev")].mean))
+        if label == "test":
+            return Entry(unit.show(cell.values[name].mean), results.shown(cell, name, unit))
+        return Entry(plain(cell.params[param]))
+
+    for label in (results.symbol(param), "dev", "test"):
+        entries = tuple(Entry.EMPTY if found is None else entry(label, *found) for found in chosen)
+        yield Line(label, entries, group=group)

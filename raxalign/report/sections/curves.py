@@ -12,9 +12,8 @@ from typing import Any, final
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.plan.values.scoreboard import TableKey
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch
-from raxalign.report.render import caption, named, symbol
 from raxalign.report.sections.base import Section
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
@@ -38,7 +37,7 @@ class Curves(Section):
         title = "Learning curves over the number of sentence pairs"
         sketches = [Sketch("data-size", title, about, self.size_panels())]
         for method, axis in self.numeric_axes():
-            panels, title = self.axis_panels(method, axis), f"{method}: {symbol(axis)}"
+            panels, title = self.axis_panels(method, axis), f"{method}: {self.results.symbol(axis)}"
             sketches.append(Sketch(f"curve-{method}-{axis}", title, caption("by_param"), panels))
         for task in results.tasks:
             panels, title = self.encoder_panels(task), f"{results.titled(task)}: encoders"
@@ -116,7 +115,7 @@ class Curves(Section):
         return [cell for cell in cells if self._label(cell) in kept]
 
     def _label(self, cell: Cell) -> str:
-        name = named(cell, self.results.plan)
+        name = self.results.named(cell)
         return f"{name} [{cell.encoder}]" if self.results.several_encoders else name
 
     def numeric_axes(self) -> Iterator[tuple[str, str]]:
@@ -152,7 +151,9 @@ class Curves(Section):
                 title, y = f"{self.results.titled(task)}{others}", self._axis(task, metric)
                 series = [*curves, *self._level(task, metric)]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
-                panels.append(Panel(title, symbol(axis), y, series, log=log, ticks=ticks))
+                panels.append(
+                    Panel(title, self.results.symbol(axis), y, series, log=log, ticks=ticks)
+                )
         return panels
 
     def _one_line(

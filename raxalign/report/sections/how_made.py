@@ -12,7 +12,7 @@ from raxalign.languages import language
 from raxalign.plan.estimates import Times, duration
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import remarks
-from raxalign.report.document import Listing, Share
+from raxalign.report.document import Share
 from raxalign.report.sections.base import Section
 
 _DATA = {"bitext": ("corpora", "corpus"), "pairs": ("aligners", "aligner")}
@@ -53,7 +53,7 @@ class HowMade(Section):
         known = [(name, value) for name, value in facts.items() if value]
         return Share(
             facts=(*(("note", note) for note in notes), *known),
-            listings=tuple(Listing(title, text) for title, text in texts.items() if text),
+            listings=tuple((title, text) for title, text in texts.items() if text),
         )
 
     def _facts(self) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import final
 
+from raxalign.analysis.cells import MEANS
 from raxalign.measured import spoken
 from raxalign.plan.values.scoreboard import TableKey
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
-from raxalign.report.render import caption, in_columns
 from raxalign.report.sections.base import Section
-from raxalign.report.tables import line_labels, one_per_method, shown_lines, untouched
+from raxalign.report.tables import ShownLines
 
 _MOST_DOTS = 80  # of a panel
 
@@ -30,8 +30,8 @@ class Languages(Section):
 
     def _sketch(self, table: TableKey) -> Sketch:
         results, (task, metric, split) = self.results, table
-        cells, left_out = shown_lines(results, table)
-        labels, scale = line_labels(results, cells), results.unit(task, metric).scale
+        shown = ShownLines.of(results, table)
+        cells, labels, scale = shown.cells, shown.labels, results.unit(task, metric).scale
         every = results.names_of(table)
         each = math.ceil(len(every) / math.ceil(len(every) * len(cells) / _MOST_DOTS))
         panels = []
@@ -43,8 +43,8 @@ class Languages(Section):
                 means = [scale * value.mean if value else math.nan for value in found]
                 ends = [results.ends(cell, name, scale) for name in names]
                 dots.append(Series(label, (), means, ends, "dots", place))
-            heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
+            heads = [MEANS.get(name[1], name[1]).replace(", ", ",\n") for name in names]
             panels.append(Panel("", "", results.axis(task, metric), dots, heads))
-        about = caption("by_language", split=split) + one_per_method(left_out)
-        about += untouched(results, task)
+        about = caption("by_language", split=split) + shown.one_per_method
+        about += shown.untouched(task)
         return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels)

@@ -16,9 +16,8 @@ from raxalign.measured import spoken
 from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch
-from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _KIND = "representation"
@@ -163,7 +162,7 @@ class _Profile:
     def _entry(self, cell: Cell, metric: str, unit: NumberFormat) -> Entry:
         name = cell.mean_name(self.task, metric, "test")
         if name is None:
-            return EMPTY
+            return Entry.EMPTY
         if self.stays(cell, metric):
             return Entry("=")
         return Entry(unit.show(cell.values[name].mean))
@@ -248,7 +247,7 @@ class _Profile:
 
 def _correlation(grouped: GroupedCorrelation | None) -> Entry:
     if grouped is None:
-        return EMPTY
+        return Entry.EMPTY
     n = f"n = {grouped.found.n}, {grouped.groups} languages"
     r, rho = grouped.found.pearson, grouped.found.spearman
     if grouped.groups < FEWEST or r is None or rho is None:

@@ -10,8 +10,15 @@ from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.numbers import FEW, NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 from raxalign.report.compared import remarks
-from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, with_notes
-from raxalign.report.render import capitalized, caption, in_columns, named
+from raxalign.report.document import (
+    Entry,
+    Line,
+    Part,
+    Share,
+    Table,
+    TableNotes,
+    caption,
+)
 from raxalign.report.sections.base import Section
 
 
@@ -51,16 +58,16 @@ class OwnTables(Section):
                 entries = tuple(self._entry(cell, name, notes, few=few) for name in names)
             else:
                 continue
-            lines.append(Line(named(cell, results.plan), entries, self.under(cell, table)))
+            lines.append(Line(results.named(cell), entries, self.under(cell, table)))
         made = Table(
             f"grid-{task}-{metric}-{split}",
             f"{task}: {spoken(metric)}",
-            tuple(in_columns(name[1], results.unseen) for name in names),
+            tuple(results.column(name[1]) for name in names),
             tuple(lines),
             self._caption(table, few=few),
             folded=folded,
         )
-        return with_notes(made, notes.texts)
+        return notes.on(made)
 
     def _entry(self, cell: Cell, name: Name, notes: TableNotes, *, few: bool) -> Entry:
         """A value with what is known of it; over too few pairs nothing is marked."""
@@ -90,7 +97,7 @@ class OwnTables(Section):
         results, (task, metric, split) = self.results, table
         return caption(
             "own_table",
-            metric=capitalized(spoken(metric)),
+            metric=spoken(metric),
             measured=results.plan.measured(task, metric),
             split=split,
             selection=results.task_params.get(task, {}).get("selection"),

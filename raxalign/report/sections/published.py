@@ -12,9 +12,15 @@ from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.config.published import Publication, PublishedTable, Rule, read, short_name
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
-from raxalign.report.cells import per_language
 from raxalign.report.compared import remarks
-from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, with_notes
+from raxalign.report.document import (
+    Entry,
+    Line,
+    Part,
+    Share,
+    Table,
+    TableNotes,
+)
 from raxalign.report.matching import (
     RowMatch,
     choices,
@@ -26,7 +32,6 @@ from raxalign.report.matching import (
     sweep,
     untouched,
 )
-from raxalign.report.render import capitalized, measured
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.report.tables import csv_parts
 
@@ -166,7 +171,7 @@ class MeasuredRow:
         """The value of a column at the param that its dev value chooses, or that param."""
         split, there = self.table.split, choices(self.results, cell, rule)
         asked = [name for other in there for name in find(self.results, other, rule, split)]
-        chosen = per_language.best(self.results, there, asked[0]) if asked else None
+        chosen = self.results.best_by(there, asked[0]) if asked else None
         if asked and chosen is None and len(there) == 1:
             chosen = cell  # one value needs no dev set
         names = find(self.results, chosen, rule, split) if chosen is not None else []
@@ -257,7 +262,8 @@ class TableMaker:
         unit = (table.unit or "").replace("_", " ").replace("em and", "exact match and")
         unit = unit.replace("percent", "in percent").replace("f1", "F1")
         split = _SETS[table.split] if table.match and not table.counts else ""
-        words = capitalized(" ".join(part for part in (unit, split) if part))
+        words = " ".join(part for part in (unit, split) if part)
+        words = words[:1].upper() + words[1:]
         licence = f"licence: {table.licence}" if table.licence else ""
         facts = "; ".join(fact for fact in (table.url, licence) if fact)
         source = f"{table.source} ({facts})" if facts else table.source
@@ -276,7 +282,7 @@ class TableMaker:
             corner="method" if table.match else "row",  # of sizes of data sets, say
             folded=not found,
         )
-        return with_notes(made, self.notes.texts)
+        return self.notes.on(made)
 
     def _line(self, label: str) -> Line:
         match = match_row(self.results, self.table, label, self.publication.encoder)
@@ -295,7 +301,7 @@ class TableMaker:
         grouped = all("/" in other for other in self.table.rows)
         group, _, rest = label.partition("/") if grouped else ("", "", label)
         apart = row.rule.per_language if row.rule is not None else None
-        sub = measured(match.cell, self.results.plan, apart) if match is not None else ""
+        sub = self.results.measured_by(match.cell, apart) if match is not None else ""
         return Line(rest, entries, sub, notes, group)
 
     def _row_notes(self, row: str, match: RowMatch | None, fill: Fill | None) -> Iterator[str]:

@@ -10,9 +10,8 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.plan.values.scoreboard import TableKey, table_of
 from raxalign.report.compared import FEWEST, Ranking, rankings
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
-from raxalign.report.render import caption, named
 from raxalign.report.sections.base import Section
 
 _MOST = 12  # methods whose pairs are all tested for the page
@@ -53,9 +52,9 @@ class MethodRanks(Section):
         results, axis = self.results, self.results.axis(*table[:2])
         scale, series = results.unit(*table[:2]).scale, list[Series]()
         dots: list[tuple[float, float]] = []
-        names = list(dict.fromkeys(named(cell, results.plan) for cell in results.cells))
+        names = list(dict.fromkeys(results.named(cell) for cell in results.cells))
         for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
-            label, mean = named(cell, results.plan), cell.mean_name(*table)
+            label, mean = results.named(cell), cell.mean_name(*table)
             assert mean is not None, "cells are ranked by their means"
             x, y, ends = rank.rank, scale * cell.values[mean].mean, (rank.best, rank.worst)
             dots.append((x, y))

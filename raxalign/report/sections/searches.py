@@ -10,8 +10,7 @@ from raxalign.plan.estimates import duration
 from raxalign.plan.trial import plain
 from raxalign.plan.values.numbers import NumberFormat, unit_of
 from raxalign.plan.values.results import rows
-from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.render import caption, symbol
+from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
 from raxalign.report.studies import confirming, measured_record
 from raxalign.search.study import Study, StudyRecord, Tried
@@ -67,7 +66,9 @@ class Searches(Section):
             Entry(", ".join(count)),
             Entry(duration(sum(entry.seconds or 0.0 for entry in record.tried))),
         )
-        values = (f"{symbol(name)}={plain(value)}" for name, value in chosen.values.items())
+        values = (
+            f"{self.results.symbol(name)}={plain(value)}" for name, value in chosen.values.items()
+        )
         group = f"{'+'.join(study.languages)}, {study.sentences:,} pairs"
         yield Line(f"{study.method} {' '.join(values)}", shown, group)
 

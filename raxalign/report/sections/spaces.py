@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
-from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _TASK = "representation"

@@ -12,8 +12,7 @@ from raxalign.config.search import at_path
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
-from raxalign.report.render import caption
+from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage
 
@@ -39,7 +38,7 @@ class TrainingPairs(Section):
         langs = tuple(dict.fromkeys(lang for found in kept.values() for lang in found))
         lines = []
         for size, found in sorted(kept.items()):
-            cells = [Entry(f"{found[lang]:,}") if lang in found else EMPTY for lang in langs]
+            cells = [Entry(f"{found[lang]:,}") if lang in found else Entry.EMPTY for lang in langs]
             lines.append(Line(f"{size:,}", (*cells, Entry(f"{sum(found.values()):,}"))))
         columns, corner = (*langs, "total"), "asked for"
         about = caption("training_text")

@@ -9,9 +9,8 @@ from typing import final
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import Correlation
 from raxalign.plan.values.numbers import FEW, NumberFormat
-from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch
-from raxalign.report.render import caption
 from raxalign.report.sections.base import Section
 
 _R = NumberFormat(1, 2)
@@ -196,7 +195,7 @@ def _front(points: Sequence[Series], sign: int) -> Iterator[tuple[float, float, 
 
 def _correlation(found: Correlation | None) -> Entry:
     if found is None:
-        return EMPTY
+        return Entry.EMPTY
     if found.pearson is None or found.spearman is None:
         return Entry("–", below=f"n = {found.n}", state="empty")
     return Entry(_R.show(found.pearson), below=f"ρ = {_R.show(found.spearman)}, n = {found.n}")

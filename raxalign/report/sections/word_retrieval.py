@@ -21,9 +21,8 @@ from raxalign.lazy import np, pa, pc
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.numbers import FEW, PERCENT
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Panel, Series, Sketch
-from raxalign.report.render import caption, named
 from raxalign.report.sections.base import (
     CellPredictions,
     Fill,
@@ -159,10 +158,12 @@ def _table(
     lines = []
     for cell, bins in found:
         shown = (
-            EMPTY if b.accuracy is None else Entry(PERCENT.show(b.accuracy), below=f"{b.queries:,}")
+            Entry.EMPTY
+            if b.accuracy is None
+            else Entry(PERCENT.show(b.accuracy), below=f"{b.queries:,}")
             for b in bins
         )
-        lines.append(Line(named(cell, results.plan), tuple(shown)))
+        lines.append(Line(results.named(cell), tuple(shown)))
     columns = tuple(part.name for part in found[0][1]) if found else ()
     return Table("", title, columns, tuple(lines), about)
 

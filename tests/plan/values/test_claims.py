@@ -9,7 +9,7 @@ from raxalign.config.grid import Claim
 from raxalign.config.lock import Lock
 from raxalign.errors import RaxalignError
 from raxalign.plan.values.claims import AFTER, BEFORE, judged_in, lock_claims
-from raxalign.report.answer import claim_lines
+from raxalign.report.compose import claim_lines
 from tests.ledgers import made_up
 
 GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "[0, 1, 2]"}
