@@ -312,21 +312,20 @@ class Scoreboard:
         ]
 
     def leader(self, table: TableKey) -> tuple[list[Cell], str, bool]:
-        """Return the compared cells of a table, the one with the best mean on dev first; the split
-        that this is by, which is the table's own where none has a mean on dev; and whether dev has
-        another one that is as good.
+        """Return the compared cells of a table, the one with the best mean on dev first; by which
+        split that is, in words: the table's own where none has a mean on dev; and whether another
+        one is as good on dev.
         """
         task, metric, split = table
         own = [f for f in self.compared if f.baseline is not None and table_of(f.name) == table]
         cells = list({id(found.cell): found.cell for found in own}.values())
-        ranks, by = [self.dev_of(cell, task, metric) for cell in cells], "dev"
-        if max(ranks) == -math.inf:
-            ranks, by = (
-                [self.dev_of(cell, task, metric, split) for cell in cells],
-                f"{split} itself",
-            )
+        ranks = [self.dev_of(cell, task, metric) for cell in cells]
+        there = max(ranks) > -math.inf
+        if not there:
+            ranks = [self.dev_of(cell, task, metric, split) for cell in cells]
+        tied = there and ranks.count(max(ranks)) > 1
         best = cells.pop(ranks.index(max(ranks)))
-        return [best, *cells], by, by == "dev" and ranks.count(max(ranks)) > 1
+        return [best, *cells], "dev" if there else f"{split} itself", tied
 
     def best_by(self, cells: Sequence[Cell], name: Name) -> Cell | None:
         """Return the cell with the best value of a name on dev, whatever its split is, the first of
