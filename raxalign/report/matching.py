@@ -29,86 +29,147 @@ class RowMatch:
     chosen: str = ""
 
 
-def match_row(
-    results: Scoreboard, table: PublishedTable, row: str, encoders: Sequence[str] = ()
-) -> RowMatch | None:
-    """Return the cell for a row: of those for which all that must hold holds, one with the fewest
-    differences, then the best on dev. `encoders` are those of the publication.
-    """
-    rules = [
-        stand_in(results, rule, encoders)
-        for column in table.columns
-        if column not in table.means and (rule := table.rule(row, column)) is not None
-    ]
-    if not rules:
-        return None
-    look = sweep if rules[0].stem or rules[0].best_of else find
-    fitting = [
-        cell
-        for cell in results.cells
-        if _fits(results, cell, rules[0])
-        and any(rule.means_trials or look(results, cell, rule, table.split) for rule in rules)
-    ]
-    fitting = _of_size(fitting, table, row, rules[0])
-    if not fitting:
-        return None
-    differences = {id(cell): differing(cell.params, rules[0].prefers) for cell in fitting}
-    fewest = min(len(found) for found in differences.values())
-    nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
-    best, how = _best_on_dev(results, nearest, rules)
-    if (param := rules[0].per_language) is not None:
-        there = choices(results, best, rules[0])
-        others = any(cell not in there for cell in nearest)
-        rest = ", other params as the best on dev" if others else ""
-        how = f"the grid's only {param}, which nothing chose{rest}"
-        if len(there) > 1:
-            how = (
-                f"{param} chosen for each language on its own dev set among {len(there)}"
-                f" values{rest}, so this is not a purely zero-shot result"
-            )
-    return RowMatch(best, tuple(differences[id(best)]), how)
+@dataclass(frozen=True)
+class Matcher:
+    """Finds the cells of a grid, and their values, that measure the rows of a publication."""
 
+    results: Scoreboard
+    publication: Publication
 
-def stand_in(results: Scoreboard, rule: Rule, encoders: Sequence[str]) -> Rule:
-    """Return a rule without its encoder, where that is one of the publication's and the grid has
-    none of these: any encoder then stands in for it.
-    """
-    named = rule.encoder is not None and {*rule.encoder} <= {*encoders}
-    if named and all(_differs(cell, encoders) for cell in results.cells):
-        return rule.model_copy(update={"encoder": None, "not_encoder": None})
-    return rule
+    def match(self, table: PublishedTable, row: str) -> RowMatch | None:
+        """Return the cell for a row: of those for which all that must hold holds, one with the
+        fewest differences, then the best on dev.
+        """
+        rules = [
+            self.stand_in(rule)
+            for column in table.columns
+            if column not in table.means and (rule := table.rule(row, column)) is not None
+        ]
+        if not rules:
+            return None
+        look = self.sweep if rules[0].stem or rules[0].best_of else self.find
+        fitting = [
+            cell
+            for cell in self.results.cells
+            if self._fits(cell, rules[0])
+            and any(rule.means_trials or look(cell, rule, table.split) for rule in rules)
+        ]
+        fitting = _of_size(fitting, table, row, rules[0])
+        if not fitting:
+            return None
+        differences = {id(cell): differing(cell.params, rules[0].prefers) for cell in fitting}
+        fewest = min(len(found) for found in differences.values())
+        nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
+        best, how = self._best_on_dev(nearest, rules)
+        if (param := rules[0].per_language) is not None:
+            there = self.choices(best, rules[0])
+            others = any(cell not in there for cell in nearest)
+            rest = ", other params as the best on dev" if others else ""
+            how = f"the grid's only {param}, which nothing chose{rest}"
+            if len(there) > 1:
+                how = (
+                    f"{param} chosen for each language on its own dev set among {len(there)}"
+                    f" values{rest}, so this is not a purely zero-shot result"
+                )
+        return RowMatch(best, tuple(differences[id(best)]), how)
 
+    def stand_in(self, rule: Rule) -> Rule:
+        """Return a rule without its encoder, where that is one of the publication's and the grid
+        has none of these: any encoder then stands in for it.
+        """
+        named = rule.encoder is not None and {*rule.encoder} <= {*self.publication.encoder}
+        if named and all(_differs(cell, self.publication.encoder) for cell in self.results.cells):
+            return rule.model_copy(update={"encoder": None, "not_encoder": None})
+        return rule
 
-def untouched(results: Scoreboard, rule: Rule) -> str | None:
-    """Return why what a rule means is not run: its task is untouched; else None."""
-    tasks = [task for task in results.tasks if _is_task(results, task, rule)]
-    cells = [cell for cell in results.cells if _fits(results, cell, rule)]
-    reasons = (why_untouched(results.plan, cell, task) for cell in cells for task in tasks)
-    return next((reason for reason in reasons if reason is not None), None)
+    def untouched(self, rule: Rule) -> str | None:
+        """Return why what a rule means is not run: its task is untouched; else None."""
+        tasks = [task for task in self.results.tasks if self._is_task(task, rule)]
+        cells = [cell for cell in self.results.cells if self._fits(cell, rule)]
+        reasons = (why_untouched(self.results.plan, cell, task) for cell in cells for task in tasks)
+        return next((reason for reason in reasons if reason is not None), None)
 
+    def find(self, cell: Cell, rule: Rule, split: str) -> list[Name]:
+        """Return the names of a cell's values that a rule means, one for each of its metrics; on
+        the other split where this one has none.
+        """
+        metrics = rule.metrics or ((rule.metric,) if rule.metric else ())
+        for where in (split, "dev" if split == "test" else "test"):
+            names = [self._name(cell, rule, metric, where) for metric in metrics]
+            if found := [name for name in names if name is not None]:
+                return found
+        return []
 
-def find(results: Scoreboard, cell: Cell, rule: Rule, split: str) -> list[Name]:
-    """Return the names of a cell's values that a rule means, one for each of its metrics; on the
-    other split where this one has none.
-    """
-    metrics = rule.metrics or ((rule.metric,) if rule.metric else ())
-    for where in (split, "dev" if split == "test" else "test"):
-        names = [_name(results, cell, rule, metric, where) for metric in metrics]
-        if found := [name for name in names if name is not None]:
-            return found
-    return []
+    def sweep(self, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
+        """Return of a rule over a sweep (layer, weight) -> the name of its score."""
+        own, points = respelled(rule.lang or "", self.results.plan.languages), {}
+        for name in cell.values:
+            task, lang, metric, where = name
+            point = _point(metric) if (where, lang) == (split, own) else None
+            stem = rule.best_of or rule.stem
+            if point is not None and point[2] == stem and self._is_task(task, rule):
+                points[point[:2]] = name
+        return points
 
+    def other_encoder(self, rule: Rule | None, cell: Cell) -> str | None:
+        """Return the encoder that was published, where that of a cell is another; else None."""
+        labels = self.publication.encoder
+        if rule is not None and rule.encoder is not None and {*rule.encoder} <= {*labels}:
+            labels = rule.encoder
+        return labels[0] if _differs(cell, labels) else None
 
-def sweep(results: Scoreboard, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
-    """Return of a rule over a sweep (layer, weight) -> the name of its score."""
-    own, points = respelled(rule.lang or "", results.plan.languages), {}
-    for name in cell.values:
-        task, lang, metric, where = name
-        point = _point(metric) if (where, lang) == (split, own) else None
-        stem = rule.best_of or rule.stem
-        if point is not None and point[2] == stem and _is_task(results, task, rule):
-            points[point[:2]] = name
-    return points
+    def choices(self, cell: Cell, rule: Rule) -> list[Cell]:
+        """Return the cells that fit a rule and differ in nothing but the param that is chosen."""
+        there = self.results.line(cell, rule.per_language or "")
+        return [other for other in there if self._fits(other, rule)]
+
+    def _name(self, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
+        """The value of the task that is most as expected; of equals the grid's first."""
+        lang = respelled(rule.lang or "", self.results.plan.languages)
+        names = [(task, lang, metric, split) for task in self.results.tasks]
+        names = [name for name in names if name in cell.values and self._is_task(name[0], rule)]
+
+        def differences(name: Name) -> int:
+            return len(differing(self.results.task_params.get(name[0], {}), rule.expects))
+
+        return min(names, key=differences, default=None)
+
+    def _is_task(self, task: str, rule: Rule) -> bool:
+        if rule.task is not None and name_of(self.results.tasks.get(task, task)) not in rule.task:
+            return False
+        if rule.name is not None and task not in rule.name:
+            return False
+        return _hold(self.results.task_params.get(task, {}), rule.task_params)
+
+    def _fits(self, cell: Cell, rule: Rule) -> bool:
+        kind = name_of(self.results.kinds.get(cell.method, cell.method))
+        if rule.method is not None and kind not in rule.method:
+            return False
+        if rule.encoder is not None and not any(part in cell.encoder for part in rule.encoder):
+            return False
+        if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
+            return False
+        return _hold(cell.params, rule.params) and not any(
+            _is(given(cell.params, name), value) for name, value in rule.not_params.items()
+        )
+
+    def _best_on_dev(self, cells: Sequence[Cell], rules: Sequence[Rule]) -> tuple[Cell, str]:
+        """Of cells that fit alike the best on dev, else the first; and how it was chosen."""
+        if len(cells) == 1:
+            return cells[0], ""
+        means = []
+        for cell in cells:
+            found = (name for rule in rules for name in self.find(cell, rule, "dev"))
+            signed = [
+                self.results.plan.measured(name[0], name[2]).sign * cell.values[name].mean
+                for name in found
+                if name[3] == "dev"
+            ]
+            means.append(math.fsum(signed) / len(signed) if signed else -math.inf)
+        best = max(range(len(cells)), key=lambda index: means[index])
+        if means[best] == -math.inf:
+            return cells[0], f"the first of {len(cells)} points that fit"
+        return cells[best], f"the best on dev of {len(cells)} points"
 
 
 def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -133,20 +194,6 @@ def given(have: Mapping[str, Any], name: str) -> Any:
     return value.get(part) if isinstance(value, Mapping) else None
 
 
-def other_encoder(publication: Publication, rule: Rule | None, cell: Cell) -> str | None:
-    """Return the encoder that was published, where a cell's is another; None where it is not."""
-    labels = publication.encoder
-    if rule is not None and rule.encoder is not None and {*rule.encoder} <= {*labels}:
-        labels = rule.encoder
-    return labels[0] if _differs(cell, labels) else None
-
-
-def choices(results: Scoreboard, cell: Cell, rule: Rule) -> list[Cell]:
-    """The cells that fit a rule and differ in nothing but the param that is chosen."""
-    there = results.line(cell, rule.per_language or "")
-    return [other for other in there if _fits(results, other, rule)]
-
-
 def _differs(cell: Cell, labels: Sequence[str]) -> bool:
     return not any(label in cell.encoder for label in labels)
 
@@ -155,39 +202,6 @@ def _point(metric: str) -> tuple[int, float, str] | None:
     """The layer, weight and stem of a score of a shift, or of a layer, which has no weight."""
     found = _LAYER.fullmatch(metric)
     return shift_point(metric) or ((int(found[1]), 0.0, found[2]) if found else None)
-
-
-def _name(results: Scoreboard, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
-    """The value of the task that is most as expected; of equals the grid's first."""
-    lang = respelled(rule.lang or "", results.plan.languages)
-    names = [(task, lang, metric, split) for task in results.tasks]
-    names = [name for name in names if name in cell.values and _is_task(results, name[0], rule)]
-
-    def differences(name: Name) -> int:
-        return len(differing(results.task_params.get(name[0], {}), rule.expects))
-
-    return min(names, key=differences, default=None)
-
-
-def _is_task(results: Scoreboard, task: str, rule: Rule) -> bool:
-    if rule.task is not None and name_of(results.tasks.get(task, task)) not in rule.task:
-        return False
-    if rule.name is not None and task not in rule.name:
-        return False
-    return _hold(results.task_params.get(task, {}), rule.task_params)
-
-
-def _fits(results: Scoreboard, cell: Cell, rule: Rule) -> bool:
-    kind = name_of(results.kinds.get(cell.method, cell.method))
-    if rule.method is not None and kind not in rule.method:
-        return False
-    if rule.encoder is not None and not any(part in cell.encoder for part in rule.encoder):
-        return False
-    if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
-        return False
-    return _hold(cell.params, rule.params) and not any(
-        _is(given(cell.params, name), value) for name, value in rule.not_params.items()
-    )
 
 
 def _hold(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -244,24 +258,3 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
                 nearest[-other] = known
         size = nearest.get(rule.sentences)
     return [cell for cell in fitting if cell.sentences is None or cell.sentences == size]
-
-
-def _best_on_dev(
-    results: Scoreboard, cells: Sequence[Cell], rules: Sequence[Rule]
-) -> tuple[Cell, str]:
-    """Of cells that fit alike the best on dev, else the first; and how it was chosen."""
-    if len(cells) == 1:
-        return cells[0], ""
-    means = []
-    for cell in cells:
-        found = (name for rule in rules for name in find(results, cell, rule, "dev"))
-        signed = [
-            results.plan.measured(name[0], name[2]).sign * cell.values[name].mean
-            for name in found
-            if name[3] == "dev"
-        ]
-        means.append(math.fsum(signed) / len(signed) if signed else -math.inf)
-    best = max(range(len(cells)), key=lambda index: means[index])
-    if means[best] == -math.inf:
-        return cells[0], f"the first of {len(cells)} points that fit"
-    return cells[best], f"the best on dev of {len(cells)} points"

@@ -12,7 +12,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.matching import match_row
+from raxalign.report.matching import Matcher
 from raxalign.report.sections.base import Fill
 from raxalign.report.sections.published import RECORD
 from tests.report.material import published, share
@@ -240,10 +240,11 @@ def test_other_encoders_and_data_are_noted_once_for_the_whole_table():
 
 
 def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev():
-    table = read("cao2020").tables["xnli_methods"]
+    paper = read("cao2020")
+    table = paper.tables["xnli_methods"]
 
     def matched(rows, kinds=None):
-        return match_row(results(rows, kinds), table, "zero-shot/finetune")
+        return Matcher(results(rows, kinds), paper).match(table, "zero-shot/finetune")
 
     assert matched([row(0.7, method="mine")], {"mine": "rotation"}) is None
     assert matched([row(0.7, method="mine")], {"mine": "finetune"}) is not None

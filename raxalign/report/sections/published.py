@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
-from raxalign.config.published import Publication, PublishedTable, Rule, read, short_name
+from raxalign.config.published import PublishedTable, Rule, read, short_name
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
 from raxalign.report.compared import remarks
@@ -21,17 +21,7 @@ from raxalign.report.document import (
     Table,
     TableNotes,
 )
-from raxalign.report.matching import (
-    RowMatch,
-    choices,
-    differing,
-    find,
-    match_row,
-    other_encoder,
-    stand_in,
-    sweep,
-    untouched,
-)
+from raxalign.report.matching import Matcher, RowMatch, differing
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.report.tables import csv_parts
 
@@ -65,7 +55,7 @@ class MeasuredRow:
     and `notes` are the numbers of its own notes.
     """
 
-    results: Scoreboard
+    matcher: Matcher
     table: PublishedTable
     row: str
     match: RowMatch | None
@@ -118,7 +108,7 @@ class MeasuredRow:
             return [self._of_sweep(cell, rule)]
         if rule.per_language is not None:
             return [self._of_choice(cell, rule)]
-        by_metric = {name[2]: name for name in find(self.results, cell, rule, self.table.split)}
+        by_metric = {name[2]: name for name in self.matcher.find(cell, rule, self.table.split)}
         names = [by_metric.get(metric or "") for metric in rule.metrics or (rule.metric,)]
         return [
             name and MeasuredFigure(cell.values[name], name, self._remarks(cell, name, rule))
@@ -133,7 +123,7 @@ class MeasuredRow:
 
     def _remarks(self, cell: Cell, name: Name, rule: Rule) -> tuple[str, ...]:
         task, lang, metric, split = name
-        params = self.results.task_params.get(task, {})
+        params = self.matcher.results.task_params.get(task, {})
         told = [f"Task {task} with {text}." for text in differing(params, rule.expects)]
         selection = params.get("selection")
         if split != self.table.split:
@@ -144,7 +134,7 @@ class MeasuredRow:
             told.append(
                 "The checkpoint was chosen on the target language's dev set: not zero-shot."
             )
-        counted = self.results.plan.count_of(task, metric)
+        counted = self.matcher.results.plan.count_of(task, metric)
         pairs = cell.values.get((task, lang, counted, split))
         if pairs is not None and pairs.mean < FEW:
             told.append(f"Over fewer than {FEW} word pairs: too few for a conclusion.")
@@ -152,13 +142,13 @@ class MeasuredRow:
 
     def _of_sweep(self, cell: Cell, rule: Rule) -> MeasuredFigure | None:
         """The point of a sweep that a rule names, or the best one."""
-        points = sweep(self.results, cell, rule, self.table.split)
+        points = self.matcher.sweep(cell, rule, self.table.split)
         if rule.best_of is None:
             named = [name for point, name in points.items() if point == (rule.layer, rule.alpha)]
             return MeasuredFigure(cell.values[named[0]], named[0]) if named else None
         if not points:
             return None
-        sign = self.results.plan.measured(*next(iter(points.values()))[::2]).sign
+        sign = self.matcher.results.plan.measured(*next(iter(points.values()))[::2]).sign
         best = max(points, key=lambda point: sign * cell.values[points[point]].mean)
         value, (layer, alpha) = cell.values[points[best]], best
         chosen = ("The best point was chosen on the evaluated data, as in the paper.",)
@@ -169,12 +159,12 @@ class MeasuredRow:
 
     def _of_choice(self, cell: Cell, rule: Rule) -> MeasuredFigure | None:
         """The value of a column at the param that its dev value chooses, or that param."""
-        split, there = self.table.split, choices(self.results, cell, rule)
-        asked = [name for other in there for name in find(self.results, other, rule, split)]
-        chosen = self.results.best_by(there, asked[0]) if asked else None
+        split, there = self.table.split, self.matcher.choices(cell, rule)
+        asked = [name for other in there for name in self.matcher.find(other, rule, split)]
+        chosen = self.matcher.results.best_by(there, asked[0]) if asked else None
         if asked and chosen is None and len(there) == 1:
             chosen = cell  # one value needs no dev set
-        names = find(self.results, chosen, rule, split) if chosen is not None else []
+        names = self.matcher.find(chosen, rule, split) if chosen is not None else []
         if chosen is None or not names:
             return None
         if rule.show == "alpha":
@@ -198,7 +188,7 @@ class MeasuredRow:
             )
             remarks[missing] = None
         # the mean over languages of one cell that is the mean of these, where a table has it
-        names, pivot, known = [name for _, name in named], self.results.plan.pivot, None
+        names, pivot, known = [name for _, name in named], self.matcher.results.plan.pivot, None
         if all(own is cell for own, _ in named) and len(set(map(table_of, names))) == 1:
             task, _, metric, split = names[0]
             for name in ((task, mean, metric, split) for mean in reversed(MEANS)):
@@ -233,12 +223,11 @@ def _mean_of(columns: Sequence[Mapping[Any, float]]) -> Value:
 
 @dataclass
 class TableMaker:
-    """Makes the table `label` of the publication `name`; `measure` is the analysis that fills it.
-    `records` then has a row (`RECORD`) per figure.
+    """Makes the table `label` of the publication that is called `name`; `measure` is the analysis
+    that fills it. `records` then has a row (`RECORD`) per figure.
     """
 
-    results: Scoreboard
-    publication: Publication
+    matcher: Matcher
     name: str
     label: str
     measure: Measure | None = None
@@ -248,7 +237,7 @@ class TableMaker:
     @property
     def table(self) -> PublishedTable:
         """The published table."""
-        return self.publication.tables[self.label]
+        return self.matcher.publication.tables[self.label]
 
     def make(self) -> Table:
         """Return the table, its marks included."""
@@ -267,7 +256,7 @@ class TableMaker:
         licence = f"licence: {table.licence}" if table.licence else ""
         facts = "; ".join(fact for fact in (table.url, licence) if fact)
         source = f"{table.source} ({facts})" if facts else table.source
-        caption = [f"{self.publication.short}, {source}.", words and f"{words}.", *whole]
+        caption = [f"{self.matcher.publication.short}, {source}.", words and f"{words}.", *whole]
         columns = tuple(
             f"{column} {_SHORT.get(part, part)}" if part else column
             for column in table.columns
@@ -285,14 +274,14 @@ class TableMaker:
         return self.notes.on(made)
 
     def _line(self, label: str) -> Line:
-        match = match_row(self.results, self.table, label, self.publication.encoder)
+        match = self.matcher.match(self.table, label)
         printed = self.table.rows[label]
         fill = self.measure(match.cell) if self.measure is not None and match is not None else None
         notes = self.notes.numbers(self._row_notes(label, match, fill))
         numbers = [number for value in printed.values for number in figures_of(value)]
         known = [number for number in numbers if number is not None]
         unit = published_unit(printed.unit or self.table.unit, known)
-        row = MeasuredRow(self.results, self.table, label, match, fill, unit, notes)
+        row = MeasuredRow(self.matcher, self.table, label, match, fill, unit, notes)
         entries = tuple(
             self._entry(row, column, part, figure)
             for column, value in zip(self.table.columns, printed.values, strict=True)
@@ -301,7 +290,7 @@ class TableMaker:
         grouped = all("/" in other for other in self.table.rows)
         group, _, rest = label.partition("/") if grouped else ("", "", label)
         apart = row.rule.per_language if row.rule is not None else None
-        sub = self.results.measured_by(match.cell, apart) if match is not None else ""
+        sub = self.matcher.results.measured_by(match.cell, apart) if match is not None else ""
         return Line(rest, entries, sub, notes, group)
 
     def _row_notes(self, row: str, match: RowMatch | None, fill: Fill | None) -> Iterator[str]:
@@ -322,7 +311,7 @@ class TableMaker:
             scale = "Scale reduced" if size < wanted else "Scale"
             yield f"{scale}: {size:,} sentence pairs per language (published: {wanted:,})."
         whole = next((self.table.rule(row, column) for column in self.table.columns), None)
-        if encoder := other_encoder(self.publication, whole, match.cell):
+        if encoder := self.matcher.other_encoder(whole, match.cell):
             yield f"Measured on {match.cell.encoder} (published: {encoder})."
 
     def _entry(self, row: MeasuredRow, column: str, part: int, figure: float | None) -> Entry:
@@ -340,14 +329,16 @@ class TableMaker:
             self.records.append((*place, *[None] * 9, told))
             return entry
         cell, unit, value = found.cell or row.match.cell, row.unit, found.value
-        known = self.results.at(cell, found.name)
+        known = self.matcher.results.at(cell, found.name)
         texts += [*found.remarks, *(remarks(known, unit) if known is not None else ())]
         marks = self.notes.numbers(texts)
         against = row.comparable(column, part, figure)
         difference = None if against is None else value.mean * unit.scale - against
-        ends = self.results.ends(cell, found.name, unit.scale) or (None, None)
+        ends = self.matcher.results.ends(cell, found.name, unit.scale) or (None, None)
         rule, worse = self.table.rule(row.row, column), None
-        sign = 1 if found.name is None else self.results.plan.measured(*found.name[::2]).sign
+        sign = (
+            1 if found.name is None else self.matcher.results.plan.measured(*found.name[::2]).sign
+        )
         # a layer, a weight or a number of pairs is not better for being larger
         if difference and sign and not self.table.counts and (not rule or rule.show == "value"):
             worse = difference * sign < 0
@@ -358,10 +349,10 @@ class TableMaker:
         self.records.append((*place, *numbers, *facts))
         return Entry(
             unit.show(value.mean),
-            self.results.shown(cell, found.name, unit),
+            self.matcher.results.shown(cell, found.name, unit),
             printed,
             "" if difference is None else signed(difference, unit.decimals),
-            mark=self.results.mark(cell, found.name),
+            mark=self.matcher.results.mark(cell, found.name),
             notes=marks,
             worse=worse,
         )
@@ -378,8 +369,8 @@ class TableMaker:
             state = Entry(printed or "–", notes=marks, state="published" if printed else "empty")
             return state, "published alone"
         if rule is not None:
-            rule = stand_in(self.results, rule, self.publication.encoder)
-        reason = untouched(self.results, rule) if rule is not None else None
+            rule = self.matcher.stand_in(rule)
+        reason = self.matcher.untouched(rule) if rule is not None else None
         why = row.fill.values.get(column) if row.fill is not None else None
         how = why if isinstance(why, str) else _NOT_RUN
         if reason is not None:
@@ -415,7 +406,7 @@ def paper_part(
     makers = []
     for label, table in paper.tables.items():
         fill = measure(table.analysis) if table.analysis else None
-        makers.append(TableMaker(results, paper, short, label, fill))
+        makers.append(TableMaker(Matcher(results, paper), short, label, fill))
     tables = tuple(maker.make() for maker in makers)
     records = [record for maker in makers for record in maker.records]
     return Part(short, paper.short, paper.paper, tables, remarks=paper.notes), records
