@@ -13,12 +13,12 @@ from raxalign.plan.values.comparisons import (
     Compared,
     baseline_cells,
     comparisons,
+    ordinal,
 )
 from raxalign.plan.values.numbers import MINUS
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import FLOOR, near_floor, rows
 from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of, why_uncompared
-from raxalign.report.compared import ordinal
 from raxalign.store.ledger import EarlierLook, Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together

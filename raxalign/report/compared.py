@@ -7,25 +7,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from raxalign.analysis.cells import Cell
-from raxalign.analysis.significance import Runs
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import (
-    LEFT,
     MINIMUM,
-    NO_PREDICTIONS,
     ONE_BY_ONE,
-    OTHER_LANGUAGES,
     Compared,
+    look_lines,
 )
 from raxalign.plan.values.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.plan.values.scoreboard import TableKey, table_of, why_uncompared
-from raxalign.printing import TextTable, counted, paragraph
-from raxalign.store.ledger import EarlierLook
-
-FEWEST = 3
+from raxalign.printing import TextTable, paragraph
 
 
 @dataclass(frozen=True)
@@ -41,33 +35,47 @@ class Ranking:
     groups: tuple[tuple[int, ...], ...]
     family: int
 
+    FEWEST: ClassVar = 3
+    """Cells below which none is ranked."""
 
-def rankings(entries: Sequence[Compared], shown: Sequence[Compared] = ()) -> Iterator[Ranking]:
-    """Yield the ranking of each encoder and number of sentences of one table whose pairs were all
-    compared; fewer than three cells are not ranked. Pairs whose comparisons are `shown` next to the
-    ranks differ where these say so, others where the verdict over all pairs does.
+    @classmethod
+    def of(cls, entries: Sequence[Compared], shown: Sequence[Compared] = ()) -> Iterator[Ranking]:
+        """Yield the ranking of each encoder and number of sentences of one table whose pairs were
+        all compared; fewer than three cells are not ranked. Pairs whose comparisons are `shown`
+        next to the ranks differ where these say so, others where the verdict over all pairs does.
+        """
+        said = {_pair(entry): entry for entry in shown if entry.baseline is not None}
+        family = sum(entry.tested for entry in entries)
+        together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
+        for entry in entries:
+            if entry.name == entry.cell.mean_name(*table_of(entry.name)):
+                together[entry.cell.encoder, entry.cell.sentences].append(entry)
+        for pairs in together.values():
+            cells, values = _valued(pairs)
+            if len(cells) < cls.FEWEST or len(pairs) < len(cells) * (len(cells) - 1) / 2:
+                continue
+            ordered = sorted(zip(cells, values, strict=True), key=lambda one: -one[1])
+            cells, values = [cell for cell, _ in ordered], [value for _, value in ordered]
+            places = {id(cell): place for place, cell in enumerate(cells)}
+            different = [e for e in pairs if said.get(_pair(e), e).is_significant]
+            apart = {(places[id(e.cell)], places[id(e.baseline)]) for e in different}
+            yield cls(
+                tuple(cells),
+                tuple(ranks(values, apart)),
+                tuple(map(tuple, groups(values, apart))),
+                family,
+            )
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The rank of a method, from 1, by its value, and the `best` and the `worst` that it may have:
+    with 95 % confidence, the true ranks of all methods lie within theirs at once.
     """
-    said = {_pair(entry): entry for entry in shown if entry.baseline is not None}
-    family = sum(entry.tested for entry in entries)
-    together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
-    for entry in entries:
-        if entry.name == entry.cell.mean_name(*table_of(entry.name)):
-            together[entry.cell.encoder, entry.cell.sentences].append(entry)
-    for pairs in together.values():
-        cells, values = _valued(pairs)
-        if len(cells) < FEWEST or len(pairs) < len(cells) * (len(cells) - 1) / 2:
-            continue
-        ordered = sorted(zip(cells, values, strict=True), key=lambda one: -one[1])
-        cells, values = [cell for cell, _ in ordered], [value for _, value in ordered]
-        places = {id(cell): place for place, cell in enumerate(cells)}
-        different = [e for e in pairs if said.get(_pair(e), e).is_significant]
-        apart = {(places[id(e.cell)], places[id(e.baseline)]) for e in different}
-        yield Ranking(
-            tuple(cells),
-            tuple(ranks(values, apart)),
-            tuple(map(tuple, groups(values, apart))),
-            family,
-        )
+
+    rank: int
+    best: int
+    worst: int
 
 
 def _valued(pairs: Sequence[Compared]) -> tuple[list[Cell], list[float]]:
@@ -85,17 +93,6 @@ def _valued(pairs: Sequence[Compared]) -> tuple[list[Cell], list[float]]:
 def _pair(entry: Compared) -> tuple[object, ...]:
     """Two cells in whichever order, and the name of the value."""
     return frozenset((id(entry.cell), id(entry.baseline))), entry.name
-
-
-@dataclass(frozen=True)
-class Rank:
-    """The rank of a method, from 1, by its value, and the `best` and the `worst` that it may have:
-    with 95 % confidence, the true ranks of all methods lie within theirs at once.
-    """
-
-    rank: int
-    best: int
-    worst: int
 
 
 def ranks(values: Sequence[float], apart: Collection[tuple[int, int]]) -> list[Rank]:
@@ -303,7 +300,7 @@ def all_pairs(compared: Sequence[Compared]) -> bool:
 
 def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
     """Yield the ranks of the cells of one table whose pairs were all compared, with intervals."""
-    for found in rankings(entries):
+    for found in Ranking.of(entries):
         told = zip(found.ranks, found.cells, strict=True)
         names = (f"{plan.cell_name(cell)} {_rank(rank)}" for rank, cell in told)
         first = found.cells[0]
@@ -364,76 +361,3 @@ def _for_languages(entry: Compared, unit: NumberFormat) -> str:
 
 def _p(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
-
-
-_ORDER = ("first", "second", "third", "fourth", "fifth", "sixth")
-_WHY = {
-    Runs.ONE_RUN: "; a result that depends on the seed needs at least two",
-    NO_PREDICTIONS: " are stored from which the value could be computed",
-}
-
-
-def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
-    """Yield what must be said of a value under its table."""
-    why = f"{found.untested}{_WHY.get(found.untested, '')}."
-    based = found.baseline is not None
-    if found.interval is None and found.untested and (based or found.untested != NO_PREDICTIONS):
-        yield f"No interval and no test: {why}"
-    if found.stays:
-        yield (
-            "Not a result: the method moves each language as a whole, which leaves this measure as"
-            " it is; this is the value of the original encoder."
-        )
-    if found.untested == LEFT:
-        yield "Not aligned, and left as it is by the method: this is the value of the baseline."
-    elif found.cell.set and found.name[1] in found.cell.unseen:
-        yield "Not aligned: the language is not in the set."
-    if found.interval is not None and found.untested in _WHY:
-        yield f"No test: for the baseline, {why}"
-    if found.verdict == "=" and not found.stays:
-        yield "Equal in each example of each run (=): no test."
-    if found.earlier:
-        yield f"{look_text(found.earlier)}."
-    if found.verdict == "not after correction":
-        yield f"Not after correction. {ONE_BY_ONE}"
-    if found.untested == OTHER_LANGUAGES:
-        yield "Not compared: the baseline's mean is over other languages."
-    if found.at_chance and found.guessing is not None:
-        guessing = unit.show(found.guessing)
-        yield f"At chance: its interval contains {guessing}, the value of guessing."
-    if found.falls_far and found.baseline is not None:
-        yield (
-            f"Falls far below the baseline {found.baseline.method}: to less than half of its value"
-            f"{'' if found.tested else ', untested'}."
-        )
-    if found.outdated:
-        yield (
-            "Under readouts that were fitted before the task's training, which changes the encoder:"
-            f" {found.outdated}."
-        )
-
-
-def look_text(earlier: Sequence[EarlierLook], of: str = "this comparison") -> str:
-    """Return which look at comparisons this is, and when the ones before were."""
-    before = (
-        f"the {ordinal(number)} with {counted(look.runs, 'run')}, {look.when[:10]}"
-        for number, look in enumerate(earlier)
-    )
-    told = f"{ordinal(len(earlier))} look at {of} ({', '.join(before)})"
-    return f"{told[0].upper()}{told[1:]}: p-values are corrected for it"
-
-
-def look_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
-    """Yield a line per number of earlier looks that some comparisons of a table have."""
-    tested = [entry for entry in entries if entry.tested]
-    for earlier in dict.fromkeys(entry.earlier for entry in tested if entry.earlier):
-        alike = [entry.cell for entry in tested if entry.earlier == earlier]
-        names = dict.fromkeys(plan.cell_name(cell) for cell in alike)
-        yield look_text(
-            earlier, "these comparisons" if len(alike) == len(tested) else ", ".join(names)
-        )
-
-
-def ordinal(number: int) -> str:
-    """Return a number from 0 as the place of a look: ``first``."""
-    return _ORDER[number] if number < len(_ORDER) else f"{number + 1}th"

@@ -17,11 +17,10 @@ from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.errors import RaxalignError
 from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import baseline_cells
+from raxalign.plan.values.comparisons import baseline_cells, look_lines
 from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, table_of, why_untouched
 from raxalign.printing import TextTable, paragraph
-from raxalign.report.compared import look_lines
 from raxalign.report.document import Entry, Line, Table, caption, marked, unaligned
 
 

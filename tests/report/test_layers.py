@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from raxalign.plan.values.predictions import Predictions
-from raxalign.report.compared import remarks
 from raxalign.report.sections.layers import _Profile
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
@@ -98,7 +97,7 @@ def test_correlations_are_over_languages_and_methods(tables):
 def test_tables_say_what_is_no_result(five):
     found = results_of(five)
     said = {
-        (entry.cell.method, entry.name[2]): list(remarks(entry, found.unit(*entry.name[::2])))
+        (entry.cell.method, entry.name[2]): list(entry.remarks(found.unit(*entry.name[::2])))
         for entry in with_tests(found, five[1]).compared
     }
     not_a_result = "Not a result: the method moves each language as a whole"

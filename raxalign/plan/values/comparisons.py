@@ -5,7 +5,7 @@ read from a ledger, tested, corrected for the number of tests, and judged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -26,7 +26,9 @@ from raxalign.errors import RaxalignError
 from raxalign.measured import Measured, undeclared
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
+from raxalign.printing import counted
 from raxalign.store.key import digest
 from raxalign.store.ledger import EarlierLook, Ledger
 
@@ -138,6 +140,45 @@ class Compared:
         """Whether the difference to the baseline has a p-value, and is not 0 throughout (`=`)."""
         known = self.comparison is not None and self.comparison.p is not None
         return known and self.verdict != "="
+
+    def remarks(self, unit: NumberFormat) -> Iterator[str]:
+        """Yield what must be said of the value under its table, in its unit."""
+        why = f"{self.untested}{_WHY.get(self.untested, '')}."
+        based = self.baseline is not None
+        if self.interval is None and self.untested and (based or self.untested != NO_PREDICTIONS):
+            yield f"No interval and no test: {why}"
+        if self.stays:
+            yield (
+                "Not a result: the method moves each language as a whole, which leaves this measure"
+                " as it is; this is the value of the original encoder."
+            )
+        if self.untested == LEFT:
+            yield "Not aligned, and left as it is by the method: this is the value of the baseline."
+        elif self.cell.set and self.name[1] in self.cell.unseen:
+            yield "Not aligned: the language is not in the set."
+        if self.interval is not None and self.untested in _WHY:
+            yield f"No test: for the baseline, {why}"
+        if self.verdict == "=" and not self.stays:
+            yield "Equal in each example of each run (=): no test."
+        if self.earlier:
+            yield f"{look_text(self.earlier)}."
+        if self.verdict == "not after correction":
+            yield f"Not after correction. {ONE_BY_ONE}"
+        if self.untested == OTHER_LANGUAGES:
+            yield "Not compared: the baseline's mean is over other languages."
+        if self.at_chance and self.guessing is not None:
+            guessing = unit.show(self.guessing)
+            yield f"At chance: its interval contains {guessing}, the value of guessing."
+        if self.falls_far and self.baseline is not None:
+            yield (
+                f"Falls far below the baseline {self.baseline.method}: to less than half of its"
+                f" value{'' if self.tested else ', untested'}."
+            )
+        if self.outdated:
+            yield (
+                "Under readouts that were fitted before the task's training, which changes the"
+                f" encoder: {self.outdated}."
+            )
 
 
 def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
@@ -463,3 +504,36 @@ def named_cells(cells: Sequence[Cell], plan: Plan, wanted: str, where: str) -> l
             f"{where}: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )
     return found
+
+
+_ORDER = ("first", "second", "third", "fourth", "fifth", "sixth")
+_WHY = {
+    Runs.ONE_RUN: "; a result that depends on the seed needs at least two",
+    NO_PREDICTIONS: " are stored from which the value could be computed",
+}
+
+
+def look_text(earlier: Sequence[EarlierLook], of: str = "this comparison") -> str:
+    """Return which look at comparisons this is, and when the ones before were."""
+    before = (
+        f"the {ordinal(number)} with {counted(look.runs, 'run')}, {look.when[:10]}"
+        for number, look in enumerate(earlier)
+    )
+    told = f"{ordinal(len(earlier))} look at {of} ({', '.join(before)})"
+    return f"{told[0].upper()}{told[1:]}: p-values are corrected for it"
+
+
+def look_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
+    """Yield a line per number of earlier looks that some comparisons of a table have."""
+    tested = [entry for entry in entries if entry.tested]
+    for earlier in dict.fromkeys(entry.earlier for entry in tested if entry.earlier):
+        alike = [entry.cell for entry in tested if entry.earlier == earlier]
+        names = dict.fromkeys(plan.cell_name(cell) for cell in alike)
+        yield look_text(
+            earlier, "these comparisons" if len(alike) == len(tested) else ", ".join(names)
+        )
+
+
+def ordinal(number: int) -> str:
+    """Return a number from 0 as the place of a look: ``first``."""
+    return _ORDER[number] if number < len(_ORDER) else f"{number + 1}th"

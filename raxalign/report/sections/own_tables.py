@@ -9,7 +9,6 @@ from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.numbers import FEW, NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
-from raxalign.report.compared import remarks
 from raxalign.report.document import (
     Entry,
     Line,
@@ -89,7 +88,7 @@ class OwnTables(Section):
             results.shown(cell, name, unit),
             delta=difference_text(found, unit),
             mark=mark,
-            notes=notes.numbers(remarks(found, unit)),
+            notes=notes.numbers(found.remarks(unit)),
             worse=mark == "worse" if mark else None,
         )
 

@@ -12,7 +12,6 @@ from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.config.published import PublishedTable, Rule, read, short_name
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
-from raxalign.report.compared import remarks
 from raxalign.report.document import (
     Entry,
     Line,
@@ -330,7 +329,7 @@ class TableMaker:
             return entry
         cell, unit, value = found.cell or row.match.cell, row.unit, found.value
         known = self.matcher.results.at(cell, found.name)
-        texts += [*found.remarks, *(remarks(known, unit) if known is not None else ())]
+        texts += [*found.remarks, *(known.remarks(unit) if known is not None else ())]
         marks = self.notes.numbers(texts)
         against = row.comparable(column, part, figure)
         difference = None if against is None else value.mean * unit.scale - against

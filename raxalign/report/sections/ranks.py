@@ -9,7 +9,7 @@ from typing import final
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.plan.values.scoreboard import TableKey, table_of
-from raxalign.report.compared import FEWEST, Ranking, rankings
+from raxalign.report.compared import Ranking
 from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
@@ -29,7 +29,7 @@ class MethodRanks(Section):
     def share(self) -> Share | None:
         """Return the figures; None where no table has three to twelve methods that are tested."""
         results = self.results
-        if not FEWEST <= len(results.cells) <= _MOST:
+        if not Ranking.FEWEST <= len(results.cells) <= _MOST:
             return None
         tables = results.leading_tables()
         pairs = comparisons(
@@ -42,7 +42,7 @@ class MethodRanks(Section):
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
         shown = [e for e in self.results.compared if table_of(e.name) == table]
-        found = [r for r in rankings(entries, shown) if any(e.tested for e in entries)]
+        found = [r for r in Ranking.of(entries, shown) if any(e.tested for e in entries)]
         panels = [self._panel(ranking, table) for ranking in found]
         numbers = [sum(entry.tested for entry in family) for family in (shown, entries)]
         about = caption("ranks", marked=numbers[0], pairs=numbers[1])
