@@ -22,12 +22,13 @@ from pathlib import Path
 from benchmarks.table import ROUNDS, Row, at_least, show, spread
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
+from raxalign.plan.stored import write_plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, JobEnded, Planned
-from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.job import Job
 from raxalign.sweep.progress import describe, describe_stage
-from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.running import run_sweep
 
 GRID = """
 name: busy
@@ -114,7 +115,8 @@ def once() -> tuple[float, int]:
         grid.write_text(GRID, encoding="utf-8")
         plan, clock = open_grid(grid, storage=root).plan, Clock()
         start = time.perf_counter()
-        run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), clock.hear)
+        job = Job(Storage(root), write_plan(plan, Storage(root)))
+        run_sweep(plan, job, clock.hear, name=plan.name)
         end = time.perf_counter()
     wall = clock.ends[-1] - clock.begun
     share = clock.busy / (CORES * wall)

@@ -19,11 +19,12 @@ from pathlib import Path
 
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, JobEnded
-from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.job import Job
+from raxalign.sweep.running import run_sweep
 
 GRID = """
 name: inline
@@ -73,7 +74,7 @@ def main() -> None:
             ),
             Clock(),
         )
-        run_grid(plan, job, clock.hear)
+        run_sweep(plan, job, clock.hear, name=plan.name)
         tuned = [after - before for before, after in zip(clock.ends, clock.ends[1:], strict=False)]
         bare = bare_times(Path(folder, "storage"), job, [trial.key for trial in plan.trials])
     over = statistics.median(tuned) - statistics.median(bare)

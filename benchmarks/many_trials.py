@@ -36,15 +36,15 @@ from rich.console import Console
 from benchmarks.processes import DRIVER, Processes
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import require_token
 from raxalign.sweep.events import Event, JobEnded, all_of
-from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
-from raxalign.sweep.room import DRIVER as DRIVERS
+from raxalign.sweep.running import run_sweep
 from raxalign.sweep.tracker import Tracker, target_of
-from raxalign.sweep.tuner import run_grid
 
 GRID = """
 name: many
@@ -144,7 +144,7 @@ def cluster(nodes: int) -> Iterator[str | None]:
     start = time.perf_counter()
     require_token()
     started = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "resources": {DRIVERS: 1000}}
+        initialize_head=True, head_node_args={"num_cpus": 0, "resources": {Job.DRIVER: 1000}}
     )
     try:
         for _ in range(nodes):
@@ -171,7 +171,7 @@ def run(opened: Opened, job: Job, address: str | None, *, profiled: bool, tracke
         if profiled:
             profile.enable()
         listeners = [clock.hear, progress.hear, *([tracker.hear] if tracker else [])]
-        run_grid(plan, job, all_of(*listeners), address)
+        run_sweep(plan, job, all_of(*listeners), name=plan.name, address=address)
         profile.disable()
         took = time.perf_counter() - start
         if tracker is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.stages import Workshop, run_trial
-from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 
 

@@ -360,7 +360,7 @@ def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path:
 
 
 def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: Path) -> None:
-    from raxalign.sweep.job import write_plan
+    from raxalign.plan.stored import write_plan
 
     plan = open_grid(grid).plan
     write_plan(plan, Storage(os.environ["RAXALIGN_STORAGE"]))
@@ -525,7 +525,7 @@ def write_xnli(folder: Path, **replaced: str) -> Path:
 def test_a_grid_names_all_faults_of_its_data_files_before_anything_starts(
     run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "raxalign.sweep.tuner", None)  # what imports Ray
+    monkeypatch.setitem(sys.modules, "raxalign.sweep.running", None)  # what imports Ray
     path = write_xnli(tmp_path, dev_de="A\tB\tmaybe\nC\tD\t0\nE\tF\tperhaps\n", test_de="")
     done = run("grid", path)
     assert (done.code, done.out) == (2, "")

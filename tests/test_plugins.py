@@ -23,9 +23,10 @@ from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
+from raxalign.plan.stored import write_plan
 from raxalign.plan.values.results import rows
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import Job, read_plan, write_plan
+from raxalign.sweep.job import Job
 from raxalign.sweep.work import attempt
 from tests.grids import TINY, write_grid
 from tests.ran import ran
@@ -83,7 +84,7 @@ def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
     assert Plan.from_json(plan.to_json()) == plan
     place = write_plan(plan, Storage(str(tmp_path / "storage")))
     monkeypatch.setattr(catalog_module, "_loaded", {})  # as in another process
-    assert read_plan(place) == plan
+    assert Job(Storage(""), place).read_plan() == plan
     assert catalog("methods")[plan.plugins[0].kind].__name__ == "ShiftToPivot"
     my_method(tmp_path, more="\n# edited\n")
     refused = rf"{re.escape(str(file))}: has changed since the grid was planned\. Plan it again"

@@ -22,6 +22,14 @@ def plan_path(text: str) -> str:
     return f"{_FOLDER}/{digest(text)[:32]}.json"
 
 
+def write_plan(plan: Plan, storage: Storage) -> str:
+    """Put the plan into the storage, where every worker finds it; returns its place."""
+    text = plan.to_json()
+    path = plan_path(text)
+    storage.files.write(path, text.encode())
+    return f"{storage}/{path}"
+
+
 def plan_at(place: str) -> Plan:
     """Return the plan at a place (a storage root and the path below it).
 

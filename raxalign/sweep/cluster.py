@@ -1,8 +1,12 @@
-"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile."""
+"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile; its
+nodes, also those that may come, and what they have room for: which jobs fit beside those that run,
+and what no node can ever give.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import secrets
@@ -12,9 +16,9 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +29,199 @@ from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import SCRATCH, SHORT, discard, left_by_dead, maker_name
 from raxalign.store.files import split_place
 from raxalign.store.lease import EXPIRY, Holder
-from raxalign.sweep.job import Job, sees, thread_limits
-from raxalign.sweep.room import DRIVER
+from raxalign.sweep.events import Hear, Said
+from raxalign.sweep.job import Job, sees
+from raxalign.sweep.order import Holds
+
+BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
+"""On the head of a cluster that `ray up` made: which nodes it may start. It is JSON."""
+JOINING, _LOOK = 600.0, 2.0  # seconds in which machines join that are there, and between two looks
+
+Node = Mapping[str, float]
+"""The resources of one node by their names."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """The nodes of a cluster at one moment, those included that it may still start."""
+
+    job: Job
+    nodes: Sequence[Node]
+
+    def fits(self, needs: Holds, held: Mapping[Holds, int]) -> bool:
+        """Check whether a job fits beside those that run. One fits always where nothing runs: it
+        waits for nodes that are lost or not there yet. `held` counts those by what they hold.
+        """
+        if not any(held.values()):
+            return True
+        asked = self.job.workers if needs is Holds.GROUP else 1
+        return self.free(needs, held) >= asked
+
+    def free(self, needs: Holds, held: Mapping[Holds, int]) -> int:
+        """Count the workers for which there is room beside the jobs that run."""
+        whole = held.get(Holds.WORKER, 0) + self.job.workers * held.get(Holds.GROUP, 0)
+        cores = sum(slots(node, {"CPU": float(self.job.threads)}) for node in self.nodes)
+        cores -= whole + held.get(Holds.CPUS, 0)
+        if needs is Holds.CPUS:
+            return cores
+        return min(cores, sum(slots(node, self.job.demand) for node in self.nodes) - whole)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What a cluster has. It `may_grow` by nodes of which nothing is known: Ray does not report
+    whether an autoscaler runs, and what it may start.
+    """
+
+    alive: tuple[Node, ...]
+    most: tuple[Node, ...] = ()  # besides the head, when it is as large as it may grow, if known
+    may_grow: bool = False
+
+    @classmethod
+    def find(cls, address: str | None) -> Nodes:
+        """Return the nodes of the cluster that this process has joined (at an address), or of the
+        Ray that it started on this machine (None).
+        """
+        config = _bootstrap() if address else {}
+        most = [
+            kind["resources"]
+            for name, kind in config.get("available_node_types", {}).items()
+            if name != config.get("head_node_type")
+            for _ in range(min(kind.get("max_workers", 0), config.get("max_workers", 0)))
+        ]
+        return cls(_alive(), tuple(most), may_grow=bool(address) and not config)
+
+    @property
+    def later(self) -> tuple[Node, ...]:
+        """What each node has that may still be started."""
+        left = list(self.most)
+        for node in self.alive:
+            same = [kind for kind in left if all(node.get(name) == kind[name] for name in kind)]
+            if same:
+                left.remove(same[0])
+        heads = sum("node:__internal_head__" in node for node in self.alive)
+        return tuple(left[: max(0, heads + len(self.most) - len(self.alive))])
+
+    def all(self, job: Job) -> tuple[Node, ...]:
+        """Return the nodes to count on. Of a cluster that may grow a quarter more is requested than
+        it has, since jobs that wait make an autoscaler start nodes. Groups of workers are not:
+        without an autoscaler one would wait until it is given up.
+        """
+        if not self.may_grow or job.workers > 1:
+            return (*self.alive, *self.later)
+        there = sum(slots(node, job.demand) for node in self.alive)
+        return (*self.alive, *(job.demand for _ in range(max(there // 4, 1))))
+
+    def now(self) -> Nodes:
+        """Return the same cluster with the nodes that are alive now. Where Ray does not answer, it
+        is the one that was known; Ray itself ends a driver that has lost its cluster.
+        """
+        with suppress(ray.exceptions.RayError, TimeoutError, ConnectionError):
+            return replace(self, alive=_alive())
+        return self
+
+    def wait_for_named(self, job: Job, hear: Hear, *, training: bool) -> Nodes:
+        """Wait until a trial fits, or all machines have joined that the cluster file of `ray up`
+        names: its command ends before Ray runs on the workers. Returns the nodes that are there
+        then.
+        """
+        nodes, provider = self, _bootstrap().get("provider", {})
+        named = 1 + len(provider.get("worker_ips", ())) if provider.get("type") == "local" else 0
+        end, told = time.monotonic() + JOINING, False
+        while len(nodes.alive) < named and time.monotonic() < end:
+            with suppress(ResourceError):
+                check_fits(job, (*nodes.alive, *nodes.later), training=training)
+                break
+            if not told:
+                there = (
+                    f"the cluster file names {named} machines, and {len(nodes.alive)} joined so far"
+                )
+                hear(Said(f"{there}: waiting for the others"))
+            told = True
+            time.sleep(_LOOK)
+            nodes = nodes.now()
+        return nodes
+
+    def with_gpus(self, job: Job, hear: Hear) -> tuple[Job, Nodes]:
+        """Return the job with a card for each worker where a node has one, if the grid does not say
+        how many; and the nodes by then. Named machines are waited for, since one of them may have a
+        card.
+        """
+        if job.gpus is not None:
+            return job, self
+        nodes = self.wait_for_named(replace(job, gpus=1.0), hear, training=False)
+        if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
+            return replace(job, gpus=0.0), nodes
+        hear(
+            Said("each worker gets a card of its own (run.gpus_per_worker: 0.5 lets two share one)")
+        )
+        return replace(job, gpus=1.0), nodes
+
+    def refuse_impossible(self, job: Job, hear: Hear, *, training: bool) -> str | None:
+        """Raise `ResourceError` with the name of the resource where the cluster can never give what
+        a trial asks for. Where nodes may come of which nothing is known, the message is printed and
+        returned instead, and the request waits for them.
+        """
+        try:
+            check_fits(job, (*self.alive, *self.later), training=training)
+        except ResourceError as error:
+            if training:
+                check_driver(self.alive)
+            if not self.may_grow:
+                raise
+            hear(Said(f"{error}. Waiting for nodes that the cluster may start"))
+            return str(error)
+        return None
+
+
+def _alive() -> tuple[Node, ...]:
+    return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])
+
+
+def _bootstrap() -> dict[str, Any]:
+    """Return what `ray up` left on the head; empty where this is not such a head."""
+    with suppress(OSError, ValueError):
+        return dict(json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8")))
+    return {}
+
+
+def slots(node: Node, wanted: Mapping[str, float]) -> int:
+    """Count the workers that a node has room for."""
+    return min(int(node.get(resource, 0.0) / amount + 1e-6) for resource, amount in wanted.items())
+
+
+def check_fits(job: Job, nodes: Sequence[Node], *, training: bool) -> None:
+    """Refuse what no node can ever give, naming the resource; a group must fit the cluster."""
+    wanted = job.demand
+    for resource, amount in wanted.items():
+        most = max((node.get(resource, 0.0) for node in nodes), default=0.0)
+        if amount > most:
+            gpus = "lower run.gpus_per_worker, or join a cluster that has them with --address"
+            remedy = "lower run.threads" if resource == "CPU" else gpus
+            raise ResourceError(
+                f"a worker asks for {amount:g} {resource}, and no node has more than {most:g}:"
+                f" {remedy}"
+            )
+    each, total = job.describe(), sum(slots(node, wanted) for node in nodes)
+    if not total:
+        raise ResourceError(f"a worker asks for {each}, and no node has both")
+    if training and job.workers > total:
+        raise ResourceError(
+            f"a trial asks for {job.workers} workers with {each} each, and the cluster has room for"
+            f" {total}: lower run.workers (--workers)"
+        )
+    if training:
+        check_driver(nodes)
+
+
+def check_driver(nodes: Sequence[Node]) -> None:
+    """Refuse trials with several workers where no node has the resource of their drivers."""
+    if not any(node.get(Job.DRIVER) for node in nodes):
+        raise ResourceError(
+            f"no node has the resource {Job.DRIVER!r}, which the drivers of trials with several"
+            f" workers sit on: start the head with --resources='{{\"{Job.DRIVER}\": 1000}}'"
+            " (cluster.yaml does)"
+        )
 
 
 def scratch_folder(root: str, address: str | None) -> str:
@@ -66,6 +261,20 @@ _ENVIRONMENT = {
 _ROOM = 16 * 2**20  # bytes for Ray's own files
 _daemons: dict[str, int] = {}  # of the Ray that this process started: their names and ids
 _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and between two tries
+
+
+@contextmanager
+def joined(job: Job, address: str | None) -> Iterator[Job]:
+    """Be on the cluster at an address, or on one of this machine alone, within the block. Yields
+    the job with the folder of Ray's own files, which is removed in the end.
+    """
+    job = replace(job, scratch=scratch_folder(job.storage.root, address))
+    connect(address, job)
+    try:
+        yield signed(job) if address else job
+    finally:
+        disconnect()
+        remove_scratch(job.scratch)
 
 
 def connect(address: str | None, job: Job) -> None:
@@ -120,7 +329,7 @@ def _init(environment: Mapping[str, str], **given: object) -> None:
 def _join(address: str, job: Job) -> None:
     """Join a cluster. Raises `ResourceError` where none answers, or it refuses this process."""
     _require_listener(address)
-    limits = thread_limits(job.threads)
+    limits = job.thread_limits
     try:
         _init({**limits, **{name: os.environ[name] for name in _ENVIRONMENT}}, address=address)
     except (ConnectionError, ValueError) as error:
@@ -138,7 +347,7 @@ def _join(address: str, job: Job) -> None:
 
 def _start(job: Job) -> None:
     """Start a cluster on this machine. Raises `ResourceError` where Ray does not get that far."""
-    os.environ.update(thread_limits(job.threads))  # workers inherit it
+    os.environ.update(job.thread_limits)  # workers inherit it
     require_token()
     folder = _short_name(job.scratch)
     # without it Ray's processes begin: they end with this one, and not with its terminal before it
@@ -147,7 +356,7 @@ def _start(job: Job) -> None:
         _init(
             {},
             address="local",
-            resources={DRIVER: 1000},
+            resources={Job.DRIVER: 1000},
             # it needs more libraries (ray[default]), and a second one on a machine confuses both
             include_dashboard=False,
             _temp_dir=folder,

@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.sweep.mailbox import Advance
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A job as it is expected. Groups of a `family` say something of each other: a slow machine is
-    slow for all models, while the time of a word aligner says nothing of a training.
-    """
-
-    key: str  # of the stage or the trial
-    group: str  # what jobs have in common whose times err alike
-    seconds: float  # by the plan's cost
-    inputs: frozenset[str] = frozenset()  # the keys of the jobs that must end before it
-    family: str = ""
+from raxalign.sweep.job import Advance
+from raxalign.sweep.order import SweepJob
 
 
 @dataclass(frozen=True)
@@ -33,7 +21,7 @@ class Planned:
     cached: int  # trials whose results are all there
     stages: int  # shared stages to make
     first: bool = True
-    jobs: Sequence[Expected] = ()  # what its stages and trials are expected to take
+    jobs: Sequence[SweepJob] = ()  # what its stages and trials are expected to take
     workers: int = 1  # that there is room for
 
 

@@ -22,7 +22,7 @@ from raxalign.plan.checks import LocalData
 from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_at
+from raxalign.plan.stored import plan_at, write_plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, lasting, past_buffer, to_stderr
@@ -33,7 +33,7 @@ from raxalign.store.files import abandoned, check_writable
 from raxalign.store.lease import hold, living, own_name
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned, all_of
-from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker, finish_tracking, mark_copied, target_of
 
@@ -200,10 +200,14 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
         dropped = keeper.finish()
         return Ended(plan, 0, cached, {}, [*messages, dropped] if dropped else messages)
     job = _checked(opened, plan)
-    from raxalign.sweep.tuner import run_grid
+    from raxalign.sweep.running import run_sweep
 
     found, message = _followed(
-        opened, job, lambda hear: run_grid(plan, job, all_of(keeper.hear, hear), opened.run.address)
+        opened,
+        job,
+        lambda hear: run_sweep(
+            plan, job, all_of(keeper.hear, hear), name=plan.name, address=opened.run.address
+        ),
     )
     if message is None:
         mark_copied(plan, target_of(opened))

@@ -1,5 +1,5 @@
-"""The order in which stages and trials of a sweep are run: each after its inputs, the longest chain
-first. It knows neither Ray nor the storage.
+"""The stages and trials of a sweep as jobs, with their expected times, and the order in which they
+are run: each after its inputs, the longest chain first. It knows neither Ray nor the storage.
 """
 
 from __future__ import annotations
@@ -7,9 +7,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import ClassVar
+
+from raxalign.plan.estimates import Forecast
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.stages import FITTED, TRAINED
+
+_MODELS = ("encoder", "aligned", "tuned", "evaluation")  # stages that are made with an encoder
 
 
 class Holds(Enum):
@@ -22,7 +30,15 @@ class Holds(Enum):
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A shared stage or a trial, under its key."""
+    """A shared stage or a trial, under its key. Groups of a `family` say something of each other: a
+    slow machine is slow for all models, while the time of a word aligner says nothing of a
+    training.
+    """
+
+    UNKNOWN: ClassVar[str] = "unknown"
+    """The family of jobs of which some part is like nothing that has run: until one of a group has
+    ended, nothing is known of its others.
+    """
 
     key: str
     is_trial: bool
@@ -30,6 +46,76 @@ class SweepJob:
     cost: float = 1.0  # its length in seconds, estimated
     needs: Holds = Holds.WORKER  # while it runs
     parts: tuple[str, ...] = ()  # the keys of the stages and evaluations that are made within it
+    group: str = ""  # what jobs have in common whose times err alike
+    family: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        stages: Sequence[str],
+        trials: Iterable[Trial],
+        workers: int,
+        took: Mapping[str, float],
+    ) -> list[SweepJob]:
+        """Return missing shared stages and pending trials as jobs, inputs first, with their times:
+        those of a trial are the times of all that it makes.
+
+        Args:
+            plan: The plan that has them.
+            stages: The keys of the stages, inputs first.
+            trials: The trials.
+            workers: How many workers a trial has that trains.
+            took: The seconds of some stages and evaluations, by key. A part that is like none of
+                them counts as is usual for its kind.
+        """
+        shared, found = set(stages), list[SweepJob]()
+        for key in stages:
+            inputs = shared.intersection(plan.closure([key])) - {key}
+            stage = plan.stages[key]
+            # torch, and a GPU where workers have one, is needed to make it
+            trains = stage.kind in FITTED or "encoder" in stage.inputs
+            needs = Holds.WORKER if trains else Holds.CPUS
+            found.append(cls(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
+        for trial in trials:
+            evaluations = list(trial.evaluations.values())
+            closure = plan.closure(evaluations)
+            own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
+            needs = Holds.GROUP if workers > 1 and plan.trains(trial) else Holds.WORKER
+            parts = tuple(dict.fromkeys([*own, *evaluations]))
+            read = frozenset(shared.intersection(closure))
+            found.append(cls(trial.key, is_trial=True, inputs=read, needs=needs, parts=parts))
+        return cls._expected(plan, found, took)
+
+    @staticmethod
+    def _expected(
+        plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float]
+    ) -> list[SweepJob]:
+        """Return jobs with their times, and with what they have in common."""
+        parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
+        left = dict.fromkeys(key for keys in parts.values() for key in keys)
+        found = Forecast.of(plan, took, left)
+        seconds = {**found.unknown, **found.seconds}
+
+        def group_of(entry: SweepJob) -> str:
+            if entry.is_trial:
+                return plan.by_key[entry.key].method
+            return f"{plan.stages[entry.key].kind} {plan.stages[entry.key].maker}"
+
+        def family_of(entry: SweepJob) -> str:
+            if any(key not in found.seconds for key in parts[entry.key]):
+                return SweepJob.UNKNOWN
+            return "model" if entry.is_trial or plan.stages[entry.key].kind in _MODELS else "data"
+
+        return [
+            replace(
+                entry,
+                cost=sum(seconds[key] for key in parts[entry.key]),
+                group=group_of(entry),
+                family=family_of(entry),
+            )
+            for entry in jobs
+        ]
 
 
 @dataclass

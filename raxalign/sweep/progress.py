@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raxalign.catalog import name_of
-from raxalign.plan.estimates import Forecast, roughly
+from raxalign.plan.estimates import roughly
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -23,16 +23,10 @@ from raxalign.plan.values.results import HARDLY, DevMean, dev_mean, remarks
 from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import events
-from raxalign.sweep.events import Expected
-from raxalign.sweep.mailbox import Advance
+from raxalign.sweep.job import Advance
 from raxalign.sweep.order import SweepJob
 from raxalign.train.runtime import TOKENS
 
-UNKNOWN = "unknown"
-"""The family of jobs of which some part is like nothing that has run: until one of a group has
-ended, nothing is known of its others.
-"""
-_MODELS = ("encoder", "aligned", "tuned", "evaluation")  # stages that are made with an encoder
 _MANY = 300  # jobs: with more of them left, chains hardly matter and are not followed
 
 
@@ -54,18 +48,18 @@ class Remaining:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._jobs: dict[str, Expected] = {}  # that have not ended
+        self._jobs: dict[str, SweepJob] = {}  # that have not ended
         self._since: dict[str, float] = {}
         self._groups: dict[tuple[str, str], _Sums] = defaultdict(_Sums)  # by family and group
         self._families: dict[str, _Sums] = defaultdict(_Sums)
 
-    def add(self, jobs: Iterable[Expected]) -> None:
+    def add(self, jobs: Iterable[SweepJob]) -> None:
         """Add jobs, inputs before what reads them."""
         for entry in jobs:
             if entry.key not in self._jobs:
                 self._jobs[entry.key] = entry
                 group = self._groups[entry.family, entry.group]
-                group.left, group.open = group.left + entry.seconds, group.open + 1
+                group.left, group.open = group.left + entry.cost, group.open + 1
 
     def started(self, key: str, now: float) -> None:
         """Note that a job has begun; one that begins again counts from then."""
@@ -80,12 +74,12 @@ class Remaining:
         if entry is None:
             return
         group = self._groups[entry.family, entry.group]
-        group.left, group.open = group.left - entry.seconds, group.open - 1
+        group.left, group.open = group.left - entry.cost, group.open - 1
         if seconds is None and since is None:
             return
         for sums in (group, self._families[entry.family]):
             sums.took += now - since if seconds is None and since is not None else seconds or 0.0
-            sums.expected += entry.seconds
+            sums.expected += entry.cost
             sums.ended += 1
 
     def of(self, key: str, now: float) -> float | None:
@@ -116,7 +110,7 @@ class Remaining:
 
     def _is_known(self, family: str, name: str) -> bool:
         """Whether it is known how long the jobs of a group take."""
-        return family != UNKNOWN or self._groups[family, name].ended > 0
+        return family != SweepJob.UNKNOWN or self._groups[family, name].ended > 0
 
     def _left(self, key: str, now: float) -> float:
         """Return the seconds left of a job that runs."""
@@ -128,26 +122,26 @@ class Remaining:
         The factor of its family counts as much as half a job: the first jobs of a kind, which
         load libraries, are not the measure of the others.
         """
-        group, alone = self._groups[family, name], family == UNKNOWN
+        group, alone = self._groups[family, name], family == SweepJob.UNKNOWN
         whole = group if alone else self._families[family]
         took, expected = whole.took, whole.expected
         usual = took / expected if expected > 0 else 1.0
         for key, since in self._since.items():  # running ones count where they are late already
             entry = self._jobs[key]
             near = entry.family == family and (not alone or entry.group == name)
-            if near and now - since > usual * entry.seconds:
-                took, expected = took + now - since, expected + entry.seconds
+            if near and now - since > usual * entry.cost:
+                took, expected = took + now - since, expected + entry.cost
         factor = took / expected if expected > 0 else 1.0
         if not group.ended or not group.expected:
             return factor
         half = group.expected / group.ended / 2
         return (group.took + factor * half) / (group.expected + half)
 
-    def _expectation(self, entry: Expected, now: float) -> float:
+    def _expectation(self, entry: SweepJob, now: float) -> float:
         """Return the whole time of a job; one that runs longer than expected is late by a tenth of
         the time that it has run.
         """
-        found = self._factor(entry.family, entry.group, now) * entry.seconds
+        found = self._factor(entry.family, entry.group, now) * entry.cost
         since = self._since.get(entry.key)
         return found if since is None else max(found, 1.1 * (now - since))
 
@@ -165,43 +159,9 @@ class Remaining:
                 continue
             ready = max((ends.get(name, 0.0) for name in entry.inputs), default=0.0)
             start = max(ready, heapq.heappop(free))
-            ends[key] = start + factors[entry.family, entry.group] * entry.seconds
+            ends[key] = start + factors[entry.family, entry.group] * entry.cost
             heapq.heappush(free, ends[key])
         return max(ends.values(), default=0.0)
-
-
-def expected_jobs(
-    plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float]
-) -> list[Expected]:
-    """Return the jobs, inputs first, with their times: those of a trial are the times of all that
-    it makes. `took` has the seconds of some stages and evaluations, by key. A part that is like
-    none of them counts as is usual for its kind.
-    """
-    parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
-    left = dict.fromkeys(key for keys in parts.values() for key in keys)
-    found = Forecast.of(plan, took, left)
-    seconds = {**found.unknown, **found.seconds}
-
-    def group_of(entry: SweepJob) -> str:
-        if entry.is_trial:
-            return plan.by_key[entry.key].method
-        return f"{plan.stages[entry.key].kind} {plan.stages[entry.key].maker}"
-
-    def family_of(entry: SweepJob) -> str:
-        if any(key not in found.seconds for key in parts[entry.key]):
-            return UNKNOWN
-        return "model" if entry.is_trial or plan.stages[entry.key].kind in _MODELS else "data"
-
-    return [
-        Expected(
-            entry.key,
-            group_of(entry),
-            sum(seconds[key] for key in parts[entry.key]),
-            entry.inputs,
-            family_of(entry),
-        )
-        for entry in jobs
-    ]
 
 
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without

@@ -1,31 +1,40 @@
 """A sweep that runs: what of its plans is missing, what starts next, what has ended, and what fails
-with it. It decides all that Ray Tune does not.
+with it. It decides all that Ray Tune does not: Tune executes stages and trials, of which it gets
+only the keys, in the order that `Sweep` gives.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
-from raxalign.errors import DISK_FULL, StorageError
+import ray
+from ray import cloudpickle, tune
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
+
+from raxalign.errors import DISK_FULL, ResourceError, StorageError
 from raxalign.plan.estimates import Times
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.plan.stored import write_plan
 from raxalign.plan.trial import Trial
-from raxalign.stages import FITTED, TRAINED
+from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import check_writable
 from raxalign.sweep import events
-from raxalign.sweep.events import Hear, Said
-from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.mailbox import EVERY, PRINTED, Inbox
+from raxalign.sweep.cluster import Nodes, Room, joined, require_daemons
+from raxalign.sweep.events import Hear, Over, Said
+from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds, Order, SweepJob
-from raxalign.sweep.progress import expected_jobs
-from raxalign.sweep.room import Room, demand, describe
-from raxalign.sweep.work import TRAINED_ONLY, keep_failure
+from raxalign.sweep.work import GIVEN_UP, TRAINED_ONLY, Losses, run_job
 
 SLOW = 20.0  # seconds after which a job that no worker has begun is one that waits for a node
 
@@ -100,30 +109,6 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: H
     return wanted
 
 
-def trains(plan: Plan, key: str) -> bool:
-    """Check whether torch, and a GPU where workers have one, is needed to make a stage."""
-    stage = plan.stages[key]
-    return stage.kind in FITTED or "encoder" in stage.inputs
-
-
-def jobs_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[SweepJob]:
-    """Return missing shared `stages` and pending `trials` as jobs, inputs first, without costs."""
-    shared, found = set(stages), list[SweepJob]()
-    for key in stages:
-        inputs = shared.intersection(plan.closure([key])) - {key}
-        needs = Holds.WORKER if trains(plan, key) else Holds.CPUS
-        found.append(SweepJob(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
-    for trial in trials:
-        evaluations = list(trial.evaluations.values())
-        closure = plan.closure(evaluations)
-        own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
-        needs = Holds.GROUP if job.workers > 1 and plan.trains(trial) else Holds.WORKER
-        parts = tuple(dict.fromkeys([*own, *evaluations]))
-        read = frozenset(shared.intersection(closure))
-        found.append(SweepJob(trial.key, is_trial=True, inputs=read, needs=needs, parts=parts))
-    return found
-
-
 @dataclass
 class Summary:
     """How many trials ended now, were done before, failed (trial key -> message), were pruned."""
@@ -151,7 +136,7 @@ class Sweep:
         self._source, self._job, self._hear = source, job, hear
         self._find_room, self._find_free = room, free
         self._ledger, self._store = job.storage.ledger, job.storage.artifacts
-        self._order, self._inbox = Order(), Inbox(job.scratch)
+        self._order, self._inbox = Order(), job.inbox()
         self._plans: dict[str, tuple[Plan, str]] = {}  # job -> its plan, and where workers find it
         self._all: dict[str, Trial | Stage] = {}  # that there were
         self._ended: dict[str, str | None] = {}
@@ -198,18 +183,17 @@ class Sweep:
         if entry is None:
             return None
         self._starting[entry.key] = time.monotonic()
-        plan, place = self._plans[entry.key]
         return {
             "trial" if entry.is_trial else "stage": entry.key,
             **({TRAINED_ONLY: True} if entry.key in self._trained else {}),
-            "plan": place,
+            "plan": self._plans[entry.key][1],
             "needs": entry.needs.name,
-            "trains": entry.is_trial or trains(plan, entry.key),
+            "trains": entry.needs is not Holds.CPUS,
         }
 
     def started(self, config: Mapping[str, Any]) -> None:
         """Note that a worker has begun with a job."""
-        key = key_of(config)
+        key = _key_of(config)
         self.begun = True
         self._starting.pop(key, None)
         if TRAINED_ONLY not in config:
@@ -223,7 +207,7 @@ class Sweep:
             result: Its ``error``, empty where it did not fail; the ``trace`` of an unknown error;
                 the ``seconds`` that a stage took; where a search has ``pruned`` it, in words.
         """
-        key, error = key_of(config), result.get("error") or None
+        key, error = _key_of(config), result.get("error") or None
         self._starting.pop(key, None)
         lost = self._order.fail(key) if error is not None else []
         if error is None:
@@ -231,7 +215,7 @@ class Sweep:
         self._report(key, error, result.get("seconds"), result.get("pruned", ""))
         for entry in lost:
             if entry.is_trial:
-                keep_failure(self._ledger, entry.key, error or "", result.get("trace", ""))
+                self._job.keep_failure(entry.key, error or "", result.get("trace", ""))
             self._report(entry.key, error)
         if error is not None and not self._stopped:
             self._look_at_storage(error)
@@ -245,8 +229,8 @@ class Sweep:
 
     def again(self, config: Mapping[str, Any]) -> None:
         """Note that Tune has dropped a job that has not ended, so that `take` returns it again."""
-        self._starting.pop(key_of(config), None)
-        self._order.put_back(key_of(config))
+        self._starting.pop(_key_of(config), None)
+        self._order.put_back(_key_of(config))
         self._abandon()
 
     def delayed(self, key: str, text: str) -> None:
@@ -257,7 +241,7 @@ class Sweep:
     def look(self) -> None:
         """Every few seconds: count the nodes, and report how far jobs are and what waits."""
         now = time.monotonic()
-        if now - self._looked < EVERY:
+        if now - self._looked < self._job.EVERY:
             return
         self._looked, self._room = now, self._find_room()
         advances = self._inbox.advances(list(self._order.running))
@@ -266,9 +250,8 @@ class Sweep:
             if key not in waits:
                 self._hear(events.Advanced(self._all[key], advance))
         if waits:
-            each, free = demand(self._job), self._find_free()
-            there = describe({name: free.get(name, 0.0) for name in each})
-            text = f"waits for {self._job.workers} workers with {describe(each)} each"
+            there = self._job.describe(self._find_free())
+            text = f"waits for {self._job.workers} workers with {self._job.describe()} each"
             self._hear(events.GroupsWaiting(waits, f"{text}; the cluster has {there} free"))
         elif self._groups_waited:
             self._hear(events.GroupsWaiting({}))
@@ -278,7 +261,7 @@ class Sweep:
             self._order.waiting,
             self._order.ready,
             sum(now - since > SLOW for since in self._starting.values()),
-            describe(demand(self._job)),
+            self._job.describe(),
         )
         if waiting != self._waiting:
             self._waiting = waiting
@@ -288,8 +271,8 @@ class Sweep:
         """Show what workers have told since the last look: what holds up their jobs, and what
         plug-ins have printed and logged, also of jobs that have ended.
         """
-        for kind, key, text in self._inbox.lines():
-            if kind != PRINTED:
+        for key, text, printed in self._inbox.lines():
+            if not printed:
                 self.delayed(key, text)
             elif key in self._all:
                 self._hear(Said(text, self._all[key], printed=True))
@@ -374,22 +357,228 @@ class Sweep:
         missing = missing_stages(plan, wanted, self._store, self._hear)
         stages = [key for key in missing if key not in self._plans]
         place = self._job.plan or write_plan(plan, self._job.storage)
-        jobs = jobs_of(plan, stages, pending, self._job)
         took = Times(plan, self._job.storage).sampled(done)
-        expected = expected_jobs(plan, jobs, took)
+        jobs = SweepJob.of(plan, stages, pending, self._job.workers, took)
         first, self._planned = not self._planned, True
         self._plans |= {entry.key: (plan, place) for entry in jobs}
         self._all |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in jobs}
         self._grouped |= any(entry.needs is Holds.GROUP for entry in jobs)
-        self._order.add(
-            replace(entry, cost=times.seconds) for entry, times in zip(jobs, expected, strict=True)
-        )
+        self._order.add(jobs)
         workers = self._room.free(Holds.WORKER, {})
-        news = events.Planned(plan, len(pending), cached, len(stages), first, expected, workers)
+        news = events.Planned(plan, len(pending), cached, len(stages), first, jobs, workers)
         self._hear(news)
         return len(pending)
 
 
-def key_of(config: Mapping[str, Any]) -> str:
+def _key_of(config: Mapping[str, Any]) -> str:
     """Return the key of the trial or stage that Tune was given."""
     return str(config.get("trial") or config["stage"])
+
+
+COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
+
+
+class _RayLost(BaseException):
+    """Ray's own end. It is no `Exception`, after which Tune waits for actors that cannot answer."""
+
+
+def run_sweep(
+    source: Source | Plan, job: Job, hear: Hear, *, name: str, address: str | None = None
+) -> Summary:
+    """Run what the ledger lacks of the trials of a plan, or of a source, until it is exhausted.
+    Where it gives several plans, `job.plan` is empty, and they are written here. Without an address
+    Ray is started on this machine. Raises `ResourceError` before anything starts where the cluster
+    can never give what a trial asks for.
+    """
+    source = Whole(source) if isinstance(source, Plan) else source
+    try:
+        with joined(job, address) as own:
+            job, nodes = Nodes.find(address).with_gpus(own, hear)
+            sweep = Sweep(
+                source, job, hear, lambda: Room(job, nodes.now().all(job)), ray.available_resources
+            )
+            sweep.ask()
+            nodes = nodes.wait_for_named(job, hear, training=sweep.groups)
+            lacking = nodes.refuse_impossible(job, hear, training=sweep.groups)
+            if not sweep.over:
+                _tune(sweep, job, name, lacking)
+                sweep.pass_on()
+    except _RayLost as lost:
+        raise ResourceError(str(lost)) from lost
+    hear(Over(len(sweep.counts.failed)))
+    return sweep.counts
+
+
+def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
+    """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
+    not beside groups: an idle actor holds what their workers wait for.
+    """
+    # the screen has shown why something did not complete, and a job that Tune dropped was run again
+    logging.getLogger("ray.tune.tune").addFilter(
+        lambda record: not record.getMessage().startswith("Trials did not complete")
+    )
+    work = tune.with_resources(
+        _packed(partial(run_job, job=job)), _packed(partial(_resources, job=job))
+    )
+    tune.Tuner(
+        work,
+        tune_config=tune.TuneConfig(
+            search_alg=_Ask(sweep),
+            scheduler=InOrder(),
+            num_samples=-1,
+            reuse_actors=not sweep.groups,
+            trial_name_creator=_trial_name,
+            trial_dirname_creator=_trial_name,
+        ),
+        run_config=tune.RunConfig(
+            name=f"{name}-{time.time_ns()}",
+            storage_path=job.scratch,
+            failure_config=tune.FailureConfig(max_failures=-1),  # see `_Watch`
+            callbacks=[_Watch(sweep, job, lacking)],
+            verbose=0,
+        ),
+    ).fit()
+
+
+def _packed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is imported when it is called: an import that fails is then an error.
+    Where Ray imports it, an actor ends, and nobody hears why.
+    """
+    packed = cloudpickle.dumps(function)
+
+    def unpack_and_call(config: dict[str, Any]) -> Any:
+        return cloudpickle.loads(packed)(config)
+
+    return unpack_and_call
+
+
+def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
+    """Return what Tune reserves for a job; the workers of a group reserve their own."""
+    if config["needs"] == Holds.GROUP.name:
+        return tune.PlacementGroupFactory([{job.DRIVER: 1}])
+    wanted = job.demand
+    if config["needs"] == Holds.CPUS.name:
+        wanted.pop("GPU", None)
+    return tune.PlacementGroupFactory([wanted])
+
+
+def _trial_name(trial: Any) -> str:
+    """Return the name that a job has with Tune, and its folder."""
+    config = trial.config
+    if "stage" in config:
+        return f"stage-{config['stage'][:16]}"
+    return f"{config['trial'][:16]}{'-evaluation' if TRAINED_ONLY in config else ''}"
+
+
+class _Ask(Searcher):  # type: ignore[misc]
+    """The place where Tune asks for the next job."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        super().__init__()
+        self._sweep = sweep
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing, as for `_Watch`."""
+        return {}
+
+    def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
+        """Return a job, None while there is none, or that there will be none."""
+        return self._sweep.take() or (Searcher.FINISHED if self._sweep.over else None)
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        """Do nothing: `_Watch` hears the same with the keys."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Do nothing: a sweep is never restored, since the ledger has what is done."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Do nothing, likewise."""
+
+
+class InOrder(FIFOScheduler):  # type: ignore[misc]
+    """A scheduler that chooses no job: Tune then starts them in the order in which it got them.
+
+    The choice of Tune's own scheduler looks through all jobs of the grid at each event. It also
+    gives a free worker to a job whose own worker is still loading its libraries, which is then
+    ended: with short jobs all workers but one would be started again and again.
+    """
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """Choose none."""
+
+
+class _Watch(tune.Callback):  # type: ignore[misc]
+    """A listener of Tune that passes on what it hears to the sweep. `lacking` is what no node that
+    is there can give, where the cluster may start others.
+    """
+
+    def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
+        self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
+        self._begun = time.monotonic()
+        self._job, self._losses = job, dict[str, Losses]()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Tune pickles its callbacks for a restore, and a display cannot be pickled."""
+        return {}
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
+        try:
+            require_daemons()
+        except ResourceError as error:
+            raise _RayLost(str(error)) from error
+        self._sweep.look()
+        waited = time.monotonic() - self._begun
+        if self._lacking is not None and not self._sweep.begun and waited > COMING:
+            raise ResourceError(f"{self._lacking}, and none has come in {COMING / 60:.0f} minutes")
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        self._sweep.started(trial.config)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        result = trial.last_result or {}
+        if result.get(TRAINED_ONLY):
+            self._sweep.trained(trial.config)
+            return
+        key, error = trial.config.get("trial"), result.get("error")
+        # a worker without the storage cannot keep why it failed
+        with suppress(StorageError):
+            if error and key is not None and self._ledger.failure(key) is None:
+                self._job.keep_failure(key, error, "")
+        self._sweep.ended(trial.config, result)
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
+        trial's next worker finds the reason in its configuration and only reports it.
+        """
+        key, cause = _key_of(trial.config), _cause_of(trial)
+        if key not in self._losses:
+            self._losses[key] = Losses(self._job, self._sweep.plan_of(key), key)
+        own = self._losses[key]
+        if own.another():
+            self._sweep.delayed(key, own.retry(cause))
+        else:
+            trial.config[GIVEN_UP] = own.end(cause)
+            trial.max_failures = trial.num_failures
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        message = trial.config.get(GIVEN_UP)
+        if message is None:
+            # Tune starts a job without limit. Only where a worker dies while it is given its next
+            # job does it hear of this death twice, start the job, and drop it the second time.
+            self._sweep.again(trial.config)
+            return
+        trace = str(_cause_of(trial) or "")
+        if "trial" in trial.config:
+            self._job.keep_failure(trial.config["trial"], message, trace)
+        self._sweep.ended(trial.config, {"error": message, "trace": trace})
+
+
+def _cause_of(trial: Any) -> object:
+    """Return the error that ended one of Tune's trials. Tune writes it on this machine first, and
+    later to its storage, where `get_error` looks.
+    """
+    name = getattr(trial, "pickled_error_file", None)
+    if name and Path(name).exists():
+        error: object = cloudpickle.loads(Path(name).read_bytes())
+        return error
+    return trial.get_error()

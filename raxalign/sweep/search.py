@@ -25,8 +25,7 @@ from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.lease import hold, own_name
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
-from raxalign.sweep.running import Summary
-from raxalign.sweep.tuner import run_sweep
+from raxalign.sweep.running import Summary, run_sweep
 
 PAUSE = 10.0
 """Seconds between two looks at an object store of a driver that has nothing to report."""

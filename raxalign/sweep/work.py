@@ -1,5 +1,5 @@
 """The work of one worker: a shared stage, or a trial, whole in its Tune actor or trained as one of
-a group (`groups`).
+a group of workers, which a driver starts with Ray Train. Torch is loaded where something trains.
 """
 
 from __future__ import annotations
@@ -9,57 +9,62 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import count
 from typing import Any
 
-from ray import cloudpickle, tune
+import ray
+import ray.train
+from ray import tune
+from ray.tune.integration.ray_train import TuneReportCallback
+from ray.util.placement_group import (
+    PlacementGroup,
+    get_current_placement_group,
+    remove_placement_group,
+)
 
 from raxalign.catalog import message_of
-from raxalign.errors import RaxalignError, ResourceError, StorageError, TransientError
+from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
 from raxalign.plan.plan import Plan
-from raxalign.printing import masked
-from raxalign.stages import TRAINED, Workshop, run_trial, train_trial
+from raxalign.stages import TRAINED, Workshop, is_trained, run_trial, train_trial
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.stages.workshop import pruned_at
-from raxalign.store.ledger import Ledger
+from raxalign.store.files import split_place
 from raxalign.store.spool import GPU_HOURS, Spool
 from raxalign.sweep.cluster import patience
-from raxalign.sweep.job import Job, open_workshop, read_plan
-from raxalign.sweep.mailbox import Outbox, passed_on
+from raxalign.sweep.job import Job, Outbox
+from raxalign.sweep.order import Holds
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned
 
 GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
+TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
+_PATIENCE = 6 * 3600
+"""Seconds that workers wait for the first one, which may wait for another grid."""
 Mark = tuple[int, int, int]
 
 
-def progress_of(job: Job, plan: Plan, key: str) -> Mark:
-    """Return how far a trial, or a stage, is: its evaluations in the ledger, its trainings that are
-    done, and the steps that the checkpoints of the others keep. What got further has a greater
-    mark.
-    """
-    ledger, store, evaluations = job.storage.ledger, job.storage.artifacts, list[str]()
-    trained = [plan.stages[key]] if key in plan.stages else []
-    if key in plan.by_key:
-        evaluations = list(plan.by_key[key].evaluations.values())
-        behind = (plan.stages[entry] for entry in plan.closure(evaluations))
-        trained = [stage for stage in behind if stage.kind in TRAINED and not stage.inline]
-    going = [stage for stage in trained if not store.has(stage.kind, stage.key)]
-    return (
-        sum(ledger.has(evaluation) for evaluation in evaluations),
-        len(trained) - len(going),
-        sum(Checkpoints(job.storage, stage.key).steps() for stage in going),
-    )
+def run_job(config: dict[str, Any], job: Job) -> None:
+    """Run a stage or a trial in a Tune actor; Tune calls this."""
+    job = replace(job, plan=config["plan"])
+    if "stage" in config:
+        _run_stage(config, job)
+    elif config["needs"] == Holds.GROUP.name:
+        _run_group(config, job)
+    else:
+        _run_inline(config, job)
 
 
 @dataclass
 class Losses:
-    """The losses of one trial. It is given up after more than `allowed` losses between which it did
-    not get further than `progress` showed before. What an earlier run left counts as progress once.
+    """The losses of one trial or stage. It is given up after more than `Job.max_failures` losses
+    between which it did not get further than it was before. What an earlier run left counts as
+    progress once.
     """
 
-    allowed: int
-    progress: Callable[[], Mark]
+    job: Job
+    plan: Plan
+    key: str
+    what: str = "worker"  # that is lost
     count: int = 0
     _best: Mark = field(default=(0, 0, 0))
 
@@ -70,74 +75,65 @@ class Losses:
             self._best, self.count = now, 0
         else:
             self.count += 1
-        return self.count <= self.allowed
+        return self.count <= self.job.max_failures
 
+    def progress(self) -> Mark:
+        """Return how far a trial, or a stage, is: its evaluations in the ledger, its trainings that
+        are done, and the steps that the checkpoints of the others keep. What got further has a
+        greater mark.
+        """
+        plan, storage, evaluations = self.plan, self.job.storage, list[str]()
+        trained = [plan.stages[self.key]] if self.key in plan.stages else []
+        if self.key in plan.by_key:
+            evaluations = list(plan.by_key[self.key].evaluations.values())
+            behind = (plan.stages[entry] for entry in plan.closure(evaluations))
+            trained = [stage for stage in behind if stage.kind in TRAINED and not stage.inline]
+        going = [stage for stage in trained if not storage.artifacts.has(stage.kind, stage.key)]
+        return (
+            sum(storage.ledger.has(evaluation) for evaluation in evaluations),
+            len(trained) - len(going),
+            sum(Checkpoints(storage, stage.key).steps() for stage in going),
+        )
 
-def cause_of(trial: Any) -> object:
-    """Return the error that ended one of Tune's trials. Tune writes it on this machine first, and
-    later to its storage, where `get_error` looks.
-    """
-    name = getattr(trial, "pickled_error_file", None)
-    if name and Path(name).exists():
-        error: object = cloudpickle.loads(Path(name).read_bytes())
-        return error
-    return trial.get_error()
+    def retry(self, cause: object) -> str:
+        """Return the line for what lost its worker and is tried again."""
+        known = self._described(cause, 1).replace(" was lost once", " was lost", 1)
+        return f"{known}; it is tried again, from its last checkpoint where it has one"
 
+    def end(self, cause: object) -> str:
+        """Return the message for what lost its worker too often, with the last cause."""
+        return self._described(cause, self.count)
 
-def describe_retry(cause: object, what: str = "worker") -> str:
-    """Return the line for a trial or a stage that lost its worker (or `what`) and is tried again.
-
-    >>> describe_retry("killed")
-    'its worker was lost (killed); it is tried again, from its last checkpoint where it has one'
-    """
-    known = describe_loss(cause, 1, what).replace(" was lost once", " was lost", 1)
-    return f"{known}; it is tried again, from its last checkpoint where it has one"
-
-
-def describe_loss(cause: object, count: int, what: str = "worker") -> str:
-    r"""Return the message for a trial that lost its worker (or `what`) too often, with the last
-    cause.
-
-    >>> describe_loss(RuntimeError("killed"), 2)
-    'its worker was lost 2 times without progress in between (killed)'
-    >>> describe_loss(RuntimeError("ray::train() (pid=3)\n  File x.py\nOSError: it is full"), 1)
-    'its worker was lost once (OSError: it is full)'
-    """
-    known = getattr(cause, "cause", cause)
-    times = f"{count} times" if count > 1 else "once"
-    if isinstance(known, RaxalignError):
-        return f"{known} (tried {times})"
-    lines = str(cause or "no reason was given").strip().splitlines()
-    line = lines[-1 if "Traceback" in lines[0] or "ray::" in lines[0] else 0][:300]
-    between = " without progress in between" if count > 1 else ""
-    return f"its {what} was lost {times}{between} ({line})"
-
-
-TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
-
-Report = Callable[[Mapping[str, float], int], None]
-"""Receives values by name, and their step."""
+    def _described(self, cause: object, count: int) -> str:
+        known = getattr(cause, "cause", cause)
+        times = f"{count} times" if count > 1 else "once"
+        if isinstance(known, RaxalignError):
+            return f"{known} (tried {times})"
+        lines = str(cause or "no reason was given").strip().splitlines()
+        line = lines[-1 if "Traceback" in lines[0] or "ray::" in lines[0] else 0][:300]
+        between = " without progress in between" if count > 1 else ""
+        return f"its {self.what} was lost {times}{between} ({line})"
 
 
 @contextmanager
 def _told(workshop: Workshop, outbox: Outbox) -> Iterator[None]:
     """Tell the driver what holds the workshop up and what plug-ins print within the block."""
     workshop.patience, workshop.tell = patience, outbox.hold_up
-    with passed_on(outbox):
+    with outbox.passing_on():
         yield
 
 
-def run_stage(config: dict[str, Any], job: Job) -> None:
-    """Make one shared stage on a worker; Tune calls this. Errors that no retry would mend are
+def _run_stage(config: dict[str, Any], job: Job) -> None:
+    """Make one shared stage on a worker. Errors that no retry would mend are
     reported, so that the trials that need the stage fail with them; Tune tries the others again.
     """
     key, start, error, trace = config["stage"], time.monotonic(), "", ""
-    outbox = Outbox(job.scratch, key)
+    outbox = job.outbox(key)
     outbox.begin()
     try:
         if GIVEN_UP in config:
             raise ResourceError(config[GIVEN_UP])
-        workshop = open_workshop(job, report=outbox.report, trains=config["trains"])
+        workshop = job.open_workshop(report=outbox.report, trains=config["trains"])
         with _told(workshop, outbox):
             workshop.ensure(key)
     except TransientError:
@@ -150,14 +146,14 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
     tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})
 
 
-def run_inline(config: dict[str, Any], job: Job) -> None:
-    """Run one trial in this actor; Tune calls this."""
+def _run_inline(config: dict[str, Any], job: Job) -> None:
+    """Run one trial in this actor."""
     key = config["trial"]
-    error = given_up(config, job)
+    error = _given_up(config, job)
     if error is None:
         job.storage.ledger.clear_failure(key)
         error = attempt(job, key)
-    tune.report({"trial": key, "error": error or "", **where_pruned(job, key), "done": True})
+    tune.report({"trial": key, "error": error or "", **_where_pruned(job, key), "done": True})
 
 
 def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
@@ -168,12 +164,12 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     Raises transient errors, so that Tune tries again; in a group every error, since the others wait
     for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    outbox = Outbox(job.scratch, key)
+    outbox = job.outbox(key)
     if rank == 0:
         outbox.begin()
     try:
         with _curves(job, key, rank, outbox) as (spool, report):
-            workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
+            workshop = job.open_workshop(report=report, rank=rank, world_size=world_size)
             workshop.runtime = replace(workshop.runtime, saved=spool.flush)
             with _told(workshop, outbox):
                 (train_trial if world_size > 1 else run_trial)(workshop, key)
@@ -182,7 +178,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     except Pruned:
         return None
     except Exception as error:
-        message = _kept(job.storage.ledger, key, error, world_size)
+        message = _kept(job, key, error, world_size)
         if world_size > 1:
             raise
         return message
@@ -190,7 +186,9 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 
 
 @contextmanager
-def _curves(job: Job, key: str, rank: int, outbox: Outbox) -> Iterator[tuple[Spool, Report]]:
+def _curves(
+    job: Job, key: str, rank: int, outbox: Outbox
+) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
     """Keep the curves of a trial, and in the end the hours for which this worker held cards. Yields
     what receives metrics too. The speed of a training is shown only, since it is not a result.
     """
@@ -210,39 +208,149 @@ def _curves(job: Job, key: str, rank: int, outbox: Outbox) -> Iterator[tuple[Spo
         spool.flush()
 
 
-def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
+def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
     """Keep why a trial failed; return the message. Raise `PeerLost` after another worker's loss."""
     lost = lost_peer(error)
     if lost is not None:
         raise lost from error
     message = message_of(error)
-    if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
+    if (
+        world_size == 1 or job.storage.ledger.failure(key) is None
+    ):  # the first of a group to fail knows why
         bug = not isinstance(error, RaxalignError)
-        keep_failure(ledger, key, message, traceback.format_exc(), bug=bug)
+        job.keep_failure(key, message, traceback.format_exc(), bug=bug)
     return message
 
 
-def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: bool = False) -> None:
-    """Keep why a trial failed, and whether that was an error which no code expected; where the
-    storage can no longer be written, only the driver reports it.
-    """
-    with suppress(StorageError):
-        why = {"message": masked(message), "trace": masked(trace)}
-        ledger.fail(key, {**why, **({"bug": True} if bug else {})})
-
-
-def where_pruned(job: Job, key: str) -> dict[str, str]:
+def _where_pruned(job: Job, key: str) -> dict[str, str]:
     """Return in words where a trial was ``pruned``; nothing for one that was not."""
-    plan = read_plan(job.plan)
+    plan = job.read_plan()
     place = pruned_at(plan, key, job.storage) if plan.studies else ""
     if not place or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
         return {}
     return {"pruned": place}
 
 
-def given_up(config: dict[str, Any], job: Job) -> str | None:
+def _given_up(config: dict[str, Any], job: Job) -> str | None:
     """Return why the driver has given up a trial, and keep it; None where it has not."""
     reason: str | None = config.get(GIVEN_UP)
     if reason is not None:
-        keep_failure(job.storage.ledger, config["trial"], reason, "")
+        job.keep_failure(config["trial"], reason, "")
     return reason
+
+
+def _run_group(config: dict[str, Any], job: Job) -> None:
+    """The Tune function of the training of a trial with several workers: the driver that starts a
+    Ray Train group and, when a worker is lost, another. What is ``trained`` in the end is evaluated
+    by one worker, while the room of the others is free.
+    """
+    key = config["trial"]
+    error = _given_up(config, job) or _run_groups(job, key)
+    pruned = _where_pruned(job, key)
+    trained = {TRAINED_ONLY: True} if error is None and not pruned else {}
+    tune.report({"trial": key, "error": error or "", **pruned, **trained})
+
+
+def _run_groups(job: Job, key: str) -> str | None:
+    """Run one group after the other until the trial is trained, fails, or was lost too often;
+    returns the message of its failure.
+    """
+    ledger, plan, outbox = job.storage.ledger, job.read_plan(), job.outbox(key)
+    losses = Losses(job, plan, key, "group of workers")
+    for number in count():
+        if is_trained(plan, key, job.storage.artifacts, ledger):
+            break
+        ledger.clear_failure(key)
+        _clear_room(job, key)
+        outbox.begin(waiting=True)
+        loss = _fit_group(job, key, number)
+        if loss is None:
+            break
+        failure = ledger.failure(key)
+        if failure is not None and not (failure.get("bug") and loss.died):
+            return str(failure["message"])
+        if not (loss.overtaken or losses.another()):
+            message = losses.end(loss.cause)
+            job.keep_failure(key, message, loss.trace)
+            return message
+        outbox.hold_up(losses.retry(loss.cause))
+    return None
+
+
+def _clear_room(job: Job, key: str) -> None:
+    """Free the room on the cluster that an earlier group of a trial holds. Where its controller was
+    lost, Ray Train frees it only on a cluster with a dashboard, and the next group would wait for
+    it.
+    """
+    storage, name = split_place(f"{job.scratch}/rooms/{key}")
+    with suppress(FileNotFoundError):
+        number = bytes.fromhex(storage.read(name).decode())
+        if number:
+            remove_placement_group(PlacementGroup(type(PlacementGroup.empty().id)(number)))
+        storage.delete(name)
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """What ended a group: an error, whether a worker of it died, and whether another process has
+    taken over what it made, which is not a fault of the trial.
+    """
+
+    cause: str
+    died: bool  # whether a worker of it died
+    trace: str
+    overtaken: bool = False  # by another process, which is not a fault of the trial
+
+
+def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
+    """Run one Ray Train group; returns None when it ended well, else what stopped it."""
+    import ray.train.torch  # torch, which a worker that reads text does without
+
+    trainer = ray.train.torch.TorchTrainer(
+        _run_worker,
+        train_loop_config={"trial": key, "job": job},
+        torch_config=ray.train.torch.TorchConfig(timeout_s=_PATIENCE),
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=job.demand
+        ),
+        run_config=ray.train.RunConfig(
+            name=f"train-{key[:16]}-{number}",
+            storage_path=job.scratch,
+            callbacks=[TuneReportCallback()],
+            failure_config=ray.train.FailureConfig(max_failures=0, controller_failure_limit=3),
+        ),
+    )
+    try:
+        trainer.fit()
+    # Ray raises several kinds when a group is lost, and none says whether a retry helps
+    except Exception as error:  # noqa: BLE001
+        return _loss(error)
+    return None
+
+
+def _loss(error: Exception) -> _Loss:
+    """Describe what ended a group. Of several workers the dead one counts: others failed by it."""
+    # a health check that failed holds the reason
+    found = getattr(error, "worker_failures", {}).values()
+    failures = [getattr(failure, "health_check_failure", failure) for failure in found]
+    dead = [found for found in failures if isinstance(found, ray.exceptions.RayActorError)]
+    cause = str((dead or failures or [error])[0]).strip()
+    # the types of errors are lost on their way here, but their names are not (see `_run_worker`)
+    overtaken = any(LeaseLost.__name__ in str(found) for found in failures)
+    return _Loss(cause, bool(dead) or not failures, str(error), overtaken)
+
+
+def _run_worker(config: dict[str, Any]) -> None:
+    """Run the part of one worker of a group."""
+    context, job, key = ray.train.get_context(), config["job"], config["trial"]
+    rank = context.get_world_rank()
+    if rank == 0:  # for the next group of the trial (`_clear_room`)
+        storage, name = split_place(f"{job.scratch}/rooms/{key}")
+        group = get_current_placement_group()
+        storage.write(name, (group.id.hex() if group else "").encode())
+    try:
+        attempt(job, key, rank=rank, world_size=context.get_world_size())
+    # not every exception survives the way to the controller
+    except Exception as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+    ray.train.report({"trial": key})

@@ -213,7 +213,8 @@ def without_ray(site: Site) -> list[str]:
 
 def attempted(plan: Plan, storage: Storage) -> dict[str, str]:
     """Run trials likewise; returns the messages of those that failed, by their keys."""
-    from raxalign.sweep.job import Job, write_plan
+    from raxalign.plan.stored import write_plan
+    from raxalign.sweep.job import Job
     from raxalign.sweep.work import attempt
 
     job = Job(storage, write_plan(plan, storage))

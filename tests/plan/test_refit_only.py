@@ -8,12 +8,11 @@ import pytest
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.stored import plan_path
+from raxalign.plan.stored import plan_path, write_plan
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import TINY, of_kind, small_plan
 

@@ -14,11 +14,11 @@ from raxalign.inspect.garbage import unfinished
 from raxalign.plan import metrics
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_path, stored_plans
+from raxalign.plan.stored import plan_path, stored_plans, write_plan
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import read_plan, write_plan
+from raxalign.sweep.job import Job
 from raxalign.train.runtime import Runtime
 from tests.aws import BUCKET
 from tests.test_cli import run  # noqa: F401 - a fixture
@@ -73,7 +73,7 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
     place = f"{root}/{plan_path(plan.to_json())}"
     files_of(root).write(plan_path(plan.to_json()), edited.to_json().encode())
     with pytest.raises(StorageError, match=r"\.json: was changed: .* Run its grid again to write"):
-        read_plan(place)
+        Job(Storage(""), place).read_plan()
     with pytest.warns(UserWarning, match=r"was changed.* It is passed over"):
         assert list(stored_plans(Storage(root))) == []
     with pytest.warns(UserWarning, match="was changed"):
@@ -126,4 +126,4 @@ def test_a_plan_of_another_version_is_passed_over(root):
     with pytest.warns(UserWarning, match="not a plan of this version"):
         assert list(stored_plans(Storage(root))) == []
     with pytest.raises(StorageError, match="not a plan of this version"):
-        read_plan(f"{root}/{plan_path('{}')}")
+        Job(Storage(""), f"{root}/{plan_path('{}')}").read_plan()

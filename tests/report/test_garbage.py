@@ -13,13 +13,13 @@ from raxalign.errors import RaxalignError
 from raxalign.inspect import garbage as module
 from raxalign.inspect.garbage import collect
 from raxalign.plan.load import open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.lease import hold, own_name
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
 from tests.searches import leave, measure, open_search, run, search_grid, source_of
 

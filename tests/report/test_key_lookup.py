@@ -11,11 +11,11 @@ from raxalign.inspect.diff import as_json, differences, read_side
 from raxalign.inspect.diff import as_text as text_of
 from raxalign.inspect.show import as_text, details, look_up
 from raxalign.methods.rotation import Rotation
+from raxalign.plan.stored import write_plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
 from tests.ledgers import made_up
 

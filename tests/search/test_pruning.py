@@ -11,6 +11,7 @@ from optuna.trial import TrialState, create_trial
 
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
+from raxalign.plan.stored import write_plan
 from raxalign.report.studies import plan_lines, status_lines
 from raxalign.search.journal import Journal, prunes
 from raxalign.search.study import Suggestion
@@ -18,7 +19,7 @@ from raxalign.stages.workshop import Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.job import Job
 from raxalign.sweep.tracker import copy_all, pruned_trials, target_of
 from raxalign.sweep.work import attempt
 from raxalign.tracking import recorder

@@ -3,11 +3,11 @@
 import time
 
 from raxalign.plan.load import reopened
+from raxalign.plan.stored import write_plan
 from raxalign.plan.values.results import dev_scores, rows
 from raxalign.single.model_card import scores_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from tests import searches
 from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
 

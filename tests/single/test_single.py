@@ -21,7 +21,7 @@ from raxalign.errors import RaxalignError
 from raxalign.pairing.schema import full_schema, read_pairs
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_path
+from raxalign.plan.stored import plan_path, write_plan
 from raxalign.plan.values.results import read_records, remarks, rows
 from raxalign.single.aer import ErrorRateRequest, error_rate
 from raxalign.single.align import AlignRequest, PairsRequest, make_aligned, make_pairs
@@ -29,7 +29,6 @@ from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ran import ran

@@ -18,7 +18,7 @@ import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.plan.load import reopened
-from raxalign.plan.stored import plan_path
+from raxalign.plan.stored import plan_path, write_plan
 from raxalign.printing import printable
 from raxalign.search.study import StudyRecord
 from raxalign.store import lease, spool
@@ -30,7 +30,6 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from tests.searches import finished, open_search, source_of
 from tests.test_cli import run  # noqa: F401 - a fixture
 

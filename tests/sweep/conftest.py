@@ -6,11 +6,18 @@ import pytest
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.plan.stored import write_plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
-from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.job import Job
+from raxalign.sweep.order import SweepJob
 from tests.grids import small_plan
+
+
+def expected_job(key, group, seconds, inputs=frozenset(), family=""):
+    """A trial as it is expected."""
+    return SweepJob(key, is_trial=True, inputs=inputs, cost=seconds, group=group, family=family)
 
 
 class Heard:

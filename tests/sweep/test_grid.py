@@ -10,7 +10,6 @@ from raxalign.plan.load import open_grid
 from raxalign.store.alive import maker_name
 from raxalign.sweep import grid
 from raxalign.sweep.grid import run_whole
-from raxalign.sweep.job import open_workshop
 from raxalign.sweep.tracker import finish_tracking, keep_report, target_of
 from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
@@ -82,7 +81,7 @@ def test_workers_hear_how_the_grid_saves_memory(tmp_path):
     path = write_grid(tmp_path, run="activation_checkpointing: always")
     opened = open_grid(path, storage=str(tmp_path / "storage"))
     job = grid._checked(opened, opened.plan)
-    assert open_workshop(job, trains=False).runtime.checkpointing == "always"
+    assert job.open_workshop(trains=False).runtime.checkpointing == "always"
 
 
 def test_outside_the_main_thread_signals_are_left_alone():

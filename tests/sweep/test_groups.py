@@ -8,17 +8,16 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.sweep import groups, work
-from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
-from raxalign.sweep.mailbox import HELD_UP, Inbox
-from raxalign.sweep.work import GIVEN_UP, keep_failure, run_inline
+from raxalign.sweep import work
+from raxalign.sweep.job import Inbox
+from raxalign.sweep.work import GIVEN_UP, _Loss, _loss, _run_group, _run_groups, _run_inline
 
 
 class Groups:
     """Ends groups of workers as a list has it, and counts how often rooms were cleared."""
 
     def __init__(self, job, key, ends):
-        self.ledger, self.key, self.ends = job.storage.ledger, key, ends
+        self.key, self.ends = key, ends
         self.cleared = 0
 
     def clear(self, job, key):
@@ -29,7 +28,7 @@ class Groups:
         loss, kept = self.ends[number]
         if kept is not None:
             known = isinstance(kept, RaxalignError)
-            keep_failure(self.ledger, key, str(kept), "", bug=not known)
+            job.keep_failure(key, str(kept), "", bug=not known)
         return loss
 
 
@@ -56,17 +55,17 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
 ):
     key, job = plan.trials[0].key, replace(job, max_failures=1)
     told = Groups(job, key, ends)
-    monkeypatch.setattr(groups, "is_trained", lambda *given: False)
-    monkeypatch.setattr(groups, "_fit_group", told.fit)
-    monkeypatch.setattr(groups, "clear_room", told.clear)
+    monkeypatch.setattr(work, "is_trained", lambda *given: False)
+    monkeypatch.setattr(work, "_fit_group", told.fit)
+    monkeypatch.setattr(work, "_clear_room", told.clear)
     assert _run_groups(job, key) == message
     assert told.cleared == count
     kept = job.storage.ledger.failure(key)
     assert (kept and kept["message"]) == message
     lines = Inbox(job.scratch).lines()
     assert len(lines) == count - 1
-    for kind, about, line in lines:
-        assert (kind, about) == (HELD_UP, key)
+    for about, line, printed in lines:
+        assert (about, printed) == (key, False)
         assert line.startswith(f"{LOST} (")
 
 
@@ -83,9 +82,9 @@ def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left():
 def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch):
     key, reported = plan.trials[0].key, []
     monkeypatch.setattr(work, "attempt", None)
-    monkeypatch.setattr(groups, "_run_groups", None)
-    monkeypatch.setattr(groups.tune, "report", reported.append)
-    for function in (run_inline, run_group):
+    monkeypatch.setattr(work, "_run_groups", None)
+    monkeypatch.setattr(work.tune, "report", reported.append)
+    for function in (_run_inline, _run_group):
         function({"trial": key, GIVEN_UP: "lost 3 times"}, job)
     assert [{**answer, "done": True} for answer in reported] == [
         {"trial": key, "error": "lost 3 times", "done": True}

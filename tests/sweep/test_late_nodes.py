@@ -8,11 +8,12 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from raxalign.sweep import room, tuner
+from raxalign.sweep import cluster as module
+from raxalign.sweep import running
 from raxalign.sweep.cluster import disconnect
 from raxalign.sweep.events import Waiting, all_of
-from raxalign.sweep.room import DRIVER
-from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.job import Job
+from raxalign.sweep.running import run_sweep
 from tests.sweep.test_on_ray import _token, nothing  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -35,14 +36,16 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
 ):
     kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
     (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
-    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
-    monkeypatch.setattr(tuner, "_work", nothing)
-    head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
+    monkeypatch.setattr(module, "BOOTSTRAP", tmp_path / "config")
+    monkeypatch.setattr(running, "run_job", nothing)
+    head = {"num_cpus": 0, "resources": {Job.DRIVER: 1000}, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         ray.init(address=cluster.address, log_to_driver=False)
         adds = AddsNode(cluster)
-        ended = run_grid(plan, job, all_of(heard, adds.hear), address=cluster.address)
+        ended = run_sweep(
+            plan, job, all_of(heard, adds.hear), name=plan.name, address=cluster.address
+        )
     finally:
         disconnect()
         cluster.shutdown()

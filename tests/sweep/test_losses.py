@@ -12,17 +12,9 @@ import pytest
 from ray import cloudpickle
 
 from raxalign.errors import TransientError
-from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, Whole
-from raxalign.sweep.tuner import _Ask, _Watch
-from raxalign.sweep.work import (
-    GIVEN_UP,
-    Losses,
-    cause_of,
-    describe_loss,
-    describe_retry,
-    progress_of,
-)
+from raxalign.sweep.cluster import Room
+from raxalign.sweep.running import Sweep, Whole, _Ask, _cause_of, _Watch
+from raxalign.sweep.work import GIVEN_UP, Losses
 
 TWICE = "its worker was lost 2 times without progress in between"
 
@@ -36,26 +28,28 @@ TWICE = "its worker was lost 2 times without progress in between"
     ],
 )
 def test_losses_without_progress_in_between_are_allowed_as_often_as_said(
-    allowed, steps, tried, count
+    plan, job, allowed, steps, tried, count, monkeypatch
 ):
     marks = iter(steps)
-    losses = Losses(allowed, lambda: (0, 0, next(marks)))
+    monkeypatch.setattr(Losses, "progress", lambda losses: (0, 0, next(marks)))
+    losses = Losses(replace(job, max_failures=allowed), plan, plan.trials[0].key)
     assert [losses.another() for _ in steps] == tried
     assert losses.count == count
 
 
 def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep(plan, job):
     trial = next(trial for trial in plan.trials if trial.method == "rotation")
-    assert progress_of(job, plan, trial.key) == (0, 0, 0)
+    losses = Losses(job, plan, trial.key)
+    assert losses.progress() == (0, 0, 0)
     checkpoints = job.storage.local / "checkpoints" / trial.aligned
     for name in ("train/step-00000200", "train/step-00000400", "warm/step-00000100", "train/.part"):
         (checkpoints / name).mkdir(parents=True)
-    assert progress_of(job, plan, trial.key) == (0, 0, 500)
+    assert losses.progress() == (0, 0, 500)
     job.storage.artifacts.make("aligned", trial.aligned, lambda folder: {})
-    assert progress_of(job, plan, trial.key) == (0, 1, 0)
+    assert losses.progress() == (0, 1, 0)
     for key in trial.evaluations.values():
         job.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
-    assert progress_of(job, plan, trial.key) == (1, 1, 0)
+    assert losses.progress() == (1, 1, 0)
 
 
 class TuneTrial:
@@ -98,9 +92,11 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
 def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path):
     trial = TuneTrial({"trial": plan.trials[1].key}, None)
     trial.pickled_error_file = str(tmp_path / "error.pkl")
-    assert cause_of(trial) is None
+    assert _cause_of(trial) is None
     Path(trial.pickled_error_file).write_bytes(cloudpickle.dumps(RuntimeError("node died\nat 3")))
-    assert describe_retry(cause_of(trial)).startswith("its worker was lost (node died); it is")
+    said = Losses(job, plan, "").retry(_cause_of(trial))
+    again = "it is tried again, from its last checkpoint where it has one"
+    assert said == f"its worker was lost (node died); {again}"
 
 
 def test_another_trial_has_losses_of_its_own(plan, job):
@@ -111,11 +107,13 @@ def test_another_trial_has_losses_of_its_own(plan, job):
     assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
 
 
-def test_a_loss_is_described_by_the_last_line_of_a_traceback():
-    error = RuntimeError("Traceback (most recent call last):\n  x\nActorDiedError: gone")
-    assert describe_loss(error, 1) == "its worker was lost once (ActorDiedError: gone)"
-    told = describe_loss("gone", 1, "group of workers")
-    assert told == "its group of workers was lost once (gone)"
+def test_a_loss_is_described_by_the_last_line_of_a_traceback(plan, job):
+    losses = Losses(job, plan, "", count=1)
+    for trace in ("Traceback (most recent call last):\n  x", "ray::train() (pid=3)\n  File x.py"):
+        error = RuntimeError(f"{trace}\nActorDiedError: gone")
+        assert losses.end(error) == "its worker was lost once (ActorDiedError: gone)"
+    group = Losses(job, plan, "", "group of workers", count=2)
+    assert group.end("gone") == TWICE.replace("worker", "group of workers") + " (gone)"
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from collections import defaultdict
 from rich.console import Console
 
 from raxalign.plan.load import open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.store.storage import Storage
-from raxalign.sweep import mailbox
-from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.mailbox import HELD_UP, PRINTED, Inbox, Lines, Outbox, passed_on
+from raxalign.sweep import job as module
+from raxalign.sweep.cluster import Room
+from raxalign.sweep.job import Inbox, Job, Outbox, _Lines
 from raxalign.sweep.progress import Progress, describe
-from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep, Whole
 from raxalign.sweep.work import attempt
 from tests.toys.pages import write_page
@@ -25,7 +25,7 @@ def begun(scratch, key):
 
 
 def test_the_driver_reads_the_last_step_of_each_job(tmp_path, monkeypatch):
-    monkeypatch.setattr(mailbox, "EVERY", 0.0)
+    monkeypatch.setattr(Job, "EVERY", 0.0)
     one, _ = begun(tmp_path, "one"), begun(tmp_path, "two")
     one.report({"encoder/loss": 3.0}, 10)
     one.report({"encoder/loss": 2.0}, 20)
@@ -35,14 +35,14 @@ def test_the_driver_reads_the_last_step_of_each_job(tmp_path, monkeypatch):
 
 
 def test_most_steps_write_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(mailbox, "EVERY", 1e9)
+    monkeypatch.setattr(Job, "EVERY", 1e9)
     begun(tmp_path, "one").report({"loss": 3.0}, 10)
     assert Inbox(str(tmp_path)).advances(["one"])["one"].step == 0
 
 
 def test_a_group_waits_until_its_first_worker_begins_and_after_a_loss_anew(tmp_path, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(mailbox.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     outbox, inbox, seen = Outbox(str(tmp_path), "one"), Inbox(str(tmp_path)), []
     for waiting in (True, False, True):
         clock[0] += 5.0
@@ -60,9 +60,9 @@ def test_each_line_is_read_once_and_in_order(tmp_path):
     assert found.lines() == []
     Outbox(str(tmp_path), "b").hold_up("first")
     Outbox(str(tmp_path), "a").print("second: ü")
-    assert found.lines() == [(HELD_UP, "b", "first"), (PRINTED, "a", "second: ü")]
+    assert found.lines() == [("b", "first", False), ("a", "second: ü", True)]
     Outbox(str(tmp_path), "b").hold_up("third")
-    assert found.lines() == [(HELD_UP, "b", "third")]
+    assert found.lines() == [("b", "third", False)]
     assert found.lines() == []
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_written_or_read_stops_nothing(tmp_path):
 
 def test_lines_are_gathered_and_the_last_one_is_passed_on_at_the_end():
     heard = []
-    lines = Lines(heard.append)
+    lines = _Lines(heard.append)
     print("one", file=lines)
     assert heard == ["one"], "the first line comes at once"
     print("two\nthree", file=lines)
@@ -91,10 +91,10 @@ def test_lines_are_gathered_and_the_last_one_is_passed_on_at_the_end():
 def test_what_others_log_is_left_out_and_logging_is_as_before_afterwards(tmp_path):
     root = logging.getLogger()
     before = root.level, list(root.handlers)
-    with passed_on(Outbox(str(tmp_path), "key")):
+    with Outbox(str(tmp_path), "key").passing_on():
         logging.getLogger("some.library").warning("of a library")
         print("printed")  # noqa: T201
-    assert Inbox(str(tmp_path)).lines() == [(PRINTED, "key", "printed")]
+    assert Inbox(str(tmp_path)).lines() == [("key", "printed", True)]
     assert (root.level, list(root.handlers)) == before
 
 
@@ -119,7 +119,7 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path):
     assert attempt(job, trials[0.5].key) is None
     assert "odd" in str(attempt(job, trials[1.0].key))
     found = defaultdict[str, list[str]](list)
-    for _, key, text in Inbox(job.scratch).lines():
+    for key, text, _ in Inbox(job.scratch).lines():
         found[key] += text.splitlines()
     for strength in (0.5, 1.0):
         wanted = [f"strength {strength}", "INFO as information", "WARNING as a warning"]

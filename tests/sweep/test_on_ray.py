@@ -22,13 +22,14 @@ from ray.tune.execution.tune_controller import TuneController
 import raxalign as rx
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.load import open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.plan.trial import Trial
 from raxalign.search.journal import Journal
 from raxalign.search.study import read_record
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
 from raxalign.store.storage import Storage
-from raxalign.sweep import cluster, tuner
+from raxalign.sweep import cluster, running
 from raxalign.sweep.cluster import (
     check_shared,
     connect,
@@ -38,8 +39,8 @@ from raxalign.sweep.cluster import (
     signed,
 )
 from raxalign.sweep.events import Began, JobEnded
-from raxalign.sweep.job import Job, read_plan, write_plan
-from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.job import Job
+from raxalign.sweep.running import run_sweep
 from raxalign.sweep.work import GIVEN_UP
 from tests.grids import write_grid
 from tests.ray_head import importable
@@ -65,7 +66,7 @@ def _token() -> Iterator[None]:
 def joined(ray_head) -> Iterator[None]:
     """The Ray of all tests, which no sweep leaves meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuner, "disconnect", lambda: None)
+        patch.setattr(cluster, "disconnect", lambda: None)
         patch.setenv("RAY_AUTH_MODE", "token")
         connect(ray_head, Job(Storage(""), "", threads=1))
         yield
@@ -82,7 +83,7 @@ def nothing(config: dict[str, object], job: Job) -> None:
 
 def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, joined):
     with pytest.raises(ResourceError, match="asks for 64 GPU, and no node has more than 0"):
-        run_grid(plan, replace(job, gpus=64.0), heard)
+        run_sweep(plan, replace(job, gpus=64.0), heard, name=plan.name)
     assert not [event for event in heard.events if isinstance(event, Began | JobEnded)]
 
 
@@ -99,8 +100,8 @@ def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
         return give(controller, trial, *given)
 
     monkeypatch.setattr(TuneController, "_schedule_trial_reset", give_to_the_dead)
-    monkeypatch.setattr(tuner, "_work", nothing)
-    ended = run_grid(plan, replace(job, max_failures=1), heard)
+    monkeypatch.setattr(running, "run_job", nothing)
+    ended = run_sweep(plan, replace(job, max_failures=1), heard, name=plan.name)
     assert (ended.done, ended.failed, len(killed)) == (2, {}, 1)
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
     assert [what.key for what, _ in heard.delays] == killed
@@ -113,7 +114,7 @@ def die(config: dict[str, object], job: Job) -> None:
     """
     if "stage" in config:
         return nothing(config, job)
-    trial = read_plan(str(config["plan"])).by_key[str(config["trial"])]
+    trial = Job(Storage(""), str(config["plan"])).read_plan().by_key[str(config["trial"])]
     folder = Path(job.storage.root, "checkpoints", trial.aligned, "train")
     tries = len(list(folder.glob("step-*")))
     if trial.method == "rotation" and tries < 3:
@@ -131,8 +132,8 @@ def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
     plan, job, heard, monkeypatch, joined
 ):
     dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
-    monkeypatch.setattr(tuner, "_work", die)
-    failed = run_grid(plan, replace(job, max_failures=1), heard).failed
+    monkeypatch.setattr(running, "run_job", die)
+    failed = run_sweep(plan, replace(job, max_failures=1), heard, name=plan.name).failed
     assert failed[dies.key].startswith("its worker was lost 2 times without progress in between (")
     assert Path(job.storage.root, "tries").read_text() == "xx"
     assert sorted(heard.trials) == sorted([(dies.key, failed[dies.key]), (goes_on.key, None)])
@@ -167,8 +168,9 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
     )
     root = str(tmp_path / "storage")
     plan, counted = open_grid(path, storage=root).plan, Actors()
-    monkeypatch.setattr(tuner, "_work", nothing)
-    ended = run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), counted.hear)
+    monkeypatch.setattr(running, "run_job", nothing)
+    job = Job(Storage(root), write_plan(plan, Storage(root)))
+    ended = run_sweep(plan, job, counted.hear, name=plan.name)
     assert (ended.done, ended.failed) == (12, {})
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 

@@ -8,7 +8,6 @@ from rich.console import Console
 from raxalign.sweep.events import (
     Advanced,
     Began,
-    Expected,
     GroupsWaiting,
     JobEnded,
     Over,
@@ -16,8 +15,9 @@ from raxalign.sweep.events import (
     Said,
     Waiting,
 )
-from raxalign.sweep.mailbox import Advance
+from raxalign.sweep.job import Advance
 from raxalign.sweep.progress import Progress, describe, describe_stage
+from tests.sweep.conftest import expected_job
 
 
 @pytest.fixture
@@ -206,9 +206,9 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, mo
     one, other = plan.trials
     stage = encoder(plan)
     jobs = [
-        Expected(stage.key, "encoder", 60.0),
-        Expected(one.key, "none", 20.0, frozenset({stage.key})),
-        Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
+        expected_job(stage.key, "encoder", 60.0),
+        expected_job(one.key, "none", 20.0, frozenset({stage.key})),
+        expected_job(other.key, "rotation", 20.0, frozenset({stage.key})),
     ]
     progress.hear(Planned(plan, 0, 0, 0, first=False, jobs=jobs, workers=2))
     assert lines(out) == ["about 80 s from now, by what has run in this storage"]

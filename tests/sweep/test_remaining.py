@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.sweep.events import Expected
-from raxalign.sweep.progress import UNKNOWN, Remaining
+from raxalign.sweep.order import SweepJob
+from raxalign.sweep.progress import Remaining
+from tests.sweep.conftest import expected_job
 
 RECORDED = json.loads(
     Path(__file__).with_name("quickstart_timeline.json").read_text(encoding="utf-8")
@@ -24,7 +25,7 @@ def replayed(share, *, slower=1.0, off=None):
     expected = []
     for place, (group, kind, seconds, inputs, _, _) in enumerate(steps):
         wanted, needs = (off or {}).get(group, 1.0) * seconds, frozenset(map(str, inputs))
-        expected.append(Expected(str(place), group, wanted, needs, kind))
+        expected.append(expected_job(str(place), group, wanted, needs, kind))
     remaining.add(expected)
     events = sorted(
         (slower * step[moment], moment, str(place))
@@ -54,8 +55,8 @@ def test_a_wrong_expectation_of_one_group_is_mended_when_its_first_step_has_ende
 
 def test_chains_are_followed_and_workers_share_what_is_left():
     remaining = Remaining(2)
-    trials = [Expected(f"{n}", "trial", 10.0, frozenset({"encoder"})) for n in range(3)]
-    remaining.add([Expected("encoder", "encoder", 60.0), *trials])
+    trials = [expected_job(f"{n}", "trial", 10.0, frozenset({"encoder"})) for n in range(3)]
+    remaining.add([expected_job("encoder", "encoder", 60.0), *trials])
     assert remaining.all(0.0) == 60 + 20  # nothing has begun
     remaining.started("encoder", 0.0)
     assert remaining.all(0.0) == 60 + 20
@@ -67,8 +68,8 @@ def test_chains_are_followed_and_workers_share_what_is_left():
 def test_a_step_that_is_late_makes_its_family_late_too():
     remaining = Remaining(1)
     both = (("a", "x"), ("b", "y"))
-    remaining.add(Expected(key, group, 10.0, family="model") for key, group in both)
-    remaining.add([Expected("c", "z", 10.0, family="data")])
+    remaining.add(expected_job(key, group, 10.0, family="model") for key, group in both)
+    remaining.add([expected_job("c", "z", 10.0, family="data")])
     remaining.started("a", 0.0)
     assert remaining.all(10.0) == pytest.approx(1 + 10 + 10)  # late by a tenth of its time
     assert remaining.all(20.0) == pytest.approx(2 + 20 + 10)
@@ -76,7 +77,7 @@ def test_a_step_that_is_late_makes_its_family_late_too():
 
 def test_many_steps_cost_no_simulation_and_give_the_same_sum():
     remaining = Remaining(4)
-    remaining.add(Expected(str(number), "trial", 10.0) for number in range(1_000))
+    remaining.add(expected_job(str(number), "trial", 10.0) for number in range(1_000))
     for number in range(4):
         remaining.started(str(number), 0.0)
     assert remaining.all(0.0) == pytest.approx(2_500)
@@ -88,7 +89,7 @@ def test_many_steps_cost_no_simulation_and_give_the_same_sum():
 
 def test_a_failed_step_that_never_began_teaches_nothing():
     remaining = Remaining(1)
-    remaining.add([Expected("a", "x", 10.0), Expected("b", "x", 10.0)])
+    remaining.add([expected_job("a", "x", 10.0), expected_job("b", "x", 10.0)])
     remaining.ended("a", 5.0)
     remaining.started("b", 5.0)
     assert remaining.all(5.0) == 10.0
@@ -99,9 +100,11 @@ def test_a_failed_step_that_never_began_teaches_nothing():
 def test_no_time_left_is_told_before_a_job_of_each_group_without_an_estimate_has_ended():
     remaining = Remaining(1)
     groups = {"a": "trained", "b": "trained", "d": "quick"}
-    remaining.add(Expected(key, group, 10.0, family=UNKNOWN) for key, group in groups.items())
+    remaining.add(
+        expected_job(key, group, 10.0, family=SweepJob.UNKNOWN) for key, group in groups.items()
+    )
     remaining.ended("d", 0.0, 1.0)
-    remaining.add([Expected("c", "c", 10.0, family="model")])
+    remaining.add([expected_job("c", "c", 10.0, family="model")])
     remaining.started("a", 0.0)
     assert remaining.all(0.0) is None, "a quick job says nothing of the others"
     assert remaining.of("a", 5.0) is None

@@ -12,6 +12,7 @@ import pytest
 from raxalign.inspect.plans import as_text
 from raxalign.inspect.status import status
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.stored import write_plan
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import weights_of
 from raxalign.stages import run_trial
@@ -20,7 +21,7 @@ from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.grid import Keeper
-from raxalign.sweep.job import Job, open_workshop, write_plan
+from raxalign.sweep.job import Job
 from tests.grids import TINY, write_grid
 
 XNLI = (
@@ -40,7 +41,7 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
 def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
     root = opened.root
     keeper = Keeper(opened.plan, Storage(root), keep)  # type: ignore[arg-type]
-    workshop = open_workshop(Job(Storage(root), write_plan(opened.plan, Storage(root))))
+    workshop = Job(Storage(root), write_plan(opened.plan, Storage(root))).open_workshop()
     if made is not None:
         workshop.announce = lambda stage, seconds: made.append(stage.kind)
     for trial in opened.plan.trials:

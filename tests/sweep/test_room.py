@@ -9,22 +9,13 @@ import pytest
 
 from raxalign.errors import ResourceError
 from raxalign.store.storage import Storage
-from raxalign.sweep import room
+from raxalign.sweep import cluster as module
+from raxalign.sweep.cluster import Nodes, Room, check_fits
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
-from raxalign.sweep.room import (
-    DRIVER,
-    Nodes,
-    Room,
-    check_fits,
-    find_nodes,
-    refuse_impossible,
-    wait_for_named,
-    with_gpus,
-)
 
 PLAIN, CARDED = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
-HEAD = {"CPU": 8.0, DRIVER: 1000.0}
+HEAD = {"CPU": 8.0, Job.DRIVER: 1000.0}
 GPUS = {"CPU": 16.0, "GPU": 4.0}
 FIRST = {**HEAD, "node:__internal_head__": 1.0}
 RUN = {Holds.WORKER: 2, Holds.GROUP: 2, Holds.CPUS: 1}
@@ -102,7 +93,7 @@ def test_groups_need_a_node_for_their_drivers_and_inline_trials_do_not():
 def name(*workers):
     """Have the cluster file name a head and workers."""
     provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": list(workers)}
-    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    module.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
 
 
 @pytest.fixture
@@ -114,31 +105,31 @@ def cluster(monkeypatch, tmp_path):
         alive = [{"Alive": True, "Resources": node} for node in found.alive]
         return [*alive, {"Alive": False, "Resources": GPUS}]
 
-    monkeypatch.setattr(room.ray, "nodes", listed)
-    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
+    monkeypatch.setattr(module.ray, "nodes", listed)
+    monkeypatch.setattr(module, "BOOTSTRAP", tmp_path / "config")
     return found
 
 
 def test_only_living_nodes_are_known_where_nothing_says_what_may_come(cluster):
-    assert find_nodes("auto") == Nodes((FIRST,), may_grow=True)
-    assert find_nodes(None) == Nodes((FIRST,))
+    assert Nodes.find("auto") == Nodes((FIRST,), may_grow=True)
+    assert Nodes.find(None) == Nodes((FIRST,))
 
 
 def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster):
     kinds = {"head": {"resources": HEAD}, "gpu": {"resources": GPUS, "max_workers": 9}}
     config = {"available_node_types": kinds, "head_node_type": "head", "max_workers": 3}
-    room.BOOTSTRAP.write_text(json.dumps(config))
-    assert find_nodes("auto") == Nodes((FIRST,), (GPUS, GPUS, GPUS))
+    module.BOOTSTRAP.write_text(json.dumps(config))
+    assert Nodes.find("auto") == Nodes((FIRST,), (GPUS, GPUS, GPUS))
     cluster.alive.append({**GPUS, "memory": 1e9})
-    assert find_nodes("auto").later == (GPUS, GPUS)
-    assert find_nodes(None).later == ()
+    assert Nodes.find("auto").later == (GPUS, GPUS)
+    assert Nodes.find(None).later == ()
 
 
 def test_a_group_waits_for_the_machines_that_the_cluster_file_names(cluster, heard, monkeypatch):
     name("10.0.0.2", "10.0.0.3")
     cluster.alive[:] = [{**FIRST, "CPU": 1.0}]
-    monkeypatch.setattr(room.time, "sleep", lambda seconds: cluster.alive.append({"CPU": 1.0}))
-    found = wait_for_named(job_of(workers=3), find_nodes("auto"), heard, training=True)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: cluster.alive.append({"CPU": 1.0}))
+    found = Nodes.find("auto").wait_for_named(job_of(workers=3), heard, training=True)
     assert len(found.alive) == 3
     assert heard.notices == [
         "the cluster file names 3 machines, and 1 joined so far: waiting for the others"
@@ -149,21 +140,21 @@ def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(cluster, heard,
     def fail(seconds):
         raise AssertionError
 
-    monkeypatch.setattr(room.time, "sleep", fail)
-    found = find_nodes("auto")
-    assert wait_for_named(job_of(workers=99), found, heard, training=True) is found
+    monkeypatch.setattr(module.time, "sleep", fail)
+    found = Nodes.find("auto")
+    assert found.wait_for_named(job_of(workers=99), heard, training=True) is found
     name("10.0.0.2")
-    assert wait_for_named(job_of(workers=2), found, heard, training=True) is found
+    assert found.wait_for_named(job_of(workers=2), heard, training=True) is found
     assert heard.notices == []
 
 
 def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, monkeypatch):
     name("10.0.0.2")
-    monkeypatch.setattr(room, "JOINING", 0.0)
-    job, found = job_of(workers=99), find_nodes("auto")
-    assert wait_for_named(job, found, heard, training=True) is found
+    monkeypatch.setattr(module, "JOINING", 0.0)
+    job, found = job_of(workers=99), Nodes.find("auto")
+    assert found.wait_for_named(job, heard, training=True) is found
     with pytest.raises(ResourceError, match="99 workers"):
-        refuse_impossible(job, found, heard, training=True)
+        found.refuse_impossible(job, heard, training=True)
 
 
 def test_a_quarter_more_is_requested_of_a_cluster_that_may_grow_but_no_group(cluster):
@@ -175,27 +166,27 @@ def test_a_quarter_more_is_requested_of_a_cluster_that_may_grow_but_no_group(clu
 
 def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewhere(heard):
     job, message = job_of(gpus=1), "a worker asks for 1 GPU, and no node has more than 0: "
-    told = refuse_impossible(job, Nodes((FIRST,), may_grow=True), heard, training=False)
+    told = Nodes((FIRST,), may_grow=True).refuse_impossible(job, heard, training=False)
     assert told.startswith(message)
     assert heard.notices == [f"{told}. Waiting for nodes that the cluster may start"]
     with pytest.raises(ResourceError, match=message):
-        refuse_impossible(job, Nodes((FIRST,)), heard, training=False)
-    assert refuse_impossible(job_of(), Nodes((FIRST,)), heard, training=False) is None
+        Nodes((FIRST,)).refuse_impossible(job, heard, training=False)
+    assert Nodes((FIRST,)).refuse_impossible(job_of(), heard, training=False) is None
 
 
 def test_without_cards_nothing_is_asked_for(heard):
-    found, _ = with_gpus(job_of(gpus=None), Nodes((PLAIN,)), heard)
+    found, _ = Nodes((PLAIN,)).with_gpus(job_of(gpus=None), heard)
     assert found.gpus == 0.0
     assert heard.notices == []
 
 
 def test_what_the_grid_says_is_left_alone(heard):
     job, nodes = job_of(gpus=0.5), Nodes((CARDED,))
-    assert with_gpus(job, nodes, heard) == (job, nodes)
+    assert nodes.with_gpus(job, heard) == (job, nodes)
 
 
 def test_a_worker_has_a_card_where_there_are_any_now_or_later(heard):
     for nodes in (Nodes((PLAIN, CARDED)), Nodes((FIRST,), (CARDED,))):
-        found, _ = with_gpus(job_of(gpus=None), nodes, heard)
+        found, _ = nodes.with_gpus(job_of(gpus=None), heard)
         assert found.gpus == 1.0
     assert len(heard.notices) == 2

@@ -6,12 +6,11 @@ import pytest
 
 from raxalign.plan.estimates import Times
 from raxalign.plan.plan import Plan
-from raxalign.sweep import running
+from raxalign.sweep.cluster import Room
 from raxalign.sweep.events import Began
-from raxalign.sweep.mailbox import Outbox
-from raxalign.sweep.progress import expected_jobs
-from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, Whole, jobs_of, missing_stages
+from raxalign.sweep.job import Job, Outbox
+from raxalign.sweep.order import SweepJob
+from raxalign.sweep.running import Sweep, Whole, missing_stages
 from raxalign.sweep.work import TRAINED_ONLY
 from tests.grids import small_plan
 
@@ -78,7 +77,7 @@ def test_nodes_that_come_later_get_jobs(plan, job, heard, monkeypatch):
     after_stages(sweep)
     assert sweep.take() is None
     nodes.append({"CPU": 1.0})
-    monkeypatch.setattr(running, "EVERY", 0.0)
+    monkeypatch.setattr(Job, "EVERY", 0.0)
     sweep.look()
     assert "trial" in sweep.take()
 
@@ -249,7 +248,7 @@ def test_an_error_of_one_trial_starts_the_others(plan, job, heard):
 
 
 def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, monkeypatch):
-    monkeypatch.setattr(running, "EVERY", 0.0)
+    monkeypatch.setattr(Job, "EVERY", 0.0)
     monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
     job = replace(job, workers=2)
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]), lambda: {"CPU": 1.0})
@@ -271,9 +270,8 @@ def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job):
     write(job, done)
     took = Times(plan, job.storage).sampled(job.storage.ledger.keys())
     assert set(took.values()) == {2.0}
-    steps = jobs_of(plan, [], [other], job)
-    (expected,) = expected_jobs(plan, steps, took | {other.aligned: 5.0})
-    assert expected.seconds == pytest.approx(2.0 * len(other.evaluations) + 5.0)
+    (expected,) = SweepJob.of(plan, [], [other], job.workers, took | {other.aligned: 5.0})
+    assert expected.cost == pytest.approx(2.0 * len(other.evaluations) + 5.0)
 
 
 def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_path, job, heard):

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import DataError, PeerLost, StorageError, TransientError
+from raxalign.plan.stored import write_plan
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep import work
-from raxalign.sweep.job import Job, open_workshop, read_plan, thread_limits, write_plan
-from raxalign.sweep.mailbox import Inbox
-from raxalign.sweep.running import missing_stages, trains
-from raxalign.sweep.work import attempt, keep_failure, run_stage
+from raxalign.sweep.job import Inbox, Job
+from raxalign.sweep.order import Holds, SweepJob
+from raxalign.sweep.running import missing_stages
+from raxalign.sweep.work import _run_stage, attempt
 
 
 @pytest.fixture
@@ -78,7 +79,8 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing):
 
 
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job):
-    keep_failure(Storage("/dev/null/storage").ledger, plan.trials[0].key, "odd", "")
+    nowhere = replace(job, storage=Storage("/dev/null/storage"))
+    nowhere.keep_failure(plan.trials[0].key, "odd", "")
 
 
 def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, failing):
@@ -107,8 +109,8 @@ def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     missing = missing_stages(plan, wanted, store, heard)
     first = missing[0]
     assert plan.stages[first].kind == "bitext"
-    assert not trains(plan, first)
-    run_stage({"stage": first, "trains": False}, job)
+    assert SweepJob.of(plan, [first], [], 1, {})[0].needs is Holds.CPUS
+    _run_stage({"stage": first, "trains": False}, job)
     assert [(report["error"], report["done"]) for report in reports] == [("", True)]
     assert set(Inbox(job.scratch).advances(missing)) == {first}
     assert missing_stages(plan, wanted, store, heard) == missing[1:]
@@ -122,7 +124,7 @@ def test_an_error_that_no_retry_would_mend_is_reported(
     plan, job, reports, monkeypatch, fault, error
 ):
     broken(monkeypatch, fault)
-    run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
+    _run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
     assert error in str(reports[0]["error"])
     assert ("Traceback" in str(reports[0]["trace"])) == isinstance(fault, ValueError)
 
@@ -130,13 +132,13 @@ def test_an_error_that_no_retry_would_mend_is_reported(
 def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatch):
     broken(monkeypatch, TransientError("busy"))
     with pytest.raises(TransientError):
-        run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
+        _run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
     assert reports == []
 
 
 def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
     nowhere = replace(job, storage=Storage("/dev/null/storage"))
-    run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
+    _run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
     assert reports[0]["error"]
 
 
@@ -146,12 +148,12 @@ def broken(monkeypatch, fault):
         def ensure(self, key):
             raise fault
 
-    monkeypatch.setattr(work, "open_workshop", lambda *given, **named: Workshop())
+    monkeypatch.setattr(Job, "open_workshop", lambda *given, **named: Workshop())
 
 
 def test_a_plan_comes_back_from_the_storage_as_it_was(plan, tmp_path):
     place = write_plan(plan, Storage(str(tmp_path)))
-    assert read_plan(place).to_json() == plan.to_json()
+    assert Job(Storage(""), place).read_plan().to_json() == plan.to_json()
     assert write_plan(plan, Storage(str(tmp_path))) == place
     assert [path.suffix for path in (tmp_path / "plans").iterdir()] == [".json"]
 
@@ -170,11 +172,11 @@ def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkey
 
 
 def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch):
-    for name in thread_limits(3):
+    for name in job.thread_limits:
         monkeypatch.setenv(name, "")
     reports, options = [], {"trains": False, "rank": 1, "world_size": 2}
     options["report"] = lambda metrics, step: reports.append((metrics, step))
-    workshop = open_workshop(Job(job.storage, job.plan, threads=3), **options)
+    workshop = Job(job.storage, job.plan, threads=3).open_workshop(**options)
     assert os.environ["OMP_NUM_THREADS"] == "3"
     runtime = workshop.runtime
     assert (runtime.threads, runtime.rank, runtime.world_size, runtime.device) == (3, 1, 2, "cpu")
@@ -186,7 +188,7 @@ def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch):
 def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job, tmp_path):
     sign = tmp_path / "sign"
     sign.write_bytes(b"")
-    open_workshop(replace(job, sign=str(sign)), trains=False)
+    replace(job, sign=str(sign)).open_workshop(trains=False)
     sign.unlink()
     with pytest.raises(StorageError, match=f"{socket.gethostname()} does not see what the driver"):
-        open_workshop(replace(job, sign=str(sign)), trains=False)
+        replace(job, sign=str(sign)).open_workshop(trains=False)
