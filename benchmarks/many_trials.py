@@ -44,7 +44,7 @@ from raxalign.sweep.events import Event, JobEnded, all_of
 from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.running import run_sweep
-from raxalign.sweep.tracker import Tracker, target_of
+from raxalign.sweep.tracker import TrackedGrid
 
 GRID = """
 name: many
@@ -167,7 +167,7 @@ def run(opened: Opened, job: Job, address: str | None, *, profiled: bool, tracke
         progress = Progress(job.storage.ledger, Console(file=nowhere, force_terminal=False))
         tracker = None
         if tracked:
-            tracker = Tracker(plan, target_of(opened))
+            tracker = TrackedGrid(opened).tracker()
         if profiled:
             profile.enable()
         listeners = [clock.hear, progress.hear, *([tracker.hear] if tracker else [])]

@@ -159,14 +159,14 @@ def sync(file: opt.GridFile, storage: opt.Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.report.answer import stored_answer
-    from raxalign.sweep.tracker import copy_all, describe, target_of
+    from raxalign.sweep.tracker import TrackedGrid
 
     opened = open_grid(file, storage=storage)
-    target = target_of(opened)
-    count = copy_all(opened, target)
+    tracked = TrackedGrid(opened)
+    count = tracked.copy_all()
     if answer := stored_answer(opened.plan, opened.storage.ledger):
-        describe(opened, answer)
-    tell(f"{counted(count, 'trial')} of {opened.plan.name} {are(count)} in {target.uri}")
+        tracked.describe(answer)
+    tell(f"{counted(count, 'trial')} of {opened.plan.name} {are(count)} in {tracked.target.uri}")
 
 
 def ui(storage: opt.Storage = None, host: str = "127.0.0.1", port: int = 5000) -> None:

@@ -88,11 +88,11 @@ def _tell_answer(opened: Opened) -> None:
     experiment in MLflow, too.
     """
     from raxalign.report.answer import stored_answer
-    from raxalign.sweep.tracker import describe
+    from raxalign.sweep.tracker import TrackedGrid
 
     if sentence := stored_answer(opened.plan, opened.storage.ledger):
         tell(sentence)
-        if message := describe(opened, sentence):
+        if message := TrackedGrid(opened).describe(sentence):
             tell(message)
 
 
@@ -264,9 +264,9 @@ def report(
         written += write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))
     if found:
-        from raxalign.sweep.tracker import keep_report
+        from raxalign.sweep.tracker import TrackedGrid
 
-        if message := keep_report(opened, folder):
+        if message := TrackedGrid(opened).keep_report(folder):
             tell(f"warning: {message}")
 
 

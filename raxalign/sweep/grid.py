@@ -35,7 +35,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned, all_of
 from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
-from raxalign.sweep.tracker import Tracker, finish_tracking, mark_copied, target_of
+from raxalign.sweep.tracker import TrackedGrid
 
 
 class Keeper:
@@ -169,7 +169,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
         return named
     there, whole = opened.storage.ledger.keys(), opened.plan
     if all(_is_over(whole, opened.storage, study, there) for study in studies):
-        messages = (*named.messages, *finish_tracking(opened, whole))
+        messages = (*named.messages, *TrackedGrid(opened).finish(whole))
         return Ended(whole, named.done, whole.cached(there) - named.done, named.failed, messages)
     found = _run_searches(opened, studies)
     done = named.done + found.done
@@ -196,7 +196,7 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
     keeper = Keeper(opened.plan, opened.storage, opened.run.keep)
     cached = plan.cached(opened.storage.ledger.keys())
     if cached == len(plan.trials):
-        messages = finish_tracking(opened, plan)
+        messages = TrackedGrid(opened).finish(plan)
         dropped = keeper.finish()
         return Ended(plan, 0, cached, {}, [*messages, dropped] if dropped else messages)
     job = _checked(opened, plan)
@@ -210,7 +210,7 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
         ),
     )
     if message is None:
-        mark_copied(plan, target_of(opened))
+        TrackedGrid(opened).mark_copied(plan)
     return Ended(plan, found.done, found.cached, found.failed, [message] if message else [])
 
 
@@ -223,7 +223,7 @@ def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
     (later, found), message = _followed(
         opened, job, lambda hear: search(opened, studies, job, hear)
     )
-    messages = [*([message] if message else []), *finish_tracking(later, later.plan)]
+    messages = [*([message] if message else []), *TrackedGrid(later).finish(later.plan)]
     return Ended(later.plan, found.done, 0, found.failed, messages)
 
 
@@ -232,8 +232,8 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     returns what it returns, and what is left for `raxalign sync`. A part of a grid copies the whole
     grid's results: a cell's mean is over all its runs.
     """
-    storage, target = opened.storage, target_of(opened)
-    progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
+    storage = opened.storage
+    progress, tracker = Progress(storage.ledger), TrackedGrid(opened).tracker()
     hear = all_of(progress.hear, tracker.hear)
     messages = redirect_stderr(lasting(sys.stderr))
     driver = own_name("drivers", job.plan.rpartition("/")[2])

@@ -184,111 +184,114 @@ class Tracker:
             self._error = error
 
 
-def target_of(opened: Opened) -> Target:
-    """Return where the runs of a grid go."""
-    uri = opened.run.tracking_uri or default_uri(opened.storage)
-    return Target(uri, opened.storage, opened.grid.text_of_file)
+class TrackedGrid:
+    """A grid in the tracking store where its runs go."""
 
+    def __init__(self, opened: Opened) -> None:
+        uri = opened.run.tracking_uri or default_uri(opened.storage)
+        self.target = Target(uri, opened.storage, opened.grid.text_of_file)
+        self._opened = opened
 
-def copy_all(opened: Opened, target: Target) -> int:
-    """Copy a grid's results to MLflow, as `sync` does."""
-    return recorder.sync(opened.plan, target, pruned_trials(opened))
+    def tracker(self) -> Tracker:
+        """Return what writes the runs of the grid while it runs."""
+        return Tracker(self._opened.plan, self.target)
 
+    def copy_all(self) -> int:
+        """Copy the grid's results to MLflow, as `sync` does; return the number of its trials."""
+        return recorder.sync(self._opened.plan, self.target, self.pruned_trials())
 
-def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
-    """Copy to MLflow what a killed driver has left behind; return why it cannot be done."""
-    target = target_of(opened)
-    if _marker(target, plan).exists():
+    def finish(self, plan: Plan) -> list[str]:
+        """Copy to MLflow what a killed driver has left behind; return why it cannot be done."""
+        if self._marker(plan).exists():
+            return []
+        try:
+            self.copy_all()
+        except TrackingError as error:
+            return [str(error)]
+        self.mark_copied(plan)
         return []
-    try:
-        copy_all(opened, target)
-    except TrackingError as error:
-        return [str(error)]
-    mark_copied(plan, target)
-    return []
 
+    def keep_report(self, folder: Path) -> str | None:
+        """Put a report with the grid's run, if it was tracked; return why it cannot be done."""
+        return self._where_tracked(lambda runs: runs.keep(folder))
 
-def keep_report(opened: Opened, folder: Path) -> str | None:
-    """Put a report with the grid's run, if it was tracked; return why it cannot be done."""
-    return _where_tracked(opened, lambda runs: runs.keep(folder))
+    def describe(self, answer: str) -> str | None:
+        """Write the answer of the results into the description of the grid's experiment, where it
+        is another than before and the grid was tracked; returns a message where that could not be
+        done.
+        """
+        name, uri = self._opened.plan.name, self.target.uri
+        marker = self.target.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
+        wanted = json.dumps({"grid": name, "uri": masked(uri), "answer": answer})
 
+        def write(runs: Recorder) -> None:
+            runs.describe(answer)
+            _mark(marker, wanted)
 
-def describe(opened: Opened, answer: str) -> str | None:
-    """Write the answer of the results into the description of the grid's experiment, where it is
-    another than before and the grid was tracked; returns a message where that could not be done.
-    """
-    name, uri = opened.plan.name, target_of(opened).uri
-    marker = opened.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
-    wanted = json.dumps({"grid": name, "uri": masked(uri), "answer": answer})
+        if marker.is_file() and marker.read_bytes() == wanted.encode():
+            return None
+        return self._where_tracked(write)
 
-    def write(runs: Recorder) -> None:
-        runs.describe(answer)
-        _mark(marker, wanted)
-
-    if marker.is_file() and marker.read_bytes() == wanted.encode():
+    def _where_tracked(self, what: Callable[[Recorder], object]) -> str | None:
+        target = self.target
+        database = database_of(target.uri)
+        moved = database is not None and former_place(database) is not None
+        if database is not None and not database.exists():
+            return None
+        try:
+            with reported(target.uri):
+                if moved:
+                    self.copy_all()
+                what(Recorder(self._opened.plan, target))
+        except TrackingError as error:
+            return str(error)
         return None
-    return _where_tracked(opened, write)
 
+    def mark_copied(self, plan: Plan) -> None:
+        """Note that all results of a plan are in the store, where the ledger has all of them."""
+        wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+        if self.target.storage.ledger.keys() >= wanted:
+            said = {"grid": plan.name, "uri": masked(self.target.uri)}
+            _mark(self._marker(plan), json.dumps(said))
 
-def _where_tracked(opened: Opened, what: Callable[[Recorder], object]) -> str | None:
-    target = target_of(opened)
-    database = database_of(target.uri)
-    moved = database is not None and former_place(database) is not None
-    if database is not None and not database.exists():
-        return None
-    try:
-        with reported(target.uri):
-            if moved:
-                copy_all(opened, target)
-            what(Recorder(opened.plan, target))
-    except TrackingError as error:
-        return str(error)
-    return None
+    def _marker(self, plan: Plan) -> Path:
+        """Return the file whose presence means that all results of a plan are in the store."""
+        trials = sorted(trial.key for trial in plan.trials)
+        evaluations = sorted(k for t in plan.trials for k in t.evaluations.values())
+        name = digest([self.target.uri, plan.name, trials, evaluations])
+        return self.target.storage.local / "tracked" / name[:32]
 
+    def pruned_trials(self) -> list[SeenTrial]:
+        """Return each trial of the grid that a search has pruned, and where. Trials that were made
+        whole elsewhere, for the grid itself or to confirm a point, are not among them.
+        """
+        opened = self._opened
+        pruned = {
+            (study.name, entry.number): entry
+            for study in opened.plan.studies
+            if study.prunes
+            for entry in read_record(opened.storage, study).pruned
+        }
+        if not pruned:
+            return []
 
-def mark_copied(plan: Plan, target: Target) -> None:
-    """Note that all results of a plan are in a tracking store, where the ledger has all of them."""
-    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    if target.storage.ledger.keys() >= wanted:
-        _mark(_marker(target, plan), json.dumps({"grid": plan.name, "uri": masked(target.uri)}))
+        def suggested(study: Study) -> list[Suggestion]:
+            return [
+                Suggestion(n, entry.values)
+                for (name, n), entry in pruned.items()
+                if name == study.name
+            ]
 
-
-def _marker(target: Target, plan: Plan) -> Path:
-    """Return the file whose presence means that all results of a plan are in one tracking store."""
-    trials = sorted(trial.key for trial in plan.trials)
-    evaluations = sorted(k for t in plan.trials for k in t.evaluations.values())
-    name = digest([target.uri, plan.name, trials, evaluations])
-    return target.storage.local / "tracked" / name[:32]
+        plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
+        courses: dict[str, SeenTrial] = {}
+        for asked in plan.asked:
+            entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
+            whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
+            if entry is not None and not whole:
+                courses[trial.key] = SeenTrial(trial, pruned=entry.reason)
+        return list(courses.values())
 
 
 def _mark(marker: Path, text: str) -> None:
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.write_text(text, encoding="utf-8")
-
-
-def pruned_trials(opened: Opened) -> list[SeenTrial]:
-    """Return each trial of a grid that a search has pruned, and where. Trials that were made
-    whole elsewhere, for the grid itself or to confirm a point, are not among them.
-    """
-    pruned = {
-        (study.name, entry.number): entry
-        for study in opened.plan.studies
-        if study.prunes
-        for entry in read_record(opened.storage, study).pruned
-    }
-    if not pruned:
-        return []
-
-    def suggested(study: Study) -> list[Suggestion]:
-        return [
-            Suggestion(n, entry.values) for (name, n), entry in pruned.items() if name == study.name
-        ]
-
-    plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
-    courses: dict[str, SeenTrial] = {}
-    for asked in plan.asked:
-        entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
-        whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
-        if entry is not None and not whole:
-            courses[trial.key] = SeenTrial(trial, pruned=entry.reason)
-    return list(courses.values())

@@ -20,7 +20,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
-from raxalign.sweep.tracker import copy_all, pruned_trials, target_of
+from raxalign.sweep.tracker import TrackedGrid
 from raxalign.sweep.work import attempt
 from raxalign.tracking import recorder
 from tests import searches
@@ -259,10 +259,10 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
 
 def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
     first = open_search(search_grid(tmp_path, ASHA))
-    assert pruned_trials(first) == []
+    assert TrackedGrid(first).pruned_trials() == []
     ran = run(source_of(first))
     opened = reopened(first)
-    pruned, events = searches.record_of(opened).pruned, pruned_trials(opened)
+    pruned, events = searches.record_of(opened).pruned, TrackedGrid(opened).pruned_trials()
     assert [event.pruned for event in events] == [entry.reason for entry in pruned]
     assert {event.trial.key for event in events} == set(ran) - set(opened.plan.by_key)
     assert len(events) == len(pruned) > 0
@@ -270,18 +270,18 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
 
     brought = []
     monkeypatch.setattr(recorder, "sync", lambda plan, target, found: brought.append(found))
-    copy_all(opened, target_of(opened))
+    TrackedGrid(opened).copy_all()
     assert brought == [events]
 
 
 def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path):
     first = searches.finished(tmp_path, ASHA)
-    one, *others = pruned_trials(reopened(first))
+    one, *others = TrackedGrid(reopened(first)).pruned_trials()
     for key in one.trial.evaluations.values():
         first.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
-    assert pruned_trials(reopened(first)) == others
+    assert TrackedGrid(reopened(first)).pruned_trials() == others
 
 
 def test_before_a_search_begins_no_point_of_it_is_pruned(tmp_path):
     searched = search_grid(tmp_path, "trials: 8, confirm: 0")
-    assert pruned_trials(open_search(searched)) == []
+    assert TrackedGrid(open_search(searched)).pruned_trials() == []

@@ -10,7 +10,7 @@ from raxalign.plan.load import open_grid
 from raxalign.store.alive import maker_name
 from raxalign.sweep import grid
 from raxalign.sweep.grid import run_whole
-from raxalign.sweep.tracker import finish_tracking, keep_report, target_of
+from raxalign.sweep.tracker import TrackedGrid
 from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
@@ -30,10 +30,10 @@ def fill(opened):
 
 
 def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(opened, tmp_path, monkeypatch):
-    assert target_of(opened).uri == f"sqlite:///{tmp_path}/storage/mlflow.db"
+    assert TrackedGrid(opened).target.uri == f"sqlite:///{tmp_path}/storage/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
     again = open_grid(opened.grid.path, storage=opened.root)
-    found = target_of(again)
+    found = TrackedGrid(again).target
     assert (found.uri, found.storage.root) == ("http://server", opened.root)
     assert found.grid_text == Path(opened.grid.path).read_text()
 
@@ -41,12 +41,12 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(opened, tmp_
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch):
     brought = []
     monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: brought.append(target.uri))
-    assert finish_tracking(opened, opened.plan) == []
-    assert finish_tracking(opened, opened.plan) == []
+    assert TrackedGrid(opened).finish(opened.plan) == []
+    assert TrackedGrid(opened).finish(opened.plan) == []
     assert len(brought) == 2
     fill(opened)
     for _ in range(3):
-        assert finish_tracking(opened, opened.plan) == []
+        assert TrackedGrid(opened).finish(opened.plan) == []
     assert len(brought) == 3
 
 
@@ -57,7 +57,7 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
     fill(opened)
     monkeypatch.setattr(recorder, "sync", down)
     for _ in range(2):
-        assert finish_tracking(opened, opened.plan) == ["it is down"]
+        assert TrackedGrid(opened).finish(opened.plan) == ["it is down"]
 
 
 def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch):
@@ -73,7 +73,7 @@ def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, mo
 
 
 def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp_path):
-    assert keep_report(opened, tmp_path) is None
+    assert TrackedGrid(opened).keep_report(tmp_path) is None
     assert not (tmp_path / "storage" / "mlflow.db").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
-from raxalign.sweep.tracker import keep_report
+from raxalign.sweep.tracker import TrackedGrid
 from raxalign.tracking.client import TrackingError, connect, default_uri
 from raxalign.tracking.recorder import Recorder, RunState, SeenTrial, sync
 from raxalign.tracking.runs import Run, cell_origins, cell_run, grid_run, trial_run
@@ -134,7 +134,7 @@ def test_a_storage_that_was_copied_or_moved_writes_into_itself(tmp_path, no_runs
     (page / "report.html").write_text("<p>so</p>")
     grid = open_grid(now / "grid.yaml", storage=str(now))
     with pytest.warns(UserWarning, match=rf"made in {former} .* kept as mlflow\.db\.moved-"):
-        assert keep_report(grid, page) is None
+        assert TrackedGrid(grid).keep_report(page) is None
     assert {path: path.stat().st_mtime_ns for path in former.rglob("*")} == before
     assert former.exists() == former_stays
     assert len(list(now.glob("mlartifacts/*/artifacts/report/report.html"))) == 1

@@ -7,7 +7,7 @@ from raxalign.inspect.plans import as_json, as_text
 from raxalign.inspect.status import status
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows
-from raxalign.sweep import tracker as tracked
+from raxalign.sweep.tracker import TrackedGrid
 from tests.aws import BUCKET
 from tests.grids import write_grid
 
@@ -80,7 +80,7 @@ def test_a_finished_grid_asks_ten_times_at_most(empty, proxy, monkeypatch):
             ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
         elif not stage.inline:
             store.make(stage.kind, key, lambda folder: {})
-    monkeypatch.setattr(tracked, "copy_all", lambda plan, target: 10)
+    monkeypatch.setattr(TrackedGrid, "copy_all", lambda tracked: 10)
     run(opened)
     proxy.requests.clear()
     assert run(open_grid(opened.grid.path, storage=opened.root)).cached == 3
