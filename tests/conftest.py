@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from raxalign.config.trust import TRUST
-from raxalign.tracking.client import connect
+from raxalign.tracking.client import Client
 from tests.aws import SETTINGS, Proxy, fake_aws
 from tests.every import EVERY
 from tests.once import once
@@ -137,7 +137,7 @@ def aws() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def no_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracking database without a run; tests copy it, since MLflow takes seconds to make one."""
-    folder = once(tmp_path_factory, "no-runs", lambda to: connect(f"sqlite:///{to}/mlflow.db"))
+    folder = once(tmp_path_factory, "no-runs", lambda to: Client(f"sqlite:///{to}/mlflow.db"))
     return folder / "mlflow.db"
 
 

@@ -20,7 +20,7 @@ from raxalign.report.compared import comparison_rows
 from raxalign.report.tables import as_text, blocks, short_tables
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
-from raxalign.tracking.runs import cell_run, trial_run
+from raxalign.tracking.runs import PlanRuns
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ran import ran as run_all
@@ -105,9 +105,9 @@ def test_a_set_is_a_point_of_the_axis(tmp_path):
     ]
     (trial,) = select(plan, only="languages=diverse,method=none").trials
     assert trial.languages == ("es", "el")
-    assert trial_run(plan, trial).params["languages"] == "diverse"
-    assert trial_run(plan, trial).tags["raxalign.languages"] == "es el"
-    assert cell_run(plan, trial, {}).params["languages"] == "diverse"
+    assert PlanRuns(plan).trial(trial).params["languages"] == "diverse"
+    assert PlanRuns(plan).trial(trial).tags["raxalign.languages"] == "es el"
+    assert PlanRuns(plan).cell(trial).params["languages"] == "diverse"
     assert {t.params["languages"] for t in select(plan, only="language=fr").trials} == {"romance"}
     assert named(tmp_path / "grid.yaml")["languages"] == ("romance", "diverse")
 

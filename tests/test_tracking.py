@@ -26,7 +26,7 @@ from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import recorder as recorder_module
 from raxalign.tracking.client import Target, TrackingError
-from raxalign.tracking.recorder import Recorder, SeenTrial, sync
+from raxalign.tracking.recorder import Recorder, SeenTrial
 from raxalign.tracking.ui import register
 from tests.aws import Proxy
 from tests.e2e.runs import tracked, wait_for
@@ -108,9 +108,9 @@ def history(uri: str, trial: Trial, metric: str) -> int:
 
 def test_bringing_twice_changes_nothing(tmp_path, plan, where):
     fill(tmp_path, plan)
-    assert sync(plan, where) == 2
+    assert Recorder.sync(plan, where) == 2
     first = tracked(where.uri, "small")
-    assert sync(plan, where) == 2
+    assert Recorder.sync(plan, where) == 2
     assert counts(where.uri) == WHOLE
     assert history(where.uri, plan.trials[0], "train/loss") == 3
     assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1
@@ -123,7 +123,7 @@ def test_a_grid_of_maps_that_are_fitted_after_a_training_alone_is_tracked(tmp_pa
     methods = ("none: {}", "rotation: {}")
     plan = small(tmp_path, languages="{each: [de]}", methods=methods, tasks=tasks)
     fill(tmp_path, plan)
-    assert sync(plan, where) == 2
+    assert Recorder.sync(plan, where) == 2
     assert counts(where.uri) == {**WHOLE, ("cell", "FINISHED"): 2}
 
 
@@ -134,10 +134,10 @@ def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_runn
     with monkeypatch.context() as patch:
         patch.setattr(recorder_module, "comparisons", lambda *given: {}["gone"])
         with pytest.raises(TrackingError, match=r"a bug in raxalign \(KeyError: ") as raised:
-            sync(plan, where)
+            Recorder.sync(plan, where)
     assert "does not answer" not in str(raised.value)
     assert "RUNNING" not in {status for _, status in counts(where.uri)}
-    assert sync(plan, where) == 2
+    assert Recorder.sync(plan, where) == 2
     assert {status for _, status in counts(where.uri)} == {"FINISHED"}
 
 
@@ -150,7 +150,7 @@ def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_gri
     page = tmp_path / "report"
     page.mkdir()
     (page / "report.html").write_text("<p>so</p>")
-    sync(plan, where)
+    Recorder.sync(plan, where)
     Recorder(plan, where).keep(page)
     client = MlflowClient(where.uri)
     found = {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")}
@@ -168,7 +168,7 @@ def test_no_secret_of_the_grid_file_or_of_an_error_reaches_the_store(tmp_path, p
     where = Target(target(tmp_path).uri, Storage(str(tmp_path)), secret)
     failure = {"message": "http://ann:secret@host is down"}
     Ledger(str(tmp_path)).fail(plan.trials[0].key, failure)
-    sync(plan, where)
+    Recorder.sync(plan, where)
     assert trial_run(where.uri, plan.trials[0])["tags"]["raxalign.error"] == (
         "http://***@host is down"
     )
@@ -212,7 +212,7 @@ def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(
     check_pruned()
     assert history(where.uri, trial, "train/xnli/selection") == 1
     recorder.close()
-    sync(plan.only(iter(plan.trials[1:])), where, [pruned])
+    Recorder.sync(plan.only(iter(plan.trials[1:])), where, [pruned])
     check_pruned()
     recorder.open()
     fill(tmp_path, plan)
@@ -271,14 +271,14 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
     port = free_port()
     where = target(tmp_path, f"http://127.0.0.1:{port}")
     with pytest.raises(TrackingError, match="raxalign sync"):
-        sync(plan, where)
+        Recorder.sync(plan, where)
     proxy = Proxy(where.uri)
     # the answer to everything that makes something is lost
     proxy.fault = lambda method, path: -1 if path.endswith("/create") else None
     with server(tmp_path, port), closing(proxy):
-        assert sync(plan, target(tmp_path, proxy.endpoint)) == 2
+        assert Recorder.sync(plan, target(tmp_path, proxy.endpoint)) == 2
         assert counts(where.uri) == WHOLE
-        assert sync(plan, where) == 2
+        assert Recorder.sync(plan, where) == 2
         assert counts(where.uri) == WHOLE
         assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1
         assert registered_at(where.uri, plan.trials[0], tmp_path).shape == (1, 8)

@@ -253,13 +253,13 @@ def show(
         examples: Predictions shown per task, language and split.
     """
     import json
+    import os
 
     from raxalign.catalog import open_file
     from raxalign.inspect.show import as_text, details, look_up
     from raxalign.single.place import storage_of
-    from raxalign.tracking.client import TrackingError
-    from raxalign.tracking.recorder import run_of
-    from raxalign.tracking.runs import trial_run
+    from raxalign.tracking.client import Target, TrackingError
+    from raxalign.tracking.recorder import Recorder
 
     for path in plugins or ():
         open_file(path)
@@ -267,9 +267,9 @@ def show(
     match = look_up(key, place)
     facts = details(match, place, examples)
     if match.sort == "trial" and match.plan is not None:
-        wanted = trial_run(match.plan, match.plan.by_key[match.key])
+        target = Target.of(place, os.environ.get("MLFLOW_TRACKING_URI"))
         try:
-            facts["mlflow"] = run_of(place, match.plan.name, wanted)
+            facts["mlflow"] = Recorder.look_up(match.plan, target, match.plan.by_key[match.key])
         except TrackingError as error:
             tell(f"warning: {error}")
     if format == "json":

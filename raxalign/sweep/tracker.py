@@ -11,24 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raxalign.errors import LeaseLost
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.printing import are, counted, masked, to_stderr
 from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.key import digest
 from raxalign.sweep.events import Began, Event, JobEnded
-from raxalign.tracking import recorder
-from raxalign.tracking.client import (
-    Target,
-    TrackingError,
-    TrackingHeld,
-    database_of,
-    default_uri,
-    former_place,
-    not_copied,
-    reported,
-)
+from raxalign.tracking.client import Target, TrackingError, TrackingHeld
 from raxalign.tracking.recorder import Recorder, SeenTrial
 from raxalign.waits import SOON
 
@@ -81,7 +71,7 @@ class Tracker:
             self._thread.join(BEAT)
         if self._error is None or isinstance(self._error, TrackingHeld):
             return str(self._error) if self._error else None
-        return not_copied(self._target.uri, self._error)
+        return self._target.not_copied(self._error)
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
@@ -188,8 +178,7 @@ class TrackedGrid:
     """A grid in the tracking store where its runs go."""
 
     def __init__(self, opened: Opened) -> None:
-        uri = opened.run.tracking_uri or default_uri(opened.storage)
-        self.target = Target(uri, opened.storage, opened.grid.text_of_file)
+        self.target = Target.of(opened.storage, opened.run.tracking_uri, opened.grid.text_of_file)
         self._opened = opened
 
     def tracker(self) -> Tracker:
@@ -198,7 +187,7 @@ class TrackedGrid:
 
     def copy_all(self) -> int:
         """Copy the grid's results to MLflow, as `sync` does; return the number of its trials."""
-        return recorder.sync(self._opened.plan, self.target, self.pruned_trials())
+        return Recorder.sync(self._opened.plan, self.target, self.pruned_trials())
 
     def finish(self, plan: Plan) -> list[str]:
         """Copy to MLflow what a killed driver has left behind; return why it cannot be done."""
@@ -234,12 +223,11 @@ class TrackedGrid:
 
     def _where_tracked(self, what: Callable[[Recorder], object]) -> str | None:
         target = self.target
-        database = database_of(target.uri)
-        moved = database is not None and former_place(database) is not None
-        if database is not None and not database.exists():
+        moved = target.moved_from is not None
+        if target.database is not None and not target.database.exists():
             return None
         try:
-            with reported(target.uri):
+            with target.reported():
                 if moved:
                     self.copy_all()
                 what(Recorder(self._opened.plan, target))
@@ -282,7 +270,7 @@ class TrackedGrid:
                 if name == study.name
             ]
 
-        plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
+        plan, there = opened.again(suggested).plan, opened.storage.ledger.keys()
         courses: dict[str, SeenTrial] = {}
         for asked in plan.asked:
             entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]

@@ -24,7 +24,7 @@ from raxalign.store.lease import ASK, EXPIRY, Held, Holder, hold
 from raxalign.store.storage import Storage
 from raxalign.waits import within
 
-SQLITE = "sqlite:///"
+_SQLITE = "sqlite:///"
 _PLACES = "mlartifacts"  # the folder of artifacts beside a database
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # what was sent twice may have been done twice
@@ -79,136 +79,24 @@ class TrackingHeld(TrackingError):
     """Another driver copies the runs of the same grid."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where runs go: a tracking URI, the storage, and the grid file's text, which is kept."""
-
-    uri: str
-    storage: Storage
-    grid_text: str
-
-
-def default_uri(storage: Storage) -> str:
-    """Return the URI of the database: in the storage, of a bucket in the machine's folder."""
-    return _uri_of(storage.local.absolute() / "mlflow.db")
-
-
-def _uri_of(database: Path) -> str:
-    return SQLITE + str(database).replace("%", "%25").replace("?", "%3F")
-
-
-def database_of(uri: str) -> Path | None:
-    """Return the file of the database that a URI names; None for a server."""
-    path = uri.removeprefix(SQLITE).partition("?")[0]
-    return Path(unquote(path)) if uri.startswith(SQLITE) else None
-
-
-def former_place(database: Path) -> Path | None:
-    """Return the folder that the database of a storage was made in, where that is another one: it
-    would write artifacts there, since MLflow keeps absolute places.
+class Client:
+    """A client of MLflow that gives up soon: results are in the ledger, so a server that is down is
+    not worth waiting for. Each call has one limit of time for all that it does.
     """
-    found: list[tuple[str]] = []
-    if database.exists() and (database.parent / "plans").is_dir():
-        with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as opened:
-            found = opened.execute("SELECT artifact_location FROM experiments").fetchall()
-    paths = (Path(unquote(urlparse(p).path)) if "://" in p else Path(p) for (p,) in found)
-    others = (p.parent for p in paths if p.name == _PLACES)
-    return next((p for p in others if p.resolve() != database.parent.resolve()), None)
 
+    def __init__(self, uri: str) -> None:
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
+        from mlflow import MlflowClient
+        from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
 
-def set_moved_aside(uri: str) -> None:
-    """Set a database aside that came with a storage from another folder. Who opens the store copies
-    again what the ledger has.
-    """
-    if (database := database_of(uri)) is None or former_place(database) is None:
-        return
-    kept = database.with_name(f"{database.name}.moved-{secrets.token_hex(3)}")
-    with turn(_lock(database)):
-        if (former := former_place(database)) is None:  # another process has done it
-            return
-        database.rename(kept)
-    for marker in (database.parent / "tracked").glob("*"):
-        marker.unlink(missing_ok=True)
-    warnings.warn(
-        f"{database}: run `raxalign sync FILE` for each other grid of this storage. The database"
-        f" was made in {former} and is kept as {kept.name}, with its registered models and notes",
-        stacklevel=2,
-    )
-
-
-def _lock(database: Path) -> Path:
-    return database.with_name(f".{database.name}.lock")
-
-
-def identity_of(storage: Storage) -> str:
-    """Return what tells the runs of a storage from those of others, wherever it is moved."""
-    if not storage.files.existing(["storage-id"]):
-        storage.files.create("storage-id", secrets.token_hex(8).encode())
-    found = storage.files.read("storage-id").decode("ascii", "replace")
-    if re.fullmatch("[0-9a-f]{16}", found):
-        return found
-    raise TrackingError(
-        f"{storage}/storage-id: is damaged; delete it, and then run `raxalign sync`: a new one is"
-        " made, and runs that are in a tracking store already count as those of another storage"
-    )
-
-
-@contextmanager
-def only_writer(target: Target, name: str, values: str = "") -> Iterator[Held]:
-    """Be the one process that writes the runs of a grid of this storage, until the block ends.
-    Grids of one name are told apart by a digest of what they compute (`values`).
-
-    Raises `TrackingHeld` where another one is, and lives: its own machine knows that, and for
-    others a sign of life within three minutes tells it.
-    """
-    since = time.monotonic()
-
-    def patience(holder: Holder) -> float:
-        if holder.lives() or time.monotonic() - since > EXPIRY + 2 * ASK:
-            told = f"another driver, on {holder.host}, copies the runs of"
-            raise TrackingHeld(
-                f"{told} {name} to {target.uri}. At its end it copies all results of the ledger; if"
-                " it is killed before, run `raxalign sync`"
-                if holder.purpose in ("", values)
-                else f"{told} another grid that is called {name} too to {target.uri}, and only"
-                " these: run `raxalign sync` on this one when it has ended, or give one of the two"
-                " another `name:`"
-            )
-        return EXPIRY
-
-    lock = writer_lock(target.uri, name)
-    with hold(target.storage, lock, patience=patience, purpose=values) as held:
-        yield held
-
-
-def writer_lock(uri: str, name: str) -> str:
-    """Return the name of the lock of who writes the runs of a grid."""
-    return f"runs/{digest([uri, name])[:16]}"
-
-
-def connect(uri: str) -> Any:
-    """Return a client that gives up soon: results are in the ledger, so a server that is down is
-    not worth waiting for.
-    """
-    for name, value in _SETTINGS.items():
-        os.environ.setdefault(name, value)
-    from mlflow import MlflowClient
-    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
-
-    for name in ("mlflow", "alembic", "urllib3"):  # failures are raised, and reported once
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    if (database := database_of(uri)) is not None:
-        _make_database(database)
-    limit = _STEPS * float(MLFLOW_HTTP_REQUEST_TIMEOUT.get())
-    client = within(limit, f"the tracking store at {uri}", lambda: MlflowClient(tracking_uri=uri))
-    return _Limited(client, uri, limit)
-
-
-class _Limited:
-    """A client of MLflow each of whose calls has one limit of time for all that it does."""
-
-    def __init__(self, client: Any, uri: str, limit: float) -> None:
-        self._client, self._limit, self._what = client, limit, f"the tracking store at {uri}"
+        for name in ("mlflow", "alembic", "urllib3"):  # failures are raised, and reported once
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        if (database := _database_of(uri)) is not None:
+            _make_database(database)
+        self._what = f"the tracking store at {uri}"
+        self._limit = _STEPS * float(MLFLOW_HTTP_REQUEST_TIMEOUT.get())
+        self._client = within(self._limit, self._what, lambda: MlflowClient(tracking_uri=uri))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._client, name)
@@ -220,83 +108,214 @@ class _Limited:
 
         return call
 
+    def every_run(self, experiment: str, condition: str) -> Iterator[Any]:
+        """Yield all runs of an experiment for which a condition holds, page by page."""
+        token = None
+        while True:
+            page = self.search_runs([experiment], condition, max_results=1000, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
 
-def find_experiment(client: Any, uri: str, name: str) -> str:
-    """Return the id of the experiment of a grid, which is made where there is none. Raises
-    `TrackingError` where it was deleted.
-    """
-    from mlflow.exceptions import MlflowException
 
-    database = database_of(uri)
-    place = (database.absolute().parent / _PLACES).as_uri() if database is not None else None
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        try:
-            return str(client.create_experiment(name, artifact_location=place))
-        except MlflowException:
-            found = client.get_experiment_by_name(name)  # another driver may have made it meanwhile
-            if found is None:
-                raise
-    if found.lifecycle_stage == "deleted":
-        command = f"MLFLOW_TRACKING_URI='{uri}' mlflow" if database is not None else "mlflow"
+@dataclass(frozen=True)
+class Target:
+    """Where runs go: a tracking URI, the storage, and the grid file's text, which is kept."""
+
+    uri: str
+    storage: Storage
+    grid_text: str = ""
+
+    @classmethod
+    def of(cls, storage: Storage, uri: str | None = None, grid_text: str = "") -> Target:
+        """Return the target at a URI; None: the database in the storage, of a bucket in the
+        machine's folder.
+        """
+        uri = uri or _uri_of(storage.local.absolute() / "mlflow.db")
+        return cls(uri, storage, grid_text)
+
+    @property
+    def database(self) -> Path | None:
+        """The file of the database; None for a server."""
+        return _database_of(self.uri)
+
+    @property
+    def moved_from(self) -> Path | None:
+        """The folder that the database of a storage was made in, where that is another one."""
+        return None if self.database is None else _former_place(self.database)
+
+    def connect(self) -> Client:
+        """Return a client of the store."""
+        return Client(self.uri)
+
+    def set_moved_aside(self) -> None:
+        """Set a database aside that came with a storage from another folder. Who opens the store
+        copies again what the ledger has.
+        """
+        if (database := self.database) is None or self.moved_from is None:
+            return
+        kept = database.with_name(f"{database.name}.moved-{secrets.token_hex(3)}")
+        with turn(_lock(database)):
+            if (former := self.moved_from) is None:  # another process has done it
+                return
+            database.rename(kept)
+        for marker in (database.parent / "tracked").glob("*"):
+            marker.unlink(missing_ok=True)
+        warnings.warn(
+            f"{database}: run `raxalign sync FILE` for each other grid of this storage. The"
+            f" database was made in {former} and is kept as {kept.name}, with its registered models"
+            " and notes",
+            stacklevel=2,
+        )
+
+    def identity(self) -> str:
+        """Return what tells the runs of the storage from those of others, wherever it is moved."""
+        files = self.storage.files
+        if not files.existing(["storage-id"]):
+            files.create("storage-id", secrets.token_hex(8).encode())
+        found = files.read("storage-id").decode("ascii", "replace")
+        if re.fullmatch("[0-9a-f]{16}", found):
+            return found
         raise TrackingError(
-            f"the experiment {name} was deleted in MLflow, so that no runs are copied; every result"
-            f" is in the ledger. Restore it ({command} experiments restore --experiment-id"
-            f" {found.experiment_id}), or give the grid another `name:`; then run `raxalign sync`"
+            f"{self.storage}/storage-id: is damaged; delete it, and then run `raxalign sync`: a new"
+            " one is made, and runs that are in a tracking store already count as those of another"
+            " storage"
         )
-    return str(found.experiment_id)
 
+    @contextmanager
+    def only_writer(self, name: str, values: str = "") -> Iterator[Held]:
+        """Be the one process that writes the runs of a grid of this storage, until the block ends.
+        Grids of one name are told apart by a digest of what they compute (`values`).
 
-def is_of_store(error: Exception) -> bool:
-    """Return whether an error is that of a tracking store or of the way there: of MLflow's client,
-    of a library that it reaches databases, servers and artifacts by, or of the operating system.
+        Raises `TrackingHeld` where another one is, and lives: its own machine knows that, and for
+        others a sign of life within three minutes tells it.
+        """
+        since = time.monotonic()
 
-    What Python itself raises (KeyError) and what raxalign raises are errors on this side.
-    """
-    library = type(error).__module__.partition(".")[0]
-    return isinstance(error, OSError | ImportError) or library in _LIBRARIES
+        def patience(holder: Holder) -> float:
+            if holder.lives() or time.monotonic() - since > EXPIRY + 2 * ASK:
+                told = f"another driver, on {holder.host}, copies the runs of"
+                raise TrackingHeld(
+                    f"{told} {name} to {self.uri}. At its end it copies all results of the ledger;"
+                    " if it is killed before, run `raxalign sync`"
+                    if holder.purpose in ("", values)
+                    else f"{told} another grid that is called {name} too to {self.uri}, and only"
+                    " these: run `raxalign sync` on this one when it has ended, or give one of the"
+                    " two another `name:`"
+                )
+            return EXPIRY
 
+        lock = self.writer_lock(name)
+        with hold(self.storage, lock, patience=patience, purpose=values) as held:
+            yield held
 
-@contextmanager
-def reported(uri: str) -> Iterator[None]:
-    """Raise what fails in the block as a `TrackingError` that says whose error it is."""
-    try:
-        yield
-    except TrackingError:
-        raise
-    except Exception as error:
-        raise TrackingError(not_copied(uri, error)) from error
+    def writer_lock(self, name: str) -> str:
+        """Return the name of the lock of who writes the runs of a grid."""
+        return f"runs/{digest([self.uri, name])[:16]}"
 
+    def find_experiment(self, client: Any, name: str) -> str:
+        """Return the id of the experiment of a grid, which is made where there is none. Raises
+        `TrackingError` where it was deleted.
+        """
+        from mlflow.exceptions import MlflowException
 
-def not_copied(uri: str, error: Exception | None) -> str:
-    """Return the message for runs that were not copied: the store accepts nothing, or the `error`
-    is one of this side.
-    """
-    text = str(error or "").strip()
-    _, caused, said = next(iter(text.splitlines()), "").rpartition("Caused by ")
-    said = said.removesuffix(")") if caused else said
-    why = f" ({type(error).__name__}: {said[:200]})" if error else ""
-    if error is not None and not is_of_store(error):
-        found = str(error) if isinstance(error, RaxalignError) else blamed(error)
+        database = self.database
+        place = (database.absolute().parent / _PLACES).as_uri() if database is not None else None
+        found = client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return str(client.create_experiment(name, artifact_location=place))
+            except MlflowException:
+                found = client.get_experiment_by_name(name)  # another driver may have made it
+                if found is None:
+                    raise
+        if found.lifecycle_stage == "deleted":
+            command = f"MLFLOW_TRACKING_URI='{self.uri}' mlflow" if database else "mlflow"
+            raise TrackingError(
+                f"the experiment {name} was deleted in MLflow, so that no runs are copied; every"
+                f" result is in the ledger. Restore it ({command} experiments restore"
+                f" --experiment-id {found.experiment_id}), or give the grid another `name:`; then"
+                " run `raxalign sync`"
+            )
+        return str(found.experiment_id)
+
+    @staticmethod
+    def has_caused(error: Exception) -> bool:
+        """Return whether an error is that of a tracking store or of the way there: of MLflow's
+        client, of a library that it reaches databases, servers and artifacts by, or of the
+        operating system.
+
+        What Python itself raises (KeyError) and what raxalign raises are errors on this side.
+        """
+        library = type(error).__module__.partition(".")[0]
+        return isinstance(error, OSError | ImportError) or library in _LIBRARIES
+
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Raise what fails in the block as a `TrackingError` that says whose error it is."""
+        try:
+            yield
+        except TrackingError:
+            raise
+        except Exception as error:
+            raise TrackingError(self.not_copied(error)) from error
+
+    def not_copied(self, error: Exception | None) -> str:
+        """Return the message for runs that were not copied: the store accepts nothing, or the
+        `error` is one of this side.
+        """
+        text = str(error or "").strip()
+        _, caused, said = next(iter(text.splitlines()), "").rpartition("Caused by ")
+        said = said.removesuffix(")") if caused else said
+        why = f" ({type(error).__name__}: {said[:200]})" if error else ""
+        if error is not None and not self.has_caused(error):
+            found = str(error) if isinstance(error, RaxalignError) else blamed(error)
+            return (
+                f"runs were not copied to the tracking store at {self.uri}:"
+                f" {found or f'a bug in raxalign{why}'}; every result is in the ledger"
+            )
+        answered = getattr(error, "error_code", _DOWN[0]) not in _DOWN
+        usual = ("refuses the runs" if answered else "does not answer", "mend that")
+        known = (told for signs, told in _STATES.items() if re.search(signs, text))
+        state, remedy = next(known, usual)
         return (
-            f"runs were not copied to the tracking store at {uri}:"
-            f" {found or f'a bug in raxalign{why}'}; every result is in the ledger"
+            f"the tracking store at {self.uri} {state}{why}; every result is in the ledger:"
+            f" {remedy}, then run `raxalign sync`"
         )
-    answered = getattr(error, "error_code", _DOWN[0]) not in _DOWN
-    usual = ("refuses the runs" if answered else "does not answer", "mend that")
-    known = (told for signs, told in _STATES.items() if re.search(signs, text))
-    state, remedy = next(known, usual)
-    return (
-        f"the tracking store at {uri} {state}{why}; every result is in the ledger: {remedy}, then"
-        " run `raxalign sync`"
-    )
+
+
+def _uri_of(database: Path) -> str:
+    return _SQLITE + str(database).replace("%", "%25").replace("?", "%3F")
+
+
+def _database_of(uri: str) -> Path | None:
+    path = uri.removeprefix(_SQLITE).partition("?")[0]
+    return Path(unquote(path)) if uri.startswith(_SQLITE) else None
+
+
+def _former_place(database: Path) -> Path | None:
+    """The folder that the database of a storage was made in, where that is another one: it would
+    write artifacts there, since MLflow keeps absolute places.
+    """
+    found: list[tuple[str]] = []
+    if database.exists() and (database.parent / "plans").is_dir():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as opened:
+            found = opened.execute("SELECT artifact_location FROM experiments").fetchall()
+    paths = (Path(unquote(urlparse(p).path)) if "://" in p else Path(p) for (p,) in found)
+    others = (p.parent for p in paths if p.name == _PLACES)
+    return next((p for p in others if p.resolve() != database.parent.resolve()), None)
+
+
+def _lock(database: Path) -> Path:
+    return database.with_name(f".{database.name}.lock")
 
 
 def _make_database(path: Path) -> None:
     """Make the database in one process, under another name first: MLflow would take half-made
     tables for those of an old version.
     """
-    if former := former_place(path):
+    if former := _former_place(path):
         raise TrackingError(
             f"{path}: run `raxalign sync FILE`, which copies the runs of a grid again: the database"
             f" was made in {former}"

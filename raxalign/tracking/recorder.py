@@ -29,28 +29,14 @@ from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows, with_added
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
-from raxalign.store.lease import Held
+from raxalign.store.lease import Held, living
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
-from raxalign.store.storage import Storage
-from raxalign.tracking import runs
-from raxalign.tracking.client import (
-    Target,
-    connect,
-    database_of,
-    default_uri,
-    find_experiment,
-    former_place,
-    identity_of,
-    is_of_store,
-    only_writer,
-    reported,
-    set_moved_aside,
-)
-from raxalign.tracking.runs import Page, Run
+from raxalign.tracking.client import Target
+from raxalign.tracking.runs import Page, PlanRuns, Run
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
-KEY, KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"
-STORAGE, _MADE = "raxalign.storage", "raxalign.made_of"
+KEY, _KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"
+_STORAGE, _MADE = "raxalign.storage", "raxalign.made_of"
 _MOST_PARTS = 400  # of 18 characters each; MLflow takes 8,000
 
 
@@ -149,8 +135,8 @@ class Registry:
         comes, the store may have it all the same, and is asked before another one is made.
         """
         user = os.environ.get("USER", "unknown")
-        own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
-        own |= {STORAGE: self._storage, **(tags or {})}
+        own = {KEY: wanted.key, _KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
+        own |= {_STORAGE: self._storage, **(tags or {})}
         own |= {_MADE: _spelled(wanted.made)} if wanted.made else {}
         try:
             made = RunState.of(
@@ -169,7 +155,7 @@ class Registry:
 
     def is_own(self, run: RunState) -> bool:
         """Return whether a driver of this storage has begun or ended a run last."""
-        return run.tags.get(STORAGE, self._storage) == self._storage
+        return run.tags.get(_STORAGE, self._storage) == self._storage
 
     def save(self, run: RunState, change: Change) -> None:
         """Write a change."""
@@ -178,7 +164,7 @@ class Registry:
         now = int(time.time() * 1000)
         metrics = {n: v for n, v in change.metrics.items() if run.metrics.get(n) != v}
         params = {n: v for n, v in change.params.items() if n not in run.params}
-        own = {STORAGE: self._storage} if change.status else {}
+        own = {_STORAGE: self._storage} if change.status else {}
         wanted = {**change.tags, _MADE: _spelled(run.made), **own}
         tags = {n: v for n, v in wanted.items() if run.tags.get(n, "") != v}
         values = [Metric(name, value, now, 0) for name, value in metrics.items()]
@@ -214,7 +200,7 @@ class Registry:
 
     def _search(self, condition: str) -> dict[str, list[RunState]]:
         found: dict[str, list[RunState]] = {}
-        runs = map(RunState.of, search(self._client, self._experiment, condition))
+        runs = map(RunState.of, self._client.every_run(self._experiment, condition))
         for run in sorted(runs, key=lambda run: (not run.made, not run.metrics, run.begun, run.id)):
             found.setdefault(run.key, []).append(run)
         return found
@@ -232,37 +218,6 @@ def fitting(runs: Sequence[RunState], wanted: Run) -> RunState | None:
 
 def _spelled(made: Mapping[str, str]) -> str:
     return " ".join(f"{part}:{value}" for part, value in list(made.items())[:_MOST_PARTS])
-
-
-def search(client: Any, experiment: str, condition: str) -> Iterator[Any]:
-    """Yield all runs of an experiment for which a condition holds, page by page."""
-    token = None
-    while True:
-        page = client.search_runs([experiment], condition, max_results=1000, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def run_of(storage: Storage, experiment: str, wanted: Run) -> Mapping[str, str] | None:
-    """Look up id, status and place of a run in an experiment of a name; None: no run."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage)
-    database = database_of(uri)
-    if database is not None and (not database.exists() or former_place(database)):
-        return None
-    with reported(uri):
-        client = connect(uri)
-        found = client.get_experiment_by_name(experiment)
-        run = Registry(client, found.experiment_id).find(wanted) if found is not None else None
-    if found is None or run is None:
-        return None
-    return {
-        "run_id": run.id,
-        "status": run.status,
-        "experiment_id": found.experiment_id,
-        "uri": uri,
-    }
 
 
 _ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
@@ -294,16 +249,64 @@ class Recorder:
 
     def __init__(self, plan: Plan, target: Target) -> None:
         self._plan, self._target, self._ledger = plan, target, target.storage.ledger
-        set_moved_aside(target.uri)
-        self._client, storage = connect(target.uri), identity_of(target.storage)
-        experiment = find_experiment(self._client, target.uri, plan.name)
+        target.set_moved_aside()
+        self._client, storage = target.connect(), target.identity()
+        experiment = target.find_experiment(self._client, plan.name)
         self._page = Page(self._client, experiment)
         self._runs = Registry(self._client, experiment, storage)
-        self._origins = runs.cell_origins(plan)
-        self._whole = runs.grid_run(plan, storage, self._origins)
+        self._of = PlanRuns(plan)
+        self._whole = self._of.grid(storage)
         self._held = ExitStack()
         self._lease: Held | None = None
         self.left: int | None = None
+
+    @classmethod
+    def sync(cls, plan: Plan, target: Target, pruned: Sequence[SeenTrial] = ()) -> int:
+        """Copy everything that the ledger has, and the ends of trials that a search `pruned`, of
+        which the ledger has nothing; returns how many trials have results. Raises `TrackingError`
+        where that failed.
+        """
+        with target.reported():
+            recorder = cls(plan, target)
+            recorder.open()
+            try:
+                if pruned:
+                    recorder.take(pruned)
+                return recorder.close()
+            finally:
+                recorder.release()
+
+    @staticmethod
+    def look_up(plan: Plan, target: Target, trial: Trial) -> Mapping[str, str] | None:
+        """Return id, status and place of a trial's run; None where there is none."""
+        if target.database and (not target.database.exists() or target.moved_from):
+            return None
+        with target.reported():
+            client = target.connect()
+            found = client.get_experiment_by_name(plan.name)
+            runs = None if found is None else Registry(client, found.experiment_id)
+            run = None if runs is None else runs.find(PlanRuns(plan).trial(trial))
+        if run is None:
+            return None
+        place = {"experiment_id": found.experiment_id, "uri": target.uri}
+        return {"run_id": run.id, "status": run.status, **place}
+
+    @staticmethod
+    def end_dead(target: Target) -> int:
+        """End the runs of the storage's drivers that died, in all experiments of a tracking store;
+        returns how many there were. Living drivers hold the locks of their grids in the storage.
+        """
+        client, ended, own = target.connect(), 0, target.identity()
+        written = living(target.storage, "runs")
+        for experiment in client.search_experiments():
+            if target.writer_lock(experiment.name) in written:
+                continue
+            running = "attributes.status = 'RUNNING'"
+            for run in client.every_run(experiment.experiment_id, running):
+                if _KIND in run.data.tags and run.data.tags.get(_STORAGE, own) == own:
+                    client.set_terminated(run.info.run_id, "KILLED")
+                    ended += 1
+        return ended
 
     def open(self) -> None:
         """Become the only writer, end the runs that a dead one left running, mark the run of the
@@ -313,7 +316,7 @@ class Recorder:
         plan = self._plan
         values = {key for trial in plan.trials for key in trial.evaluations.values()}
         values |= {study.name for study in plan.studies}
-        held = only_writer(self._target, plan.name, runs.results_mark(plan, values))
+        held = self._target.only_writer(plan.name, self._of.results_mark(values))
         self._lease = self._held.enter_context(held)
         try:
             known = self._runs.load()
@@ -333,7 +336,7 @@ class Recorder:
         for course in running:
             run = self._run(course)
             points, marks = self._curves(course.trial, run, whole=False)
-            params = runs.trial_run(self._plan, course.trial).params
+            params = self._of.trial(course.trial).params
             tags = {**_attempts(course, run), **marks}
             self._runs.save(run, Change({}, points, params, tags, status="RUNNING"))
             course.attempts = 0
@@ -361,7 +364,7 @@ class Recorder:
         try:
             return self._close()
         except Exception as error:
-            if not is_of_store(error):
+            if not self._target.has_caused(error):
                 self.abandon()
             raise
 
@@ -376,9 +379,9 @@ class Recorder:
             found = [cell for cell in board.cells if cell.values]
             compared = self._compared(found)
             for cell in found:
-                wanted = runs.cell_run(self._plan, cell, self._origins)
+                wanted = self._of.cell(cell)
                 run = self._runs.find(wanted) or self._runs.make(wanted)
-                means = runs.cell_metrics(self._plan, cell, compared)
+                means = self._of.cell_metrics(cell, compared)
                 self._runs.save(run, Change(means, params=wanted.params, status="FINISHED"))
         self._page.show(board)
         self._end_running(known)
@@ -412,7 +415,7 @@ class Recorder:
 
     def _run(self, course: SeenTrial) -> RunState:
         """Return the run of a trial, which is made where there is none."""
-        wanted = runs.trial_run(self._plan, course.trial)
+        wanted = self._of.trial(course.trial)
         found = self._runs.find(wanted)
         above = {} if found else {PARENT: self._above(course.trial)}
         return found or self._runs.make(wanted, above, course.begun)
@@ -421,9 +424,8 @@ class Recorder:
         """Return the id of the run that a trial's is folded below: that of its cell, which is made
         where there is none, or that of the grid.
         """
-        if not runs.has_cell(trial):
+        if (wanted := self._of.cell_of(trial)) is None:
             return self._grid().id
-        wanted = runs.cell_run(self._plan, trial, self._origins)
         cell = self._runs.find(wanted)
         if cell is None:
             cell = self._runs.make(wanted)
@@ -432,11 +434,9 @@ class Recorder:
 
     def _tell_others(self, known: Mapping[str, Sequence[RunState]]) -> None:
         """Warn where the experiment has runs of other values under the names of this grid's."""
-        cells = {trial.cell: trial for trial in self._plan.trials if runs.has_cell(trial)}
-        wanted = [runs.cell_run(self._plan, trial, self._origins) for trial in cells.values()]
         if any(
             not run.fits(own.made)
-            for own in (self._whole, *wanted)
+            for own in (self._whole, *self._of.cells())
             for run in known.get(own.key, ())
         ):
             warnings.warn(
@@ -448,7 +448,7 @@ class Recorder:
 
     def _end_running(self, known: Mapping[str, Sequence[RunState]]) -> None:
         for run in (run for every in known.values() for run in every if self._runs.is_own(run)):
-            if run.status == "RUNNING" and run.tags[KIND] != "grid":
+            if run.status == "RUNNING" and run.tags[_KIND] != "grid":
                 self._runs.save(run, Change(status="KILLED"))
 
     def _write_all(self, courses: Iterable[SeenTrial], there: Set[str]) -> tuple[int, int]:
@@ -474,13 +474,13 @@ class Recorder:
 
     def _is_whole(self, course: SeenTrial, keys: Set[str]) -> bool:
         """Return whether the run of a trial has the values of all its evaluations."""
-        run = self._runs.find(runs.trial_run(self._plan, course.trial))
+        run = self._runs.find(self._of.trial(course.trial))
         return (
             run is not None
             and not course.attempts
             and run.status == "FINISHED"
-            and run.tags.get(_RESULTS) == runs.results_mark(self._plan, keys)
-            and STORAGE in run.tags  # else an older version has made it
+            and run.tags.get(_RESULTS) == self._of.results_mark(keys)
+            and _STORAGE in run.tags  # else an older version has made it
         )
 
     def _write(self, course: SeenTrial, there: Set[str], error: str) -> None:
@@ -490,9 +490,9 @@ class Recorder:
         trial, run = course.trial, self._run(course)
         records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(there)))
         metrics, tags, mark = dict[str, float](), _attempts(course, run), ""
-        if records and run.tags.get(_RESULTS) != (mark := runs.results_mark(self._plan, records)):
-            metrics = runs.trial_metrics(self._plan, trial, records)
-            tags |= {_RESULTS: mark, **runs.provenance_tags(records.values())}
+        if records and run.tags.get(_RESULTS) != (mark := self._of.results_mark(records)):
+            metrics = self._of.trial_metrics(trial, records)
+            tags |= {_RESULTS: mark, **self._of.provenance_tags(records.values())}
         complete = len(records) == len(set(trial.evaluations.values()))
         points, marks = self._curves(trial, run, whole=complete)
         if error:
@@ -502,7 +502,7 @@ class Recorder:
         change = Change(
             metrics=metrics,
             points=points,
-            params=runs.trial_run(self._plan, trial).params,
+            params=self._of.trial(trial).params,
             tags={**tags, PARENT: self._above(trial), **marks},
             without=() if error else (_ERROR, _PRUNED) if complete else (_ERROR,),
             status="FAILED" if error else "FINISHED" if complete or course.pruned else "KILLED",
@@ -566,19 +566,3 @@ def _shown(first: int, count: int, *, whole: bool) -> list[int]:
     room = max(MOST_POINTS - sum(n < first for n in growing), 1)
     left = min(room, count - first)
     return [count - 1 - k * (count - first - 1) // max(left - 1, 1) for k in reversed(range(left))]
-
-
-def sync(plan: Plan, target: Target, pruned: Sequence[SeenTrial] = ()) -> int:
-    """Copy everything that the ledger has, and the ends of trials that a search `pruned`, of which
-    the ledger has nothing; returns how many trials have results. Raises `TrackingError` where that
-    failed.
-    """
-    with reported(target.uri):
-        recorder = Recorder(plan, target)
-        recorder.open()
-        try:
-            if pruned:
-                recorder.take(pruned)
-            return recorder.close()
-        finally:
-            recorder.release()

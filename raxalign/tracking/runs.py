@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell, Name, tables_of
 from raxalign.config.axes import Axis
@@ -28,19 +29,31 @@ _GREATER = "mlflow.experiment.primaryMetric.greaterIsBetter"
 _CELLS, _TRIALS = ("Cells (one row per point)", "cell"), ("Trials", "trial")
 _BEGUN = "attributes.start_time"
 _VIEWS = "mlflow.sharedViewState."
-VIEW = _VIEWS + CELLS
-LIST = "#/experiments?workflowType=machine_learning"
 _PREFERRED = (ALL_TARGETS, "avg_zero_shot", "avg", "avg_unseen")
 _LONGEST = 4900  # characters of a tag; MLflow takes 5,000
 _COLUMNS = 24
 _WIDE, _NARROW = 260, 120  # pixels: the name of a metric is not cut
+_WORKFLOW = "workflowType=machine_learning"  # else MLflow opens pages on language models
 
 
 class Page:
     """The page of one experiment."""
 
+    LIST: ClassVar = f"#/experiments?{_WORKFLOW}"
+    """The address of all experiments on a server."""
+
     def __init__(self, client: Any, experiment: str) -> None:
         self._client, self._experiment = client, experiment
+
+    @classmethod
+    def of_grids(cls, client: Any) -> dict[str, Page]:
+        """Return the pages of all grids that have values, by their names; the latest first."""
+        found = sorted(client.search_experiments(), key=lambda entry: -entry.last_update_time)
+        return {e.name: cls(client, e.experiment_id) for e in found if _VIEWS + CELLS in e.tags}
+
+    def address(self, view: str = CELLS) -> str:
+        """Return the address of a view on a server, in MLflow's pages for model training."""
+        return f"#/experiments/{self._experiment}/runs?viewStateShareKey={view}&{_WORKFLOW}"
 
     def show(self, board: Scoreboard) -> None:
         """Open the experiment of a grid as one of model training, with a view of its cells and one
@@ -57,7 +70,7 @@ class Page:
             tags |= {
                 _MAIN: metrics[0],
                 _GREATER: str(not lower),
-                VIEW: _view(_CELLS, axes, best, (f"metrics.`{metrics[0]}`", lower)),
+                _VIEWS + CELLS: _view(_CELLS, axes, best, (f"metrics.`{metrics[0]}`", lower)),
                 _VIEWS + TRIALS: _view(_TRIALS, [*axes, *apart], metrics, (_BEGUN, False)),
             }
         self._set(tags)
@@ -67,8 +80,8 @@ class Page:
         `run` has too. One that a person has written stays.
         """
         links = [
-            f"[One row per cell]({address(self._experiment)})",
-            f"[every trial]({address(self._experiment, TRIALS)})",
+            f"[One row per cell]({self.address()})",
+            f"[every trial]({self.address(TRIALS)})",
         ]
         if run:
             files = f"#/experiments/{self._experiment}/runs/{run}/artifacts"
@@ -86,11 +99,6 @@ class Page:
         for name, value in tags.items():
             if len(value) <= _LONGEST and there.get(name) != value:
                 self._client.set_experiment_tag(self._experiment, name, value)
-
-
-def address(experiment: str, view: str = CELLS) -> str:
-    """Return the address of a view on a server, in MLflow's pages for model training."""
-    return f"#/experiments/{experiment}/runs?viewStateShareKey={view}&workflowType=machine_learning"
 
 
 def main_metrics(board: Scoreboard) -> list[str]:
@@ -174,133 +182,168 @@ class Run:
     made: Mapping[str, str] = field(default_factory=dict)
 
 
-def grid_run(plan: Plan, storage: str, origins: Mapping[str, Mapping[str, str]]) -> Run:
-    """Describe the run that drivers sign on at, with the files of the grid as artifacts: that of a
-    `storage` (its identity) and of all cells, which have `origins`.
-    """
-    of_cells: dict[tuple[str, ...], str]
-    of_cells = {(c, part): v for c, parts in origins.items() for part, v in parts.items()}
-    made = _parts({("storage",): storage, **of_cells})
-    return Run("grid:" + plan.name, "grid", f"{plan.name} (files, report)", tags=_SOURCE, made=made)
+class PlanRuns:
+    """What a tracking store records of a plan: its runs, and their params, metrics and tags."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @cached_property
+    def _origins(self) -> dict[str, Mapping[str, str]]:
+        """What the values of each cell (`Trial.cell`) are computed from, as `Run.made` has it: a
+        cell with more seeds is the same one.
+        """
+        found = dict[str, dict[tuple[str, ...], str]]()
+        for trial in self._plan.trials:
+            own = found.setdefault(trial.cell, self._added())
+            for task, key in trial.evaluations.items():
+                own[task, *trial.languages, str(trial.seed)] = key
+        return {cell: _parts(own) for cell, own in found.items()}
+
+    def grid(self, storage: str) -> Run:
+        """Describe the run that drivers sign on at, with the files of the grid as artifacts: that
+        of a `storage` (its identity) and of all cells.
+        """
+        name = self._plan.name
+        of_cells: dict[tuple[str, ...], str]
+        of_cells = {(c, part): v for c, made in self._origins.items() for part, v in made.items()}
+        made = _parts({("storage",): storage, **of_cells})
+        return Run(f"grid:{name}", "grid", f"{name} (files, report)", tags=_SOURCE, made=made)
+
+    def trial(self, trial: Trial) -> Run:
+        """Describe the run of a trial."""
+        plan = self._plan
+        params = self._axes(trial.method, trial.params, trial.encoder)
+        name = _name(params)
+        of_set = str(trial.params.get(Axis.LANGUAGES, ""))
+        params[Axis.LANGUAGES] = of_set or " ".join(trial.languages)
+        if trial.sentences is not None:
+            params[Axis.SENTENCES] = str(trial.sentences)
+            name += f" sentences={trial.sentences}" if len(plan.sizes) > 1 else ""
+        if trial.seed is not None:
+            params[Axis.SEED] = str(trial.seed)
+        each = not of_set and len(trial.languages) < len(plan.languages) - 1
+        seed = [] if trial.seed is None else [f"seed {trial.seed}"]
+        name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
+        tags = {
+            **_SOURCE,
+            "raxalign.trial_key": trial.key,
+            **{f"raxalign.{name}": value for name, value in commit().items()},
+        }
+        if of_set:
+            tags["raxalign.languages"] = " ".join(trial.languages)
+        if trial.untouched:
+            tags["raxalign.untouched"] = " ".join(trial.untouched)
+        if trial.searched is not None:
+            tags["raxalign.study"] = trial.searched.study
+            tags["raxalign.study_trial"] = str(trial.searched.number)
+            tags["raxalign.searched"] = "confirmed" if trial.searched.confirmed else "suggested"
+        made = _parts({(task,): key for task, key in trial.evaluations.items()} | self._added())
+        return Run(f"trial:{trial.key}", "trial", name, _always(trial.params) | params, tags, made)
+
+    def cell(self, of: Cell | Trial) -> Run:
+        """Describe the run of a cell, or of the cell that a trial belongs to: all seeds (and, in an
+        `each` grid, all languages) of one point.
+        """
+        made = self._origins.get(of.cell if isinstance(of, Trial) else of.key, {})
+        key = "cell:" + digest([of.method, of.params, of.encoder, of.sentences])
+        params = self._axes(of.method, of.params, of.encoder)
+        name = _name(params)
+        if of.sentences is not None:
+            params[Axis.SENTENCES] = str(of.sentences)
+            name = _name(params) if len(self._plan.sizes) > 1 else name
+        return Run(key, "cell", name, _always(of.params) | params, _SOURCE, made)
+
+    def cell_of(self, trial: Trial) -> Run | None:
+        """Describe the run of the cell that a trial belongs to; None for a trial that a search
+        suggested.
+        """
+        return self.cell(trial) if _has_cell(trial) else None
+
+    def cells(self) -> list[Run]:
+        """Describe the runs of all cells."""
+        found = {trial.cell: trial for trial in self._plan.trials if _has_cell(trial)}
+        return list(map(self.cell, found.values()))
+
+    def _added(self) -> dict[tuple[str, ...], str]:
+        """The metrics that a grid adds, by task and name."""
+        return {("", e.task, e.name): digest(asdict(e)) for e in self._plan.metrics}
+
+    def _axes(self, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
+        """Return the axes of the grid; other params would only crowd the comparison."""
+        several = {Axis.ENCODER.value: encoder} if len(self._plan.encoders) > 1 else {}
+        varied = self._plan.varying(method, params).items()
+        shown = {Axis.METHOD.value: method, **several}
+        return shown | {name: str(value) for name, value in varied}
+
+    def trial_metrics(
+        self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, float]:
+        """Return metric name -> value, of the evaluations that have a record."""
+        return {
+            metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"]
+            for row in trial_rows(trial, records, self._plan.pivot)
+        }
+
+    def cell_metrics(self, cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
+        """Return metric name -> mean. Counts and parts of a metric are left to the trials, and so
+        are values on dev where there are test values, so that a comparison of cells is short.
+
+        The mean over languages (or the value of the only language) has more values where it was
+        compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
+        ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``,
+        ``_p_adjusted``, ``_detectable``, the minimum detectable effect (80 % power), and
+        ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A
+        metric without a test has none of these.
+        """
+        tables = set(tables_of(cell.values, self._plan.measured))
+        metrics = {
+            metric_name(*name): value.mean
+            for name, value in cell.values.items()
+            if (name[0], *name[2:]) in tables
+        }
+        for entry in compared:
+            task, _, metric, split = entry.name
+            if entry.cell is not cell or entry.name != cell.mean_name(task, metric, split):
+                continue
+            metrics |= {
+                f"{metric_name(*entry.name)}_{name}": number
+                for name, number in _test_numbers(entry).items()
+                if number is not None
+            }
+        return metrics
+
+    def results_mark(self, evaluations: Iterable[str]) -> str:
+        """Return a digest of what a trial's run shows: evaluations, and metrics that the grid
+        adds.
+        """
+        added = [asdict(entry) for entry in self._plan.metrics]
+        return digest([*sorted(evaluations), *added])
+
+    @staticmethod
+    def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """Return the tags on what device, with what versions and from what links results were
+        made.
+        """
+        tags: dict[str, str] = {}
+        for record in records:
+            tags["raxalign.device"] = str(record.get("device", ""))
+            tags["raxalign.precision"] = str(record.get("precision", "fp32"))
+            texts = {
+                "versions": record.get("versions", {}),
+                "links": record.get("notes", {}).get("links", {}),
+            }
+            for name, value in texts.items():
+                tags[f"raxalign.{name}"] = json.dumps(value, sort_keys=True)[:_LONGEST_TAG]
+        return tags
 
 
-def trial_run(plan: Plan, trial: Trial) -> Run:
-    """Describe the run of a trial."""
-    params = _axes(plan, trial.method, trial.params, trial.encoder)
-    name = _name(params)
-    of_set = str(trial.params.get(Axis.LANGUAGES, ""))
-    params[Axis.LANGUAGES] = of_set or " ".join(trial.languages)
-    if trial.sentences is not None:
-        params[Axis.SENTENCES] = str(trial.sentences)
-        name += f" sentences={trial.sentences}" if len(plan.sizes) > 1 else ""
-    if trial.seed is not None:
-        params[Axis.SEED] = str(trial.seed)
-    each = not of_set and len(trial.languages) < len(plan.languages) - 1
-    seed = [] if trial.seed is None else [f"seed {trial.seed}"]
-    name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
-    tags = {
-        **_SOURCE,
-        "raxalign.trial_key": trial.key,
-        **{f"raxalign.{name}": value for name, value in commit().items()},
-    }
-    if of_set:
-        tags["raxalign.languages"] = " ".join(trial.languages)
-    if trial.untouched:
-        tags["raxalign.untouched"] = " ".join(trial.untouched)
-    if trial.searched is not None:
-        tags["raxalign.study"] = trial.searched.study
-        tags["raxalign.study_trial"] = str(trial.searched.number)
-        tags["raxalign.searched"] = "confirmed" if trial.searched.confirmed else "suggested"
-    made = _parts({(task,): key for task, key in trial.evaluations.items()} | _added(plan))
-    return Run(trial_key(trial), "trial", name, _always(trial.params) | params, tags, made)
-
-
-def trial_key(trial: Trial) -> str:
-    """Return the key of a trial's run."""
-    return "trial:" + trial.key
-
-
-def cell_run(plan: Plan, of: Cell | Trial, origins: Mapping[str, Mapping[str, str]]) -> Run:
-    """Describe the run of a cell, or of the cell that a trial belongs to: all seeds (and, in an
-    `each` grid, all languages) of one point. `origins` are those of the plan's cells.
-    """
-    made = origins.get(of.cell if isinstance(of, Trial) else of.key, {})
-    params = _axes(plan, of.method, of.params, of.encoder)
-    name = _name(params)
-    if of.sentences is not None:
-        params[Axis.SENTENCES] = str(of.sentences)
-        name = _name(params) if len(plan.sizes) > 1 else name
-    return Run(cell_key(of), "cell", name, _always(of.params) | params, _SOURCE, made)
-
-
-def cell_key(of: Cell | Trial) -> str:
-    """Return the key of the run of a cell, or of the cell that a trial belongs to."""
-    return "cell:" + digest([of.method, of.params, of.encoder, of.sentences])
-
-
-def cell_origins(plan: Plan) -> dict[str, Mapping[str, str]]:
-    """Return what the values of each cell (`Trial.cell`) are computed from, as `Run.made` has it:
-    a cell with more seeds is the same one.
-    """
-    found = dict[str, dict[tuple[str, ...], str]]()
-    for trial in plan.trials:
-        own = found.setdefault(trial.cell, _added(plan))
-        for task, key in trial.evaluations.items():
-            own[task, *trial.languages, str(trial.seed)] = key
-    return {cell: _parts(own) for cell, own in found.items()}
-
-
-def _added(plan: Plan) -> dict[tuple[str, ...], str]:
-    """The metrics that a grid adds, by task and name."""
-    return {("", entry.task, entry.name): digest(asdict(entry)) for entry in plan.metrics}
+def _has_cell(trial: Trial) -> bool:
+    return trial.searched is None or trial.searched.confirmed
 
 
 def _parts(made: Mapping[tuple[str, ...], str]) -> dict[str, str]:
     return {digest(part)[:8]: digest(value)[:8] for part, value in made.items()}
-
-
-def has_cell(trial: Trial) -> bool:
-    """Return whether a trial belongs to a cell: one that a search suggested does not."""
-    return trial.searched is None or trial.searched.confirmed
-
-
-def trial_metrics(
-    plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
-) -> dict[str, float]:
-    """Return metric name -> value, of the evaluations that have a record."""
-    return {
-        metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"]
-        for row in trial_rows(trial, records, plan.pivot)
-    }
-
-
-def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
-    """Return metric name -> mean. Counts and parts of a metric are left to the trials, and so are
-    values on dev where there are test values, so that a comparison of cells is short.
-
-    The mean over languages (or the value of the only language) has more values where it was
-    compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
-    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``,
-    ``_p_adjusted``, ``_detectable``, the minimum detectable effect (80 % power), and
-    ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A metric
-    without a test has none of these.
-    """
-    tables = set(tables_of(cell.values, plan.measured))
-    metrics = {
-        metric_name(*name): value.mean
-        for name, value in cell.values.items()
-        if (name[0], *name[2:]) in tables
-    }
-    for entry in compared:
-        task, _, metric, split = entry.name
-        if entry.cell is not cell or entry.name != cell.mean_name(task, metric, split):
-            continue
-        metrics |= {
-            f"{metric_name(*entry.name)}_{name}": number
-            for name, number in _test_numbers(entry).items()
-            if number is not None
-        }
-    return metrics
 
 
 def _test_numbers(entry: Compared) -> dict[str, float | None]:
@@ -311,34 +354,6 @@ def _test_numbers(entry: Compared) -> dict[str, float | None]:
     numbers |= {name: getattr(found, name, None) for name in ("difference", "p")}
     of_table = {"p_adjusted": entry.p_adjusted, "detectable": entry.detectable}
     return {**numbers, **of_table, "languages_p": getattr(sample, "p", None)}
-
-
-def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:
-    """Return a digest of what a trial's run shows: evaluations, and metrics that the grid adds."""
-    added = [asdict(entry) for entry in plan.metrics]
-    return digest([*sorted(evaluations), *added])
-
-
-def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the tags on what device, with what versions and from what links results were made."""
-    tags: dict[str, str] = {}
-    for record in records:
-        tags["raxalign.device"] = str(record.get("device", ""))
-        tags["raxalign.precision"] = str(record.get("precision", "fp32"))
-        texts = {
-            "versions": record.get("versions", {}),
-            "links": record.get("notes", {}).get("links", {}),
-        }
-        for name, value in texts.items():
-            tags[f"raxalign.{name}"] = json.dumps(value, sort_keys=True)[:_LONGEST_TAG]
-    return tags
-
-
-def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
-    """Return the axes of the grid; other params would only crowd the comparison."""
-    several = {Axis.ENCODER.value: encoder} if len(plan.encoders) > 1 else {}
-    shown = {Axis.METHOD.value: method, **several}
-    return shown | {name: str(value) for name, value in plan.varying(method, params).items()}
 
 
 def _always(params: Mapping[str, Any]) -> dict[str, str]:

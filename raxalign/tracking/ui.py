@@ -21,18 +21,10 @@ from raxalign.children import child_environment
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr
 from raxalign.store.alive import endings
-from raxalign.store.lease import living
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import (
-    connect,
-    database_of,
-    default_uri,
-    identity_of,
-    reported,
-    writer_lock,
-)
-from raxalign.tracking.recorder import KIND, STORAGE, search
-from raxalign.tracking.runs import LIST, VIEW, address
+from raxalign.tracking.client import Target
+from raxalign.tracking.recorder import Recorder
+from raxalign.tracking.runs import Page
 
 _TRIAL = "raxalign.trial_key"
 
@@ -54,17 +46,18 @@ def register(folder: Path, trial: str, name: str, storage: Storage, uri: str | N
         raise RaxalignError(
             "--register: with an object store as storage a server is needed (MLFLOW_TRACKING_URI)"
         )
-    uri, of = uri or default_uri(storage), f"tags.`{_TRIAL}` = '{trial}'"
-    with reported(uri):
-        client = connect(uri)
-        runs = [r for e in client.search_experiments() for r in search(client, e.experiment_id, of)]
+    target, of = Target.of(storage, uri), f"tags.`{_TRIAL}` = '{trial}'"
+    with target.reported():
+        client = target.connect()
+        places = [experiment.experiment_id for experiment in client.search_experiments()]
+        runs = [run for place in places for run in client.every_run(place, of)]
     if not runs:
         raise RaxalignError(
-            f"--register: {uri} has no run of this trial: `raxalign sync` copies the results of its"
-            " grid; then export it again"
+            f"--register: {target.uri} has no run of this trial: `raxalign sync` copies the results"
+            " of its grid; then export it again"
         )
-    with reported(uri), quiet():
-        return _log(folder, trial, name, uri, max(runs, key=lambda run: run.info.start_time))
+    with target.reported(), quiet():
+        return _log(folder, trial, name, target.uri, max(runs, key=lambda run: run.info.start_time))
 
 
 def _log(folder: Path, trial: str, name: str, uri: str, run: Any) -> str:
@@ -94,21 +87,6 @@ leaves the metrics no room on a screen of 1366 pixels; at another name it does n
 """
 
 
-def end_dead_runs(uri: str, storage: Storage) -> int:
-    """End the runs of the storage's drivers that died, in all experiments of a tracking store;
-    returns how many there were. Living drivers hold the locks of their grids in the storage.
-    """
-    client, written, ended, own = connect(uri), living(storage, "runs"), 0, identity_of(storage)
-    for experiment in client.search_experiments():
-        if writer_lock(uri, experiment.name) in written:
-            continue
-        for run in search(client, experiment.experiment_id, "attributes.status = 'RUNNING'"):
-            if KIND in run.data.tags and run.data.tags.get(STORAGE, own) == own:
-                client.set_terminated(run.info.run_id, "KILLED")
-                ended += 1
-    return ended
-
-
 def _named(port: int) -> dict[str, str]:
     """Return the settings of a server that lets browsers call this machine `_NAME` too."""
     names = [name for own in (*_LOOPBACK, _NAME) for name in (own, f"{own}:*")]
@@ -118,20 +96,17 @@ def _named(port: int) -> dict[str, str]:
     }
 
 
-def _tell_addresses(uri: str, server: str, other: str) -> None:
+def _tell_addresses(target: Target, server: str, other: str) -> None:
     """Print where the grids are, the latest first: the bare address of a server opens MLflow's
     pages on language-model applications. `other` is the server's address without a name, if any.
     """
     same = f"; {other} is the same, for browsers that do not know the name" if other else ""
     to_stderr(f"MLflow UI: {server} (Ctrl-C ends it{same})")
-    if database_of(uri) is None:
-        return
-    found = sorted(connect(uri).search_experiments(), key=lambda entry: -entry.last_update_time)
-    grids = [entry for entry in found if VIEW in entry.tags]
-    for entry in grids[:_MOST]:
-        to_stderr(f"  {entry.name}: {server}/{address(entry.experiment_id)}")
+    grids = Page.of_grids(target.connect()) if target.database else {}
+    for name in list(grids)[:_MOST]:
+        to_stderr(f"  {name}: {server}/{grids[name].address()}")
     if len(grids) > _MOST:
-        to_stderr(f"  and {len(grids) - _MOST} more: {server}/{LIST}")
+        to_stderr(f"  and {len(grids) - _MOST} more: {server}/{Page.LIST}")
 
 
 def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int:
@@ -152,17 +127,20 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
             f"{host}:{port}: {error.strerror or error}; choose another port, for example `raxalign"
             f" ui --port {port + 1}`"
         ) from error
-    uri = _store(storage, uri)
+    target = _store(storage, uri)
     plain, named = f"http://{host}:{port}", dict[str, str]()
     if host in _LOOPBACK and not _named(port).keys() & os.environ.keys():
         named = _named(port)
-    _tell_addresses(uri, f"http://{_NAME}:{port}" if named else plain, plain if named else "")
+    _tell_addresses(target, f"http://{_NAME}:{port}" if named else plain, plain if named else "")
     place = ["--host", host, "--port", str(port)]
     try:
         command = [sys.executable, "-m", "mlflow", "server", *place, "--workers", "1"]
         # The URI is not on the command line, which every user of the machine can read. Jobs are
         # for language-model applications, and their processes would outlive the server.
-        more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        more = {
+            "MLFLOW_BACKEND_STORE_URI": target.uri,
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
         # uvicorn imports from the working directory, unless it is given another place
         library = shlex.quote(sysconfig.get_path("stdlib"))
         given = os.environ.get("MLFLOW_UVICORN_OPTS", "")
@@ -172,24 +150,24 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
         return 0
 
 
-def _store(storage: Storage, uri: str | None) -> str:
+def _store(storage: Storage, uri: str | None) -> Target:
     """Return the tracking store to show, without runs of dead drivers."""
     if uri is not None and uri.startswith(("http://", "https://")):
         raise RaxalignError(
             f"the runs are on the MLflow server {uri}, which shows them itself: open that address"
             " in a browser (MLFLOW_TRACKING_URI names it)"
         )
-    uri = default_uri(storage) if uri is None else uri
-    if (database := database_of(uri)) is not None:
+    target = Target.of(storage, uri)
+    if (database := target.database) is not None:
         if not database.exists():
             raise RaxalignError(
                 f"{database}: no runs are there yet: run a grid first, or name its storage with"
                 " --storage; `raxalign sync FILE` copies the runs of a grid that another machine"
                 " has run"
             )
-        with reported(uri):
-            end_dead_runs(uri, storage)
-    return uri
+        with target.reported():
+            Recorder.end_dead(target)
+    return target
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:

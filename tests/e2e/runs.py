@@ -26,7 +26,7 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import connect
+from raxalign.tracking.client import Client
 
 LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take four minutes
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -279,7 +279,7 @@ def ray_workers(process: subprocess.Popen[str], title: str) -> list[int]:
 
 def tracked(uri: str, experiment: str) -> list[dict[str, object]]:
     """The runs of an experiment: tags, metrics, params, status."""
-    client = connect(uri)
+    client = Client(uri)
     found = client.get_experiment_by_name(experiment).experiment_id
     return [
         {

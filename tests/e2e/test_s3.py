@@ -18,7 +18,7 @@ from raxalign.store._filesystem import Files
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import default_uri
+from raxalign.tracking.client import Target
 from tests.aws import BUCKET, SETTINGS, Proxy
 from tests.e2e.runs import Site, kill_all, tracked, undisturbed, wait_for
 from tests.grids import write_grid
@@ -124,7 +124,7 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         assert said in done.stdout + done.stderr, command
     page = site.report("report.html")
     assert "</html>" in page
-    found = tracked(default_uri(Storage(site.root)), "small")
+    found = tracked(Target.of(Storage(site.root)).uri, "small")
     kinds = Counter(str(dict(run["tags"])["raxalign.kind"]) for run in found)
     assert (kinds["grid"], kinds["trial"]) == (1, 2)
     assert {run["status"] for run in found} == {"FINISHED"}

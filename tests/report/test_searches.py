@@ -10,7 +10,7 @@ from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.search.study import read_record
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.tracking.runs import trial_metrics, trial_run
+from raxalign.tracking.runs import PlanRuns
 from tests.report.material import leave_undrawn, results_of, share
 from tests.searches import METRIC, TWO, open_search, run, search_grid, source_of
 
@@ -98,10 +98,10 @@ def test_status_and_best_say_how_far_and_how_good(searched):
 def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched):
     ledger = searched.storage.ledger
     for trial in searched.plan.trials:
-        tags = trial_run(searched.plan, trial).tags
+        tags = PlanRuns(searched.plan).trial(trial).tags
         assert tags["raxalign.study"] == trial.searched.study
         assert tags["raxalign.study_trial"] == str(trial.searched.number)
         records = ledger.read_many(list(trial.evaluations.values()))
-        names = trial_metrics(searched.plan, trial, records)
+        names = PlanRuns(searched.plan).trial_metrics(trial, records)
         tested = {name for name in names if "/dev_" not in name}
         assert bool(tested) == trial.searched.confirmed

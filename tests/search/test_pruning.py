@@ -22,7 +22,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
 from raxalign.sweep.tracker import TrackedGrid
 from raxalign.sweep.work import attempt
-from raxalign.tracking import recorder
+from raxalign.tracking.recorder import Recorder
 from tests import searches
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
@@ -269,7 +269,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
     assert all(event.trial.searched for event in events)
 
     brought = []
-    monkeypatch.setattr(recorder, "sync", lambda plan, target, found: brought.append(found))
+    monkeypatch.setattr(Recorder, "sync", lambda plan, target, found: brought.append(found))
     TrackedGrid(opened).copy_all()
     assert brought == [events]
 

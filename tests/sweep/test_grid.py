@@ -11,8 +11,8 @@ from raxalign.store.alive import maker_name
 from raxalign.sweep import grid
 from raxalign.sweep.grid import run_whole
 from raxalign.sweep.tracker import TrackedGrid
-from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
+from raxalign.tracking.recorder import Recorder
 from tests.grids import write_grid
 
 
@@ -40,7 +40,7 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(opened, tmp_
 
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch):
     brought = []
-    monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: brought.append(target.uri))
+    monkeypatch.setattr(Recorder, "sync", lambda plan, target, pruned: brought.append(target.uri))
     assert TrackedGrid(opened).finish(opened.plan) == []
     assert TrackedGrid(opened).finish(opened.plan) == []
     assert len(brought) == 2
@@ -55,14 +55,14 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
         raise TrackingError("it is down")
 
     fill(opened)
-    monkeypatch.setattr(recorder, "sync", down)
+    monkeypatch.setattr(Recorder, "sync", down)
     for _ in range(2):
         assert TrackedGrid(opened).finish(opened.plan) == ["it is down"]
 
 
 def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch):
     fill(opened)
-    monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: 0)
+    monkeypatch.setattr(Recorder, "sync", lambda plan, target, pruned: 0)
     dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
     folder = Path(opened.root) / "locks" / "drivers" / f"{dead}-ab.plan.json"
     folder.mkdir(parents=True)

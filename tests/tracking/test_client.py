@@ -6,8 +6,10 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from raxalign.errors import StorageError
-from raxalign.tracking.client import is_of_store, not_copied
+from raxalign.store.storage import Storage
+from raxalign.tracking.client import Target
 
+SERVER = Target("http://server", Storage("here"))
 AT = "the tracking store at http://server"
 LOCKED = OperationalError("SELECT", {}, Exception("database is locked"))
 
@@ -36,13 +38,13 @@ def of_mlflow(code):
     ids=lambda value: type(value).__name__,
 )
 def test_an_error_is_that_of_the_store_or_of_raxalign(error, said, more):
-    found = not_copied("http://server", error)
+    found = SERVER.not_copied(error)
     assert f"{said}{type(error).__name__}: " in found
     assert more in found
-    assert is_of_store(error) == ("a bug" not in found)
+    assert SERVER.has_caused(error) == ("a bug" not in found)
 
 
 def test_an_error_of_the_storage_is_told_as_it_is():
-    said = not_copied("http://server", StorageError("/x: cannot be read"))
+    said = SERVER.not_copied(StorageError("/x: cannot be read"))
     assert said.startswith(f"runs were not copied to {AT}: /x: cannot be")
     assert "a bug" not in said

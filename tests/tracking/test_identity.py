@@ -11,9 +11,9 @@ import pytest
 from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep.tracker import TrackedGrid
-from raxalign.tracking.client import TrackingError, connect, default_uri
-from raxalign.tracking.recorder import Recorder, RunState, SeenTrial, sync
-from raxalign.tracking.runs import Run, cell_origins, cell_run, grid_run, trial_run
+from raxalign.tracking.client import Target, TrackingError
+from raxalign.tracking.recorder import Recorder, RunState, SeenTrial
+from raxalign.tracking.runs import PlanRuns, Run
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
 from tests.test_tracking import WHOLE, counts, fill, target
@@ -31,9 +31,8 @@ def opened(folder: Path, **parts):
 
 def runs_of(plan, storage="one") -> dict[str, Run]:
     """The runs of a plan by their keys."""
-    origins = cell_origins(plan)
-    found = [grid_run(plan, storage, origins), *(trial_run(plan, trial) for trial in plan.trials)]
-    found += [cell_run(plan, trial, origins) for trial in plan.trials]
+    of = PlanRuns(plan)
+    found = [of.grid(storage), *map(of.trial, plan.trials), *map(of.cell, plan.trials)]
     return {run.key: run for run in found}
 
 
@@ -77,7 +76,7 @@ def test_grids_of_one_name_leave_each_others_runs_alone(sites):
     begun.follow([SeenTrial(alice.trials[0])])
     fill(of_bob.storage.local, bob)
     with pytest.warns(UserWarning, match=r"experiment small .* another grid .* another `name:`"):
-        sync(bob, of_bob)
+        Recorder.sync(bob, of_bob)
     assert counts(of_bob.uri) - Counter(WHOLE) == {
         ("grid", "RUNNING"): 1,
         ("cell", "RUNNING"): 1,
@@ -88,7 +87,7 @@ def test_grids_of_one_name_leave_each_others_runs_alone(sites):
     begun.close()
     assert counts(of_alice.uri) == {kind: 2 * number for kind, number in WHOLE.items()}
     Recorder(alice, of_alice).describe("finetune beats none.")
-    assert "beats" not in connect(of_bob.uri).get_experiment("1").tags["mlflow.note.content"]
+    assert "beats" not in of_bob.connect().get_experiment("1").tags["mlflow.note.content"]
     ours = {run["id"]: run for run in tracked(of_bob.uri, "small")}
     theirs = {key: run for key, run in before.items() if run["status"] == "FINISHED"}
     assert theirs == {key: ours[key] for key in theirs}
@@ -98,12 +97,12 @@ def test_grids_of_one_name_leave_each_others_runs_alone(sites):
 def test_runs_of_an_older_version_are_taken_over(sites):
     (plan, where), _ = sites
     fill(where.storage.local, plan)
-    sync(plan, where)
-    client, first = connect(where.uri), tracked(where.uri, "small")
+    Recorder.sync(plan, where)
+    client, first = where.connect(), tracked(where.uri, "small")
     for run in first:
         client.delete_tag(run["id"], "raxalign.made_of")
         client.delete_tag(run["id"], "raxalign.storage")
-    sync(plan, where)
+    Recorder.sync(plan, where)
     again = tracked(where.uri, "small")
     assert {run["id"] for run in again} == {run["id"] for run in first}
     assert all("raxalign.made_of" in run["tags"] for run in again)
@@ -113,10 +112,10 @@ def test_runs_of_an_older_version_are_taken_over(sites):
 def test_a_deleted_experiment_is_told_with_what_to_do(sites):
     (plan, where), _ = sites
     fill(where.storage.local, plan)
-    sync(plan, where)
-    connect(where.uri).delete_experiment("1")
+    Recorder.sync(plan, where)
+    where.connect().delete_experiment("1")
     with pytest.raises(TrackingError, match=r"small was deleted in MLflow.* restore .*`name:`"):
-        sync(plan, where)
+        Recorder.sync(plan, where)
 
 
 @pytest.mark.slow
@@ -127,7 +126,7 @@ def test_a_storage_that_was_copied_or_moved_writes_into_itself(tmp_path, no_runs
     shutil.copy(no_runs, former / "mlflow.db")
     (former / "plans").mkdir()
     fill(former, grid.plan)
-    sync(grid.plan, target(former))
+    Recorder.sync(grid.plan, target(former))
     (shutil.copytree if former_stays else shutil.move)(former, now)
     before = {path: path.stat().st_mtime_ns for path in former.rglob("*")}
     page.mkdir()
@@ -139,4 +138,4 @@ def test_a_storage_that_was_copied_or_moved_writes_into_itself(tmp_path, no_runs
     assert former.exists() == former_stays
     assert len(list(now.glob("mlartifacts/*/artifacts/report/report.html"))) == 1
     assert len(list(now.glob("mlflow.db.moved-*"))) == 1
-    assert counts(default_uri(Storage(str(now)))) == WHOLE
+    assert counts(Target.of(Storage(str(now))).uri) == WHOLE

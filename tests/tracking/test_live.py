@@ -11,7 +11,8 @@ import pytest
 
 from raxalign.plan.trial import Searched
 from raxalign.store.ledger import Ledger
-from raxalign.tracking.client import connect, find_experiment
+from raxalign.store.storage import Storage
+from raxalign.tracking.client import Target
 from raxalign.tracking.recorder import Change, Recorder, Registry, SeenTrial, _shown
 from raxalign.tracking.runs import Run
 from tests.test_tracking import fill, target
@@ -112,8 +113,9 @@ ONE = Run("trial:1", "trial", "one")
 def registry(tmp_path, no_runs) -> Registry:
     """The runs of an experiment by their keys."""
     uri = f"sqlite:///{shutil.copy(no_runs, tmp_path / 'mlflow.db')}"
-    client = connect(uri)
-    return Registry(client, find_experiment(client, uri, "small"))
+    target = Target(uri, Storage(str(tmp_path)))
+    client = target.connect()
+    return Registry(client, target.find_experiment(client, "small"))
 
 
 def test_the_earlier_of_two_runs_of_a_key_counts(registry):

@@ -14,7 +14,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import connect, find_experiment
+from raxalign.tracking.client import Target
 from raxalign.tracking.ui import register
 from tests.tiny import tiny_bert
 
@@ -45,8 +45,9 @@ def test_a_registered_export_has_in_mlflow_the_vectors_of_sentence_transformers(
     storage, uri = Storage(str(tmp_path)), f"sqlite:///{tmp_path / no_runs.name}"
     for name in FLUENT:  # which MLflow sets itself
         monkeypatch.setenv(name, "")
-    client = connect(uri)
-    experiment = find_experiment(client, uri, "small")
+    target = Target(uri, storage)
+    client = target.connect()
+    experiment = target.find_experiment(client, "small")
     run = client.create_run(experiment, tags={"raxalign.trial_key": TRIAL}).info.run_id
     client.log_metric(run, METRIC, 0.75)
     client.log_param(run, "method", "rotation")

@@ -8,14 +8,14 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 
 from raxalign.store.files import files_of
 from raxalign.tracking import client
-from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
-from raxalign.tracking.recorder import Recorder, SeenTrial, sync
-from raxalign.tracking.ui import end_dead_runs
+from raxalign.tracking.client import TrackingHeld
+from raxalign.tracking.recorder import Recorder, SeenTrial
 from tests.forks import forks
 from tests.test_tracking import WHOLE, counts, fill, small, target
 
@@ -30,7 +30,7 @@ def test_a_second_driver_leaves_the_runs_to_the_first_until_that_has_ended(tmp_p
     with pytest.raises(TrackingHeld, match=r"another driver, on .* copies the runs of small"):
         other.open()
     with pytest.raises(TrackingHeld):
-        sync(plan, where)
+        Recorder.sync(plan, where)
     fill(tmp_path, plan)  # by the other
     assert one.close() == 2
     assert counts(where.uri) == WHOLE
@@ -51,7 +51,7 @@ def test_a_driver_of_another_grid_of_the_same_name_is_told_so(tmp_path, plan):
 
 def test_other_grids_of_the_storage_have_writers_of_their_own(tmp_path):
     where = target(tmp_path)
-    with only_writer(where, "one"), only_writer(where, "two"):
+    with where.only_writer("one"), where.only_writer("two"):
         pass
 
 
@@ -82,7 +82,7 @@ def test_a_writer_that_died_is_followed_at_once(tmp_path, plan):
     process.join()
     assert ("trial", "RUNNING") in counts(where.uri)
     copy = f"sqlite:///{shutil.copy(tmp_path / 'mlflow.db', tmp_path / 'copy.db')}"
-    assert end_dead_runs(copy, where.storage) == 3
+    assert Recorder.end_dead(replace(where, uri=copy)) == 3
     assert counts(copy) == {(kind, "KILLED"): 1 for kind in ("grid", "cell", "trial")}
     recorder = Recorder(plan, where)
     recorder.open()
@@ -94,7 +94,7 @@ def test_a_writer_that_died_is_followed_at_once(tmp_path, plan):
 def test_a_writer_on_another_machine_counts_while_it_gives_signs(tmp_path, monkeypatch, silent):
     where = target(tmp_path)
     record = {"maker": "0badcafe-1-1", "host": "rax2", "pid": 1, "nonce": "x", "beat": 0}
-    lock = f"locks/{writer_lock(where.uri, 'small')}/1"
+    lock = f"locks/{where.writer_lock('small')}/1"
     files_of(str(tmp_path)).write(lock, json.dumps({**record, "done": False}).encode())
     clock = iter(range(1_000_000))
     monkeypatch.setattr(client.time, "monotonic", lambda: float(next(clock)))
@@ -105,7 +105,7 @@ def test_a_writer_on_another_machine_counts_while_it_gives_signs(tmp_path, monke
         files_of(str(tmp_path)).write(lock, json.dumps({**record, "done": False}).encode())
 
     def take() -> str:
-        with only_writer(where, "small"):
+        with where.only_writer("small"):
             return "taken"
 
     if silent:

@@ -14,8 +14,8 @@ from raxalign.analysis.cells import Cell, Value
 from raxalign.measured import share
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.tracking.client import connect
-from raxalign.tracking.recorder import Recorder, sync
+from raxalign.tracking.client import Client
+from raxalign.tracking.recorder import Recorder
 from raxalign.tracking.runs import Page, main_metrics
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
@@ -40,12 +40,12 @@ def copied(tmp_path_factory, no_runs):
     path = write_grid(folder, size=300, sentences="[100]", methods=methods)
     plan, where = open_grid(path, storage=str(folder)).plan, target(folder)
     fill(folder, plan)
-    sync(plan, where)
+    Recorder.sync(plan, where)
     return plan, where
 
 
 def tags(where) -> dict[str, str]:
-    return dict(connect(where.uri).get_experiment_by_name("small").tags)
+    return dict(where.connect().get_experiment_by_name("small").tags)
 
 
 def test_the_first_view_is_one_row_per_cell_and_the_files_of_the_grid(copied):
@@ -80,7 +80,7 @@ def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(
     assert state["selectedColumns"][:4] == [*shown, "metrics.`retrieval/avg/contextual_accuracy`"]
     trials = json.loads(json.loads(found[VIEW + "trials"])["state"])
     assert "params.`seed`" in trials["selectedColumns"]
-    client, order = connect(copied[1].uri), f"{state['orderByKey']} DESC"
+    client, order = copied[1].connect(), f"{state['orderByKey']} DESC"
     experiment = client.get_experiment_by_name("small").experiment_id
     shown = client.search_runs([experiment], state["searchFilter"], order_by=[order])
     assert len(shown) == 3, "the store understands filter and order"
@@ -96,7 +96,7 @@ def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(
 def test_the_best_cell_is_first_whichever_values_are_better(tmp_path, no_runs, metric, ascending):
     plan = lower_grid(tmp_path)[0].plan
     plan._measured["ranks", "found"] = share("found", "Share of words that are found.")
-    client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
+    client = Client(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     experiment = client.create_experiment("lower")
     Page(client, experiment).show(board_of(plan, [("ranks", "avg", metric, "test")]))
     found = client.get_experiment(experiment).tags
@@ -117,7 +117,7 @@ def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied
     assert f"(#/experiments/1/runs/{grid}/artifacts)" in first
     Recorder(plan, where).describe("finetune is worse than none.")
     assert tags(where)["mlflow.note.content"].startswith("finetune is worse")
-    connect(where.uri).set_experiment_tag("1", "mlflow.note.content", "my own words")
+    where.connect().set_experiment_tag("1", "mlflow.note.content", "my own words")
     Recorder(plan, where).describe("finetune beats none.")
     assert tags(where)["mlflow.note.content"] == "my own words"
 

@@ -10,8 +10,9 @@ import threading
 import pytest
 
 from raxalign import waits
+from raxalign.store.storage import Storage
 from raxalign.tracking import client
-from raxalign.tracking.client import TrackingError, connect, reported
+from raxalign.tracking.client import Target, TrackingError
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<html>Log in</html>"
 CIRCLE = b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n"
@@ -66,8 +67,9 @@ def serve():
 
 def told(uri):
     """What is reported of the store at an address."""
-    with pytest.raises(TrackingError) as caught, reported(uri):
-        connect(uri).get_experiment_by_name("small")
+    target = Target(uri, Storage("here"))
+    with pytest.raises(TrackingError) as caught, target.reported():
+        target.connect().get_experiment_by_name("small")
     assert "every result is in the ledger" in str(caught.value)
     return str(caught.value)
 

@@ -19,8 +19,8 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import connect
-from raxalign.tracking.runs import LIST, VIEW
+from raxalign.tracking.client import Client
+from raxalign.tracking.runs import Page
 from raxalign.tracking.ui import serve
 from tests.test_tracking import answers, free_port
 
@@ -68,10 +68,10 @@ def test_a_port_in_use_is_refused_with_another(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp_path, no_runs):
-    client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
+    client = Client(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     for number in range(11):
         experiment = client.create_experiment(f"grid{number}")
-        client.set_experiment_tag(experiment, VIEW, "{}")
+        client.set_experiment_tag(experiment, "mlflow.sharedViewState.cells", "{}")
     client.create_experiment("not of raxalign")
     port = free_port()
     command = [sys.executable, "-m", "raxalign", "ui", "--storage", str(tmp_path)]
@@ -100,5 +100,5 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
     same = f"{plain} is the same, for browsers that do not know the name"
     assert lines[0] == f"MLflow UI: {server} (Ctrl-C ends it; {same})"
     assert f"  grid10: {server}/#/experiments/11/{view}" in lines[1:12]
-    assert lines[11] == f"  and 1 more: {server}/{LIST}"
+    assert lines[11] == f"  and 1 more: {server}/{Page.LIST}"
     assert "not of raxalign" not in said.read_text()

@@ -13,7 +13,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import read_records, rows
-from raxalign.tracking.runs import cell_metrics, results_mark, trial_metrics
+from raxalign.tracking.runs import PlanRuns
 from tests.grids import write_grid
 from tests.ledgers import made_up
 
@@ -96,13 +96,15 @@ def test_tracking_gets_it_for_trials_and_cells_and_looks_again_where_it_was_adde
     without = open_grid(bare(opened.grid.path.parent), storage=opened.root).plan
     plan = opened.plan
     found = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
-    metrics = cell_metrics(plan, found[1], comparisons(found, plan, ledger))
+    metrics = PlanRuns(plan).cell_metrics(found[1], comparisons(found, plan, ledger))
     mean = "xnli/avg_zero_shot/macro_f1"
     assert {mean, f"{mean}_low", f"{mean}_p_adjusted"} <= set(metrics)
     assert "xnli/avg/macro_f1_low" not in metrics
-    assert "xnli/de/macro_f1" in trial_metrics(plan, plan.trials[0], read_records(plan, ledger))
+    assert "xnli/de/macro_f1" in PlanRuns(plan).trial_metrics(
+        plan.trials[0], read_records(plan, ledger)
+    )
     keys = list(plan.trials[0].evaluations.values())
-    assert results_mark(plan, keys) != results_mark(without, keys)
+    assert PlanRuns(plan).results_mark(keys) != PlanRuns(without).results_mark(keys)
 
 
 def bare(folder):

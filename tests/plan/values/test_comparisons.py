@@ -24,7 +24,7 @@ from raxalign.plan.values.comparisons import (
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.tasks.retrieval import Retrieval
-from raxalign.tracking.runs import cell_metrics
+from raxalign.tracking.runs import PlanRuns
 from tests.grids import small_plan
 from tests.ledgers import made_up, nli, words
 
@@ -387,7 +387,7 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path)
 
 def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     entry = one(found, made[0], "finetune", "retrieval", "avg")
-    metrics = cell_metrics(made[0].plan, entry.cell, found)
+    metrics = PlanRuns(made[0].plan).cell_metrics(entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
     wanted = {"": entry.value.mean, "_low": entry.interval.low, "_high": entry.interval.high}
     wanted |= {"_difference": comparison.difference, "_p": comparison.p}
@@ -396,6 +396,8 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
     assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
     assert f"{name}_pairs" not in metrics
     assert "retrieval/de-en/contextual_accuracy_low" not in metrics
-    base = cell_metrics(made[0].plan, one(found, made[0], "none", "retrieval", "avg").cell, found)
+    base = PlanRuns(made[0].plan).cell_metrics(
+        one(found, made[0], "none", "retrieval", "avg").cell, found
+    )
     assert f"{name}_low" in base
     assert f"{name}_difference" not in base
