@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.analysis.cells import Cell
-from raxalign.catalog import open_file, visible
+from raxalign.catalog import PluginFile
 from raxalign.lazy import pa
 from raxalign.options.run import Precision
 from raxalign.plan.load import Opened, choose, open_grid, reopened, resolve
@@ -207,7 +207,7 @@ def word_pairs(
         device,
         overlap,
     )
-    with visible(open_file(Path(path)) for path in plugins):
+    with PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
         return make_pairs(request, Path(out), storage=storage_of(storage), threads=threads)
 
 
@@ -255,7 +255,7 @@ def align(
     request = AlignRequest(
         method, _texts(options), encoder, folders, pivot, seed, device, threads, precision
     )
-    with visible(open_file(Path(path)) for path in plugins):
+    with PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
         return make_aligned(request, Path(out), storage=storage_of(storage))
 
 

@@ -89,6 +89,50 @@ class UnknownKind(RaxalignError):
 class PluginFault(DataError):
     """A plug-in from outside that cannot be used; the message begins with its file and line."""
 
+    @staticmethod
+    def in_words(error: Exception) -> str:
+        """Return an exception as a fault's message quotes it: its class and what it says."""
+        return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+
+    @classmethod
+    def blamed(cls, error: Exception) -> PluginFault | None:
+        """Return the user's error for an exception that passed through a plug-in from outside, with
+        the last line of its file on the way; None for any other.
+        """
+        known = Catalog.outside()
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if frame.filename in known:
+                return cls(
+                    frame.filename,
+                    f"{cls.in_words(error)}, in {frame.name} of the {known[frame.filename]}",
+                    line=frame.lineno,
+                )
+        return None
+
+    @classmethod
+    def message_of(cls, error: Exception) -> str:
+        """Return what to report of any exception: the message of one that is meant for users, with
+        the plug-in for one that passed through a plug-in from outside, else its class and message.
+        """
+        if isinstance(error, RaxalignError):
+            return str(error)
+        return str(cls.blamed(error) or cls.in_words(error))
+
+    @classmethod
+    def returned(cls, plugin: object, name: str, value: object, expected: type[T]) -> T:
+        """Return what a function of a plug-in returned. Raises `PluginFault` with the function's
+        line where that is not what the base class promises.
+        """
+        if isinstance(value, expected):
+            return value
+        function = getattr(type(plugin), name)
+        raise cls(
+            inspect.getsourcefile(function) or type(plugin).__module__,
+            f"{name} returned {'None' if value is None else with_article(type(value).__name__)}",
+            line=inspect.getsourcelines(function)[1],
+            remedy=f"It returns {with_article(expected.__name__)}: its base class documents it",
+        )
+
 
 @dataclass(frozen=True)
 class PluginFile:
@@ -109,6 +153,87 @@ class PluginFile:
     def kind(self) -> str:
         """Its kind in plans and keys: two files have the same one only with the same content."""
         return f"{self.name}@{self.digest[:16]}"
+
+    @classmethod
+    def open(cls, path: Path) -> PluginFile:
+        """Load a plug-in file, once per content, and return what it is. Raises `PluginFault` with
+        the file, the line and what is wrong.
+        """
+        path = path.expanduser().absolute()
+        content, stem = _read(path), path.stem
+        digest = hashlib.sha256(content).hexdigest()
+        private = stem.startswith("_") or stem == "base"
+        if path.suffix != ".py" or not stem.isidentifier() or private:
+            remedy = "Name the file as YAML is to name its kind: letters, digits and _, then .py"
+            raise PluginFault(path, "cannot be a plug-in's name", remedy=remedy)
+        for folder in FOLDERS:
+            file = cls(str(path), digest, folder)
+            if (folder, file.kind) in _loaded:
+                return file
+        module = cls.executed(path, content, f"raxalign_outside.{digest[:16]}.{stem}")
+        plugin, line = _only_plugin(path, content, module)
+        file = cls(str(path), digest, _folder_of(path, plugin, line))
+        _refuse_incomplete(path, plugin, line, catalog(file.folder).base)
+        _loaded.setdefault((file.folder, file.kind), plugin)
+        return file
+
+    @staticmethod
+    def executed(path: Path, content: bytes, name: str) -> ModuleType:
+        """Return the module of a file's content, which stays in `sys.modules` for annotations."""
+        module = ModuleType(name)
+        module.__file__ = str(path)
+        sys.modules[name] = module
+        try:
+            # - a plug-in is code that the user wants to run
+            exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
+        except Exception as error:
+            del sys.modules[name]
+            said, line = PluginFault.in_words(error), _place(error, path)[1]
+            raise PluginFault(path, said, line=line) from error
+        return module
+
+    def load(self) -> None:
+        """Load the file of a plan into this process. Raises `PluginFault` where it has changed
+        since it was planned, or is not here.
+        """
+        if (self.folder, self.kind) not in _loaded:
+            self.refuse_changed()
+            self.open(Path(self.path))
+
+    def refuse_changed(self) -> None:
+        """Raise `PluginFault` where the content is not the one that was planned."""
+        if hashlib.sha256(_read(Path(self.path))).hexdigest() != self.digest:
+            remedy = "Plan it again: its results will have other keys"
+            raise PluginFault(self.path, "has changed since the grid was planned", remedy=remedy)
+
+    @staticmethod
+    def require_named(files: Iterable[PluginFile]) -> None:
+        """Raise `PluginFault` where this process has not loaded all plug-in files of a stored plan:
+        a grid file or a command of the user names what runs, and never the storage, which others
+        may write to.
+        """
+        lacking = [file for file in files if (file.folder, file.kind) not in _loaded]
+        if lacking:
+            raise PluginFault(
+                ", ".join(f"{file.name}.py (SHA-256 {file.digest[:16]}...)" for file in lacking),
+                "a stored plan names plug-ins, and you do not: a storage alone makes no file run",
+                remedy="Name yours with --plugins FILE, once per file",
+            )
+
+    @staticmethod
+    @contextmanager
+    def visible(files: Iterable[PluginFile]) -> Iterator[None]:
+        """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
+        that is taken.
+        """
+        files = tuple(files)
+        for place, file in enumerate(files):
+            _refuse_taken(file, files[:place])
+        token = _visible.set(files)
+        try:
+            yield
+        finally:
+            _visible.reset(token)
 
 
 # Classes of loaded files by folder and kind. A kind means one content, so nothing is ever replaced.
@@ -176,6 +301,27 @@ class Catalog(Mapping[str, Any]):
         """
         return self._files().get(name, name)
 
+    @staticmethod
+    def name_of(kind: str) -> str:
+        """Return the name in YAML of a kind in plans and keys.
+
+        >>> Catalog.name_of("my_method@0123456789abcdef"), Catalog.name_of("rotation")
+        ('my_method', 'rotation')
+        """
+        return kind.partition("@")[0]
+
+    @staticmethod
+    def outside() -> Mapping[str, str]:
+        """Return the code files of all plug-ins from outside that this process has loaded, each
+        with the plug-in's noun and name (``method my_method``).
+        """
+        return {
+            str(getattr(sys.modules.get(plugin.__module__), "__file__", "")): (
+                f"{FOLDERS[folder].noun} {Catalog.name_of(kind)}"
+            )
+            for (folder, kind), plugin in {**_loaded, **_of_entry_points}.items()
+        }
+
     @property
     def base(self) -> Any:
         """The base class of the plug-ins."""
@@ -233,7 +379,9 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
         found = entry.load()
     except Exception as error:
         file, line = _place(error)
-        message = f"{in_words(error)} ({shown})" if file else in_words(error)
+        message = (
+            f"{PluginFault.in_words(error)} ({shown})" if file else PluginFault.in_words(error)
+        )
         raise PluginFault(file or shown, message, line=line) from error
     if not (
         isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
@@ -270,143 +418,11 @@ def _place(error: Exception, only: Path | None = None) -> tuple[str | None, int 
     return frames[-1] if frames else (None, None)
 
 
-def in_words(error: Exception) -> str:
-    """Return an exception as a fault's message quotes it: its class and what it says."""
-    return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-
-
-def name_of(kind: str) -> str:
-    """Return the name in YAML of a kind in plans and keys.
-
-    >>> name_of("my_method@0123456789abcdef"), name_of("rotation")
-    ('my_method', 'rotation')
-    """
-    return kind.partition("@")[0]
-
-
-def outside() -> Mapping[str, str]:
-    """Return the code files of all plug-ins from outside that this process has loaded, each with
-    the plug-in's noun and name (``method my_method``).
-    """
-    return {
-        str(getattr(sys.modules.get(plugin.__module__), "__file__", "")): (
-            f"{FOLDERS[folder].noun} {name_of(kind)}"
-        )
-        for (folder, kind), plugin in {**_loaded, **_of_entry_points}.items()
-    }
-
-
 @cache
 def catalog(folder: str) -> Catalog:
     """Return the catalogue of a folder in `FOLDERS`."""
     found = FOLDERS[folder]
     return Catalog(found.package, found.noun, folder, found.base)
-
-
-def load_files(files: Iterable[PluginFile]) -> None:
-    """Load the plug-in files of a plan into this process. Raises `PluginFault` for a file that has
-    changed since it was planned, or is not here.
-    """
-    for file in files:
-        if (file.folder, file.kind) not in _loaded:
-            refuse_changed([file])
-            open_file(Path(file.path))
-
-
-def require_named(files: Iterable[PluginFile]) -> None:
-    """Raise `PluginFault` where this process has not loaded all plug-in files of a stored plan: a
-    grid file or a command of the user names what runs, and never the storage, which others may
-    write to.
-    """
-    lacking = [file for file in files if (file.folder, file.kind) not in _loaded]
-    if lacking:
-        raise PluginFault(
-            ", ".join(f"{file.name}.py (SHA-256 {file.digest[:16]}...)" for file in lacking),
-            "a stored plan names plug-ins, and you do not: a storage alone makes no file run",
-            remedy="Name yours with --plugins FILE, once per file",
-        )
-
-
-def refuse_changed(files: Iterable[PluginFile]) -> None:
-    """Raise `PluginFault` for a file whose content is not the one that was planned."""
-    for file in files:
-        if hashlib.sha256(_read(Path(file.path))).hexdigest() != file.digest:
-            remedy = "Plan it again: its results will have other keys"
-            raise PluginFault(file.path, "has changed since the grid was planned", remedy=remedy)
-
-
-def open_file(path: Path) -> PluginFile:
-    """Load a plug-in file, once per content, and return what it is. Raises `PluginFault` with the
-    file, the line and what is wrong.
-    """
-    path = path.expanduser().absolute()
-    content, stem = _read(path), path.stem
-    digest = hashlib.sha256(content).hexdigest()
-    if path.suffix != ".py" or not stem.isidentifier() or stem.startswith("_") or stem == "base":
-        remedy = "Name the file as YAML is to name its kind: letters, digits and _, then .py"
-        raise PluginFault(path, "cannot be a plug-in's name", remedy=remedy)
-    for folder in FOLDERS:
-        file = PluginFile(str(path), digest, folder)
-        if (folder, file.kind) in _loaded:
-            return file
-    module = executed(path, content, f"raxalign_outside.{digest[:16]}.{stem}")
-    plugin, line = _only_plugin(path, content, module)
-    file = PluginFile(str(path), digest, _folder_of(path, plugin, line))
-    _refuse_incomplete(path, plugin, line, catalog(file.folder).base)
-    _loaded.setdefault((file.folder, file.kind), plugin)
-    return file
-
-
-def blamed(error: Exception) -> PluginFault | None:
-    """Return the user's error for an exception that passed through a plug-in from outside, with the
-    last line of its file on the way; None for any other.
-    """
-    known = outside()
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename in known:
-            return PluginFault(
-                frame.filename,
-                f"{in_words(error)}, in {frame.name} of the {known[frame.filename]}",
-                line=frame.lineno,
-            )
-    return None
-
-
-def message_of(error: Exception) -> str:
-    """Return what to report of any exception: the message of one that is meant for users, with the
-    plug-in for one that passed through a plug-in from outside, else its class and message.
-    """
-    return str(error) if isinstance(error, RaxalignError) else str(blamed(error) or in_words(error))
-
-
-def returned(plugin: object, name: str, value: object, expected: type[T]) -> T:
-    """Return what a function of a plug-in returned. Raises `PluginFault` with the function's line
-    where that is not what the base class promises.
-    """
-    if isinstance(value, expected):
-        return value
-    function = getattr(type(plugin), name)
-    raise PluginFault(
-        inspect.getsourcefile(function) or type(plugin).__module__,
-        f"{name} returned {'None' if value is None else with_article(type(value).__name__)}",
-        line=inspect.getsourcelines(function)[1],
-        remedy=f"It returns {with_article(expected.__name__)}: its base class documents it",
-    )
-
-
-@contextmanager
-def visible(files: Iterable[PluginFile]) -> Iterator[None]:
-    """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
-    that is taken.
-    """
-    files = tuple(files)
-    for place, file in enumerate(files):
-        _refuse_taken(file, files[:place])
-    token = _visible.set(files)
-    try:
-        yield
-    finally:
-        _visible.reset(token)
 
 
 def _refuse_taken(file: PluginFile, others: Iterable[PluginFile]) -> None:
@@ -419,20 +435,6 @@ def _refuse_taken(file: PluginFile, others: Iterable[PluginFile]) -> None:
         if (other.folder, other.name) == (file.folder, file.name) and other != file:
             problem = f"the name {file.name!r} is taken by {other.path}"
             raise PluginFault(file.path, problem, line=1, remedy="Rename one of the files")
-
-
-def executed(path: Path, content: bytes, name: str) -> ModuleType:
-    """Return the module of a file's content, which stays in `sys.modules` for annotations."""
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    sys.modules[name] = module
-    try:
-        # - a plug-in is code that the user wants to run
-        exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
-    except Exception as error:
-        del sys.modules[name]
-        raise PluginFault(path, in_words(error), line=_place(error, path)[1]) from error
-    return module
 
 
 def _only_plugin(path: Path, content: bytes, module: ModuleType) -> tuple[Any, int | None]:

@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import raxalign
-from raxalign.catalog import FOLDERS, catalog, open_file, visible
+from raxalign.catalog import FOLDERS, PluginFile, catalog
 from raxalign.inspect.catalogue import as_markdown, describe
 from raxalign.plan.load import open_grid
 from raxalign.single.start import FOLDERS as FOLDER_OF
@@ -94,5 +94,5 @@ def test_a_template_has_25_lines_of_code_and_an_example(what, tmp_path, monkeypa
     (tmp_path / "de-en.jsonl").write_text('{"de": "Haus", "en": "house"}\n' * 40)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAXALIGN_TRUST", "1")
-    with visible([open_file(file)]):
+    with PluginFile.visible([PluginFile.open(file)]):
         planned(FOLDER_OF[what], f"my_{what}")

@@ -8,17 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from raxalign import catalog as catalog_module
-from raxalign.catalog import (
-    PluginFault,
-    UnknownKind,
-    blamed,
-    catalog,
-    load_files,
-    message_of,
-    open_file,
-    refuse_changed,
-    visible,
-)
+from raxalign.catalog import PluginFault, PluginFile, UnknownKind, catalog
 from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
@@ -89,12 +79,12 @@ def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
     my_method(tmp_path, more="\n# edited\n")
     refused = rf"{re.escape(str(file))}: has changed since the grid was planned\. Plan it again"
     with pytest.raises(PluginFault, match=refused):
-        refuse_changed(plan.plugins)
+        plan.plugins[0].refuse_changed()
     monkeypatch.setattr(catalog_module, "_loaded", {})
     with pytest.raises(PluginFault, match=refused):
-        load_files(plan.plugins)
+        plan.plugins[0].load()
     with pytest.raises(PluginFault, match=r"No such file.*same path on every machine"):
-        refuse_changed([replace(plan.plugins[0], path=str(tmp_path / "gone.py"))])
+        replace(plan.plugins[0], path=str(tmp_path / "gone.py")).refuse_changed()
 
 
 def test_a_file_of_one_grid_is_unknown_to_another(tmp_path):
@@ -105,7 +95,7 @@ def test_a_file_of_one_grid_is_unknown_to_another(tmp_path):
     assert "my_method" not in catalog("methods")
     with pytest.raises(UnknownKind):
         catalog("methods")["my_method"]
-    with visible(opened.plan.plugins):
+    with PluginFile.visible(opened.plan.plugins):
         assert "my_method" in list(catalog("methods"))
 
 
@@ -194,9 +184,9 @@ def test_a_name_that_is_taken_or_none_is_refused(name, message, tmp_path):
 def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "other").mkdir()
     other = my_method(tmp_path / "other", more="\n# another\n")
-    files = [open_file(file) for file in (my_method(tmp_path), other)]
+    files = [PluginFile.open(file) for file in (my_method(tmp_path), other)]
     told = r"other/my_method\.py:1: the name 'my_method' is taken by .*/my_method\.py\. Rename one"
-    with pytest.raises(PluginFault, match=told), visible(files):
+    with pytest.raises(PluginFault, match=told), PluginFile.visible(files):
         pass
 
 
@@ -273,5 +263,6 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
 def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in():
     with pytest.raises(ZeroDivisionError) as raised:
         catalog("methods").kind(1 // 0)
-    assert blamed(raised.value) is None
-    assert message_of(raised.value) == "ZeroDivisionError: integer division or modulo by zero"
+    assert PluginFault.blamed(raised.value) is None
+    said = "ZeroDivisionError: integer division or modulo by zero"
+    assert PluginFault.message_of(raised.value) == said

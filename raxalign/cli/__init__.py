@@ -122,11 +122,11 @@ def _reason(error: Exception) -> str:
     """Return what is wrong in one message. What the machine refuses (a full disk, a folder that
     cannot be written) is not a bug.
     """
-    from raxalign.catalog import blamed
+    from raxalign.catalog import PluginFault
 
     if isinstance(error, RaxalignError):
         return str(error)
-    if told := blamed(error):
+    if told := PluginFault.blamed(error):
         return f"{told}; --debug shows the traceback"
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""

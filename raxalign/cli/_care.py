@@ -73,10 +73,10 @@ def list_(
         kind: One of them: print its description and its options.
         format: text, or markdown as in docs/.
     """
-    from raxalign.catalog import visible
+    from raxalign.catalog import PluginFile
     from raxalign.inspect import catalogue
 
-    with visible(_loaded(plugins or ())):
+    with PluginFile.visible(_loaded(plugins or ())):
         print_out(
             catalogue.as_markdown(what, kind)
             if format == "markdown"
@@ -86,13 +86,13 @@ def list_(
 
 def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
     """Return the plug-in files that can be loaded, with a warning for each of the others."""
-    from raxalign.catalog import PluginFault, open_file, visible
+    from raxalign.catalog import PluginFault, PluginFile
 
     found: list[PluginFile] = []
     for path in plugins:
         try:
-            file = open_file(path)
-            with visible([*found, file]):
+            file = PluginFile.open(path)
+            with PluginFile.visible([*found, file]):
                 found.append(file)
         except PluginFault as fault:
             tell(f"warning: {fault}")

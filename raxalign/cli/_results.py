@@ -255,14 +255,14 @@ def show(
     import json
     import os
 
-    from raxalign.catalog import open_file
+    from raxalign.catalog import PluginFile
     from raxalign.inspect.show import as_text, details, look_up
     from raxalign.single.place import storage_of
     from raxalign.tracking.client import Target, TrackingError
     from raxalign.tracking.recorder import Recorder
 
     for path in plugins or ():
-        open_file(path)
+        PluginFile.open(path)
     place = storage_of(storage)
     match = look_up(key, place)
     facts = details(match, place, examples)
@@ -296,11 +296,11 @@ def diff(
         second: Another one.
         format: table or json.
     """
-    from raxalign.catalog import open_file
+    from raxalign.catalog import PluginFile
     from raxalign.inspect.diff import as_json, as_text, differences, read_side
 
     for path in plugins or ():
-        open_file(path)
+        PluginFile.open(path)
     sides = read_side(first, storage), read_side(second, storage)
     found = differences(*sides)
     if format == "json":

@@ -53,7 +53,7 @@ def pairs(
         export_links: Also write the links to this file, as i-j (Pharaoh), one line per line of the
             corpus.
     """
-    from raxalign.catalog import open_file, visible
+    from raxalign.catalog import PluginFile
     from raxalign.single.align import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
@@ -72,7 +72,7 @@ def pairs(
         device,
         overlap,
     )
-    with visible(open_file(path) for path in plugins or ()):
+    with PluginFile.visible(PluginFile.open(path) for path in plugins or ()):
         notes = make_pairs(
             request,
             out,
@@ -169,7 +169,7 @@ def align(
         seed: Seed of everything random.
         precision: Products inside the encoder, as `run.precision` of a grid.
     """
-    from raxalign.catalog import open_file, visible
+    from raxalign.catalog import PluginFile
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.place import storage_of
 
@@ -184,7 +184,7 @@ def align(
         threads,
         precision,
     )
-    with visible(open_file(path) for path in plugins or ()):
+    with PluginFile.visible(PluginFile.open(path) for path in plugins or ()):
         notes = make_aligned(request, out, storage=storage_of(storage))
     for told in said(method, notes):
         tell(f"note: {told}")
@@ -261,7 +261,7 @@ def export(
         push: Also copy it to the repository NAME on the Hugging Face Hub.
         private: Make that repository private, if it is a new one.
     """
-    from raxalign.catalog import open_file
+    from raxalign.catalog import PluginFile
     from raxalign.extras import require
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import rows
@@ -275,7 +275,7 @@ def export(
     if push:
         refuse_unready(push)
     for path in plugins or ():
-        open_file(path)
+        PluginFile.open(path)
     if best:
         opened = open_grid(Path(key), storage=storage)
         place = opened.storage

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from raxalign.catalog import PluginFault, PluginFile, catalog, open_file, visible
+from raxalign.catalog import PluginFault, PluginFile, catalog
 from raxalign.config._validate import MOST_POINTS, validate
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.search import Search
@@ -426,15 +426,15 @@ def _plugins(path: Path, root: Node, faults: Faults) -> Iterator[tuple[PluginFil
     found: list[PluginFile] = []
     for place, item in named:
         try:
-            found.append(open_file(place))
-            with visible(found):
+            found.append(PluginFile.open(place))
+            with PluginFile.visible(found):
                 pass
         except PluginFault as fault:
             faults.add(item, str(fault))
     if len(faults) > before:
         yield None
         return
-    with visible(found):
+    with PluginFile.visible(found):
         yield tuple(found)
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from raxalign.catalog import catalog, in_words, name_of
+from raxalign.catalog import Catalog, PluginFault, catalog
 from raxalign.config.specs import Spec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
@@ -62,7 +62,7 @@ class Added:
         try:
             value = float(self.metric.of(rows))
         except Exception as error:
-            raise self._error(f"{in_words(error)} {where}") from error
+            raise self._error(f"{PluginFault.in_words(error)} {where}") from error
         fault = self.metric.measured(self.name).fault(value)
         if fault or not math.isfinite(value):
             raise self._error(f"{fault or f'is {value}'} {where}")
@@ -102,7 +102,7 @@ def added_scores(
         if added.name in taken:
             raise added._error(
                 f"{added.name!r} is the name of a metric of the task's own; choose another name,"
-                f" as {{my_{added.name}: {{kind: {name_of(added.kind)}}}}}"
+                f" as {{my_{added.name}: {{kind: {Catalog.name_of(added.kind)}}}}}"
             )
         found += [
             Score(lang, added.name, split, added.value(rows))

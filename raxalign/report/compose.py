@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from raxalign.catalog import catalog, load_files, visible
+from raxalign.catalog import PluginFile, catalog
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
@@ -106,9 +106,10 @@ def compose(
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
     """Return the package's sections by their places, then those from outside by theirs."""
-    load_files(plan.plugins)
+    for file in plan.plugins:
+        file.load()
     sections = catalog("sections")
-    with visible(plan.plugins):
+    with PluginFile.visible(plan.plugins):
         found: list[type[Section]] = [kind for _, kind in sections.items()]
     own = f"{sections.package}."
     return sorted(found, key=lambda kind: (not kind.__module__.startswith(own), kind.place))

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.catalog import name_of
+from raxalign.catalog import Catalog
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.languages import respelled
 from raxalign.plan.values.scoreboard import Scoreboard, why_untouched
@@ -135,14 +135,17 @@ class Matcher:
         return min(names, key=differences, default=None)
 
     def _is_task(self, task: str, rule: Rule) -> bool:
-        if rule.task is not None and name_of(self.results.tasks.get(task, task)) not in rule.task:
+        if (
+            rule.task is not None
+            and Catalog.name_of(self.results.tasks.get(task, task)) not in rule.task
+        ):
             return False
         if rule.name is not None and task not in rule.name:
             return False
         return _hold(self.results.task_params.get(task, {}), rule.task_params)
 
     def _fits(self, cell: Cell, rule: Rule) -> bool:
-        kind = name_of(self.results.kinds.get(cell.method, cell.method))
+        kind = Catalog.name_of(self.results.kinds.get(cell.method, cell.method))
         if rule.method is not None and kind not in rule.method:
             return False
         if rule.encoder is not None and not any(part in cell.encoder for part in rule.encoder):

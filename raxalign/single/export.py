@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from raxalign.catalog import catalog, require_named
+from raxalign.catalog import PluginFile, catalog
 from raxalign.corpora.readers.repository import first_line
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentenceConfig
@@ -205,7 +205,7 @@ def export_trial(
     trial, plan = found.trial, found.plan
     remade = _remade(found, key, storage)
     used = ("encoders", "tasks", "metrics")  # by the export itself, and by the scores of its card
-    require_named(f for f in plan.plugins if remade is not None or f.folder in used)
+    PluginFile.require_named(f for f in plan.plugins if remade is not None or f.folder in used)
     if remade is not None:
         tell(remade)
     workshop = Workshop(plan, storage, runtime(None if remade else "cpu"))

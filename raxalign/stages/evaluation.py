@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.analysis.cells import MEANS
-from raxalign.catalog import PluginFault, name_of, outside, returned
+from raxalign.catalog import Catalog, PluginFault
 from raxalign.caveats import collecting, thin_support
 from raxalign.corpora.text.words import ESCAPES
 from raxalign.languages import labels_with
@@ -97,7 +97,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
         with collecting() as found:
             result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
-    outcome = returned(plugin, "evaluate", result, Outcome)
+    outcome = PluginFault.returned(plugin, "evaluate", result, Outcome)
     _refuse_impossible(stage, outcome)
     record = {
         **_identity(stage, task, encoder),
@@ -142,13 +142,13 @@ def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
     for score in outcome.scores:
         declared = declaration(task.metrics, score.metric)
         fault = declared.fault(score.value, mean=score.lang in MEANS) if declared else ""
-        if inspect.getsourcefile(task) in outside() and not math.isfinite(score.value):
+        if inspect.getsourcefile(task) in Catalog.outside() and not math.isfinite(score.value):
             fault = f"is {score.value}, which is not a result"  # the ledger refuses others'
         if fault:
             raise PluginFault(
                 inspect.getsourcefile(task) or task.__module__,
-                f"task {name_of(stage.maker)}: {score.metric} of {score.lang} ({score.split})"
-                f" {fault}",
+                f"task {Catalog.name_of(stage.maker)}: {score.metric} of {score.lang}"
+                f" ({score.split}) {fault}",
                 line=inspect.getsourcelines(task)[1],
                 remedy="Correct the score, or its unit or range in the task's `metrics`",
             )

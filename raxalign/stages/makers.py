@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import returned
+from raxalign.catalog import PluginFault
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.bitext import (
@@ -279,7 +279,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
         found = align_with_task(shop, stage, encoder, inputs, folder)
     else:
         found = method.align(encoder, inputs, shop.runtime_for(stage))
-    aligned = returned(method, "align", found, AlignedEncoder)
+    aligned = PluginFault.returned(method, "align", found, AlignedEncoder)
     aligned = aligned.joined(fits.values(), stage.languages) if fits else aligned
     refuse_unsound(method, stage.maker, aligned)
     if shop.runtime.rank == 0:

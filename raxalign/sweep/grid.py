@@ -15,7 +15,6 @@ from functools import cache
 from types import FrameType
 from typing import TypeVar
 
-from raxalign.catalog import refuse_changed
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.options.run import Keep
 from raxalign.plan.checks import LocalData
@@ -253,7 +252,8 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     if found := LocalData(plan).obstacles(storage):
         raise RaxalignError("\n".join(found))
     check_writable(storage.root)
-    refuse_changed(plan.plugins)
+    for file in plan.plugins:
+        file.refuse_changed()
     read = LocalData(plan).files(done=storage.ledger.keys(), memory=storage.local / "read")
     read.refuse_faults(opened.grid.path)
     if read.files:

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AllowInfNan
 
-from raxalign.catalog import load_files, outside
+from raxalign.catalog import Catalog
 from raxalign.errors import StorageError
 from raxalign.lazy import torch
 from raxalign.options.run import Checkpointing
@@ -155,7 +155,8 @@ class Job:
 @cache
 def _read_plan(place: str) -> Plan:
     plan = plan_at(place)
-    load_files(plan.plugins)
+    for file in plan.plugins:
+        file.load()
     return plan
 
 
@@ -327,7 +328,7 @@ class _OfPlugins(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record of a plug-in's own file, or of the package of an entry point."""
-        if any(_is_of(record.pathname, file) for file in outside()):
+        if any(_is_of(record.pathname, file) for file in Catalog.outside()):
             self._lines.write(f"{self.format(record)}\n")
 
 

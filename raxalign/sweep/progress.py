@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from raxalign.catalog import name_of
+from raxalign.catalog import Catalog
 from raxalign.plan.estimates import roughly
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -182,7 +182,7 @@ def describe_stage(stage: Stage) -> str:
     """Describe a shared stage in a few words: kind, maker, language, sentences or what it holds."""
     held_out = "held-out" if stage.params.get("part") == "heldout" else ""
     known = (stage.params.get("lang", ""), stage.params.get("sentences", held_out))
-    maker = name_of(stage.maker)
+    maker = Catalog.name_of(stage.maker)
     return " ".join(str(part) for part in (stage.kind, maker, *known) if part)
 
 

@@ -22,7 +22,7 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from raxalign.catalog import message_of
+from raxalign.catalog import PluginFault
 from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.stages import TRAINED, Workshop, is_trained, run_trial, train_trial
@@ -140,7 +140,7 @@ def _run_stage(config: dict[str, Any], job: Job) -> None:
         raise
     # a bug in one stage fails the trials that need it, not the grid
     except Exception as found:  # noqa: BLE001
-        error = message_of(found)
+        error = PluginFault.message_of(found)
         trace = "" if isinstance(found, RaxalignError) else traceback.format_exc()
     seconds = time.monotonic() - start
     tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})
@@ -213,7 +213,7 @@ def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
     lost = lost_peer(error)
     if lost is not None:
         raise lost from error
-    message = message_of(error)
+    message = PluginFault.message_of(error)
     if (
         world_size == 1 or job.storage.ledger.failure(key) is None
     ):  # the first of a group to fail knows why

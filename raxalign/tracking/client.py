@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from raxalign.catalog import blamed
+from raxalign.catalog import PluginFault
 from raxalign.errors import RaxalignError
 from raxalign.store.alive import turn
 from raxalign.store.key import digest
@@ -270,7 +270,7 @@ class Target:
         said = said.removesuffix(")") if caused else said
         why = f" ({type(error).__name__}: {said[:200]})" if error else ""
         if error is not None and not self.has_caused(error):
-            found = str(error) if isinstance(error, RaxalignError) else blamed(error)
+            found = str(error) if isinstance(error, RaxalignError) else PluginFault.blamed(error)
             return (
                 f"runs were not copied to the tracking store at {self.uri}:"
                 f" {found or f'a bug in raxalign{why}'}; every result is in the ledger"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from raxalign.catalog import catalog, open_file, visible
+from raxalign.catalog import PluginFile, catalog
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
 from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.errors import DataError, RaxalignError
@@ -226,7 +226,7 @@ def test_a_plug_in_is_named_by_its_file_and_line(encoder, tmp_path):
     step = Affine(shift=torch.full((32,), torch.nan))
     aligned = AlignedEncoder(encoder, (Transform("de", 2, steps=(step,)),))
     wanted = r"shifting\.py:12: method shifting: align returned the transform of de .* a shift that"
-    with visible([open_file(tmp_path / "shifting.py")]):
+    with PluginFile.visible([PluginFile.open(tmp_path / "shifting.py")]):
         kind = catalog("methods")["shifting"]
         with pytest.raises(RaxalignError, match=wanted):
             refuse_unsound(kind(kind.Params()), "shifting", aligned)

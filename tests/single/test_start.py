@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from raxalign.catalog import FOLDERS as ALL
-from raxalign.catalog import open_file
+from raxalign.catalog import PluginFile
 from raxalign.cli import app
 from raxalign.config.grid import Grid, load
 from raxalign.config.search import Space
@@ -76,7 +76,7 @@ def test_what_is_written_is_a_plug_in_of_its_kind(tmp_path: Path) -> None:
     for what, name in NAMES.items():
         file, test = write_plugin(what, name, tmp_path)
         assert (file.name, test.name) == (f"{name}.py", f"test_{name}.py")
-        found = open_file(file)
+        found = PluginFile.open(file)
         assert (found.name, found.folder) == (name, FOLDERS[what])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from raxalign.catalog import PluginFault, catalog, open_file
+from raxalign.catalog import PluginFault, PluginFile, catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.plan.values.predictions import samples_of
@@ -56,7 +56,7 @@ def outside(folder, name, code):
     """The class of a file outside the package."""
     path = folder / f"{name}.py"
     path.write_text(code, encoding="utf-8")
-    return catalog("tasks")[open_file(path).kind]
+    return catalog("tasks")[PluginFile.open(path).kind]
 
 
 def filler(seed, n):
@@ -229,7 +229,7 @@ def test_what_a_task_cannot_do_is_reported_when_it_is_planned(tmp_path):
     ):
         (tmp_path / "wrong.py").write_text(f"{PAIRS}    {wrong}\n", encoding="utf-8")
         with pytest.raises(PluginFault, match=message):
-            open_file(tmp_path / "wrong.py")
+            PluginFile.open(tmp_path / "wrong.py")
 
 
 def test_requests_that_come_again_are_marked_and_a_training_file_is_refused(tmp_path, encoder):

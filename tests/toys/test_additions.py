@@ -19,7 +19,7 @@ import pytest
 import raxalign
 from raxalign import catalog as catalog_module
 from raxalign.analysis.cells import Cell
-from raxalign.catalog import FOLDERS, PluginFault, catalog, open_file
+from raxalign.catalog import FOLDERS, PluginFault, PluginFile, catalog
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
@@ -94,7 +94,7 @@ def write_changed(folder, name, *changes):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_addition_is_one_file_that_stands_alone(name, tmp_path):
-    file = open_file(write_page(tmp_path, only=f"{name}.py"))
+    file = PluginFile.open(write_page(tmp_path, only=f"{name}.py"))
     assert (file.name, file.folder) == (name, KINDS[name])
     assert catalog(file.folder)[file.kind].__module__.startswith("raxalign_outside.")
     assert name not in catalog(file.folder)
@@ -215,7 +215,7 @@ def installed(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     groups = {}
     for name, folder in KINDS.items():
-        file = open_file(write_page(package, only=f"{name}.py"))
+        file = PluginFile.open(write_page(package, only=f"{name}.py"))
         plugin = catalog(folder)[file.kind].__name__
         groups.setdefault(folder, []).append(f"{name} = my_package.{name}:{plugin}")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from raxalign.catalog import PluginFault, name_of, outside
+from raxalign.catalog import Catalog, PluginFault
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.transforms import Affine
 from raxalign.encoders.models.vectors import WordVectors
@@ -25,7 +25,7 @@ def refuse_unsound(method: Any, kind: str, aligned: Any) -> None:
     found = next(_faults(aligned), None)
     if found is None:
         return
-    text, remedy = f"method {name_of(kind)}: align returned {found[0]}", found[1]
+    text, remedy = f"method {Catalog.name_of(kind)}: align returned {found[0]}", found[1]
     file = _file_of(method)
     if file is None:
         raise RaxalignError(f"{text}. {remedy}")
@@ -79,11 +79,11 @@ def refuse_unsound_words(encoder: Encoder, part: WordVectors, words: int, n_laye
         fault = "vectors with NaN or infinite values"
     kind = type(encoder)
     _, line = inspect.getsourcelines(kind.iter_words)
-    said = f"{outside()[file]}: {kind.__name__}.iter_words gave {fault}"
+    said = f"{Catalog.outside()[file]}: {kind.__name__}.iter_words gave {fault}"
     raise PluginFault(file, said, line=line)
 
 
 def _file_of(plugin: object) -> str | None:
     """The file of something that a plug-in from outside defines; None for the package's own."""
     file = str(getattr(sys.modules.get(type(plugin).__module__), "__file__", ""))
-    return file if file in outside() else None
+    return file if file in Catalog.outside() else None

@@ -17,7 +17,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS
-from raxalign.catalog import catalog, returned
+from raxalign.catalog import PluginFault, catalog
 from raxalign.config.axes import Axis
 from raxalign.config.grid import Grid
 from raxalign.config.specs import MethodSpec, Spec
@@ -321,7 +321,7 @@ class _Expansion:
         """Yield the trials of one value of a method's params, at (languages, sentences, seed)."""
         name, head = spec.name, self.heads[encoder.name]
         method: Method = catalog("methods")[spec.kind](params)
-        returned(method, "needs", method.needs(), Needs)
+        PluginFault.returned(method, "needs", method.needs(), Needs)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
         untouched: Mapping[str, Untouched] | None = None

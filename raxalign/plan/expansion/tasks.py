@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from raxalign.catalog import catalog, returned
+from raxalign.catalog import PluginFault, catalog
 from raxalign.config.grid import Grid
 from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.vectors import Pooling
@@ -38,7 +38,7 @@ class TaskStages:
         """Make the tasks once, and check what only the whole grid shows."""
         self._tasks = [(spec, spec.plugin()) for spec in self.grid.tasks]
         for _, task in self._tasks:
-            returned(task, "needs", task.needs(), TaskNeeds)
+            PluginFault.returned(task, "needs", task.needs(), TaskNeeds)
         faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]
         if faults:
             raise GridError(self.grid.path, faults)

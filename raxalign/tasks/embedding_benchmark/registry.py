@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import executed
+from raxalign.catalog import PluginFile
 from raxalign.errors import DataError
 from raxalign.languages import spelled
 from raxalign.options.sources import LocalFile, RemoteData, Source
@@ -52,7 +52,7 @@ def _defined(path: str, digest: str) -> Mapping[str, type[AbsTask]]:
     from mteb.abstasks import AbsTask
 
     file = Path(path)
-    module = executed(file, file.read_bytes(), f"raxalign_outside.mteb_{digest[:16]}")
+    module = PluginFile.executed(file, file.read_bytes(), f"raxalign_outside.mteb_{digest[:16]}")
     found: dict[str, type[AbsTask]] = {
         entry.metadata.name: entry
         for entry in vars(module).values()
