@@ -13,7 +13,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.search.study import StudyRecord, read_record
 from raxalign.stages.workshop import StudyWatch, Watched
-from raxalign.store.lease import Held, own_name, patient
+from raxalign.store.lease import Held, Locks
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search import SearchSource
@@ -99,8 +99,8 @@ def train(root: str, plan: Plan, trial: Trial) -> bool:
 
 def source_of(opened: Opened) -> SearchSource:
     """A driver of all studies of a grid."""
-    owner = own_name("searching")
-    Held(opened.storage.files, owner).take(lambda who: None, patient)
+    owner = Locks.own_name("searching")
+    Held(opened.storage.files, owner).take()
     return SearchSource(opened, owner, opened.plan.studies)
 
 

@@ -27,7 +27,6 @@ from raxalign.stages import checkpoints as module
 from raxalign.stages.checkpoints import Checkpoints, Mirror
 from raxalign.store import lease
 from raxalign.store.files import files_of
-from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
@@ -165,7 +164,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
         found = list(pool.map(work, (tmp_path / "one", tmp_path / "two")))
     assert found == ["trained", "trained"]
     assert len(made) == 1
-    assert living(Storage(root)) == {}
+    assert Storage(root).locks.living() == {}
 
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=120)
@@ -196,7 +195,7 @@ def train_waiting(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
 
 def train_as_machine(line: Connection, grid: Path, root: str, local: Path, stop: int) -> None:
     os.environ["RAXALIGN_CACHE"] = str(local / "cache")
-    lease.BEAT, lease.EXPIRY, lease.LOOK, module.SHARE = 0.05, 1.0, 0.02, 1.0
+    lease.BEAT, lease.Locks.EXPIRY, lease.LOOK, module.SHARE = 0.05, 1.0, 0.02, 1.0
     workshop.MAKERS["encoder"] = train_waiting
     Waiting.stop, Waiting.line = stop, line
     torch.set_num_threads(1)
@@ -260,4 +259,4 @@ def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(kind,
         assert first.recv() == result, "it has the other one's result"
     assert (owner.exitcode, heir.exitcode) == (0, 0)
     assert files_of(root).names("checkpoints") == {}
-    assert living(Storage(root)) == {}
+    assert Storage(root).locks.living() == {}

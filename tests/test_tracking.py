@@ -22,7 +22,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.plan.load import open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
-from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
+from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import recorder as recorder_module
 from raxalign.tracking.client import Target, TrackingError
@@ -187,8 +187,8 @@ def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(plan, where, 
 
 def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(plan, where, recorder, spool):
     for moment, hours in ((100, 0.25), (200, 0.5)):  # two attempts of two workers
-        spool.report({f"{SYSTEM}cpu_utilization_percentage": 80.0}, moment)
-        spool.report({f"{GPU_HOURS}/0": hours, f"{GPU_HOURS}/1": hours}, moment)
+        spool.report({f"{Spool.SYSTEM}cpu_utilization_percentage": 80.0}, moment)
+        spool.report({f"{Spool.GPU_HOURS}/0": hours, f"{Spool.GPU_HOURS}/1": hours}, moment)
         spool.flush()
         recorder.follow([SeenTrial(plan.trials[0])])
     run = trial_run(where.uri, plan.trials[0])

@@ -16,7 +16,6 @@ from raxalign.plan.stored import plan_at, stored_plans
 from raxalign.search.study import read_begun
 from raxalign.store.alive import discard, left_by_dead, process_of
 from raxalign.store.files import abandoned
-from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 
 _WHY = {
@@ -271,7 +270,7 @@ def _told(needed: Needed, found: Sequence[Waste], *, delete: bool) -> list[str]:
 
 
 def _needed(opened: list[Opened], storage: Storage) -> Needed:
-    held, run = living(storage), list[Plan]()
+    held, run = storage.locks.living(), list[Plan]()
     for name, who in held.items():
         place = f"{storage}/plans/{_plan_of(name)}"
         try:

@@ -21,7 +21,7 @@ from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import TextTable, counted, paragraph
 from raxalign.store.artifacts import Manifest
-from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
+from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 
 _HEADED = ("sort", "key", "grid", "state")
@@ -282,7 +282,7 @@ class _Details:
             state = "done" if done == len(wanted) else "failed"
         curves: dict[str, list[tuple[int, float]]] = {}
         for name, value, step, _ in Spool(self.storage, trial.key).read():
-            if not name.startswith((SYSTEM, GPU_HOURS)):
+            if not name.startswith((Spool.SYSTEM, Spool.GPU_HOURS)):
                 curves.setdefault(name, []).append((step, value))
         return {
             "sort": "trial",

@@ -35,7 +35,6 @@ from raxalign.config.search import Space, Value
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.search.study import FOLDER, State, Study, StudyRecord, Tried, best_of, write_record
 from raxalign.store.key import digest
-from raxalign.store.lease import living
 from raxalign.store.storage import Storage
 
 _ATTEMPTS, _DRAWS = 8, 1000
@@ -396,7 +395,7 @@ class StudyRun:
     def _lost(self, owners: Iterable[str]) -> set[str]:
         """Return those drivers that do not live."""
         others = set(owners) - {self.owner}
-        return others - living(self.storage, "searching", SILENCE).keys() if others else set()
+        return others - self.storage.locks.living("searching", SILENCE).keys() if others else set()
 
     def _new(self) -> int | None:
         """Add a point that is new; return its number, None for one that the method refuses. Raises

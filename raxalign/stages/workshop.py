@@ -25,7 +25,7 @@ from raxalign.printing import to_stderr
 from raxalign.search.study import Study
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.lease import Held, Holder, hold, patient
+from raxalign.store.lease import Held, Holder
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
@@ -137,7 +137,7 @@ class Workshop:
         runtime: Device, threads and workers of this process.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
         watched: The training that may end early (None: none does).
-        patience: Returns how long the silent holder of a stage's lock is waited for (see `hold`).
+        patience: Returns how long the silent holder of a stage's lock is waited for (`Locks.hold`).
         tell: Receives a line for the user on what is waited for.
     """
 
@@ -146,7 +146,7 @@ class Workshop:
     runtime: Runtime
     announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
     watched: Watched | None = None
-    patience: Callable[[Holder], float] = patient
+    patience: Callable[[Holder], float] | None = None
     tell: Callable[[str], None] = to_stderr
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
     _held: dict[str, Held] = field(default_factory=dict)
@@ -371,7 +371,7 @@ class Workshop:
             )
 
         making = "evaluating" if kind == "evaluation" else "making"
-        with hold(self.storage, f"{making}/{key}", told, self.patience) as held:
+        with self.storage.locks.hold(f"{making}/{key}", told, self.patience) as held:
             yield None if done() else held
 
     @contextmanager

@@ -5,8 +5,8 @@ A lock is a folder with one file per holder, numbered from 1. Who wants it creat
 next number, which only one process can; the file with the highest number is the holder's. The
 holder writes its file again every `BEAT` seconds. It is free when the holder has written that it is
 done, when its process is dead (known on its own machine), or when the file did not change for
-`EXPIRY` seconds on the clock of who waits: clocks of two machines are never compared. Who can ask
-another machine, as on a Ray cluster, need not wait so long.
+`Locks.EXPIRY` seconds on the clock of who waits: clocks of two machines are never compared. Who can
+ask another machine, as on a Ray cluster, need not wait so long.
 
 No lock of this kind can stop a process that was silent from waking up. What makes it safe is that
 numbers only grow: the highest file is never removed, so that a process that was overtaken finds a
@@ -41,6 +41,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 from raxalign.errors import LeaseLost, StorageError
 from raxalign.store._filesystem import Files
@@ -52,12 +53,9 @@ from raxalign.store.alive import (
     temporary_name,
 )
 from raxalign.store.sealed import recorded, seal, unseal
-from raxalign.store.storage import Storage
 
-BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0
-"""Seconds between two signs of life, until a silent holder loses the lock, between two looks of who
-waits, and between two questions whether the holder lives.
-"""
+BEAT, LOOK = 20.0, 1.0
+"""Seconds between two signs of life, and between two looks of who waits."""
 _TOP = "locks"
 _NUMBER = re.compile("[1-9][0-9]*")
 
@@ -79,68 +77,73 @@ class Holder:
         return process_of(self.process)
 
 
-def patient(holder: Holder) -> float:  # noqa: ARG001
-    """Return the seconds of silence after which a holder loses the lock, where nothing is known."""
-    return EXPIRY
+class Locks:
+    """The locks of a storage."""
 
+    EXPIRY: ClassVar = 180.0
+    """Seconds until a silent holder loses its lock."""
+    ASK: ClassVar = 5.0
+    """Seconds between two questions whether the holder lives."""
 
-@contextmanager
-def hold(
-    storage: Storage,
-    name: str,
-    waiting: Callable[[str], None] | None = None,
-    patience: Callable[[Holder], float] = patient,
-    purpose: str = "",
-) -> Iterator[Held]:
-    """Wait until no other process of any machine holds the lock of this name, and hold it. Raises
-    `StorageError` where the storage cannot be read or written.
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
-    Args:
-        storage: The storage.
-        name: The name of the lock, which may hold ``/``.
-        waiting: Called once with the holder's host and process where the lock is held.
-        patience: Returns the seconds of silence after which a holder loses the lock: 0 for one that
-            is known to be dead. It is asked every `ASK` seconds.
-        purpose: What others are shown of this holder (`Holder.purpose`).
-    """
-    held = Held(storage.files, name, purpose)
-    held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
-    try:
-        with beating(held.beat, every=BEAT, name="raxalign-lease"):
-            yield held
-    finally:
-        held.give_back()
+    @contextmanager
+    def hold(
+        self,
+        name: str,
+        waiting: Callable[[str], None] | None = None,
+        patience: Callable[[Holder], float] | None = None,
+        purpose: str = "",
+    ) -> Iterator[Held]:
+        """Wait until no other process of any machine holds the lock of this name, and hold it.
+        Raises `StorageError` where the storage cannot be read or written.
 
+        Args:
+            name: The name of the lock, which may hold ``/``.
+            waiting: Called once with the holder's host and process where the lock is held.
+            patience: Returns the seconds of silence after which a holder loses the lock: 0 for one
+                that is known to be dead (None: `EXPIRY` for all). It is asked every `ASK` seconds.
+            purpose: What others are shown of this holder (`Holder.purpose`).
+        """
+        held = Held(self._files, name, purpose)
+        held.take(waiting, patience)
+        try:
+            with beating(held.beat, every=BEAT, name="raxalign-lease"):
+                yield held
+        finally:
+            held.give_back()
 
-def own_name(kind: str, of: str = "") -> str:
-    """Return the name of a lock that this process alone takes, of a kind and with what it works on:
-    ``<kind>/<process>-<random>.<of>``.
-    """
-    return f"{kind}/{maker_name()}-{uuid.uuid4().hex[:8]}.{of}".rstrip(".")
+    @staticmethod
+    def own_name(kind: str, of: str = "") -> str:
+        """Return the name of a lock that this process alone takes, of a kind and with what it works
+        on: ``<kind>/<process>-<random>.<of>``.
+        """
+        return f"{kind}/{maker_name()}-{uuid.uuid4().hex[:8]}.{of}".rstrip(".")
 
-
-def living(storage: Storage, kind: str = "", silence: float = DAY_SECONDS) -> dict[str, str]:
-    """Return the names of the locks (of a kind, or all) that a living process holds, each with its
-    host and process. Its own machine knows whether a process lives. One of another machine lives
-    where its last sign is less than `silence` seconds old, by the clock of the storage alone.
-    """
-    files, highest, now = storage.files, dict[str, int](), None
-    for path in files.names(f"{_TOP}/{kind}".rstrip("/")):
-        name, _, number = f"{kind}/{path}".lstrip("/").rpartition("/")
-        if name and _NUMBER.fullmatch(number):
-            highest[name] = max(highest.get(name, 0), int(number))
-    places = {f"{_TOP}/{name}/{number}": name for name, number in highest.items()}
-    found = dict[str, str]()
-    for place, data in files.read_many(list(places)).items():
-        holder = _parsed(data)
-        lives = process_of(holder.maker)
-        with suppress(FileNotFoundError):  # given back meanwhile
-            if lives is None and not holder.done:
-                now = _clock(files) if now is None else now
-                lives = abs(now - files.modified(place)) < silence
-        if lives and not holder.done:
-            found[places[place]] = holder.who
-    return found
+    def living(self, kind: str = "", silence: float = DAY_SECONDS) -> dict[str, str]:
+        """Return the names of the locks (of a kind, or all) that a living process holds, each with
+        its host and process. Its own machine knows whether a process lives. One of another machine
+        lives where its last sign is less than `silence` seconds old, by the clock of the storage
+        alone.
+        """
+        files, highest, now = self._files, dict[str, int](), None
+        for path in files.names(f"{_TOP}/{kind}".rstrip("/")):
+            name, _, number = f"{kind}/{path}".lstrip("/").rpartition("/")
+            if name and _NUMBER.fullmatch(number):
+                highest[name] = max(highest.get(name, 0), int(number))
+        places = {f"{_TOP}/{name}/{number}": name for name, number in highest.items()}
+        found = dict[str, str]()
+        for place, data in files.read_many(list(places)).items():
+            holder = _parsed(data)
+            lives = process_of(holder.maker)
+            with suppress(FileNotFoundError):  # given back meanwhile
+                if lives is None and not holder.done:
+                    now = _clock(files) if now is None else now
+                    lives = abs(now - files.modified(place)) < silence
+            if lives and not holder.done:
+                found[places[place]] = holder.who
+        return found
 
 
 def _clock(files: Files) -> float:
@@ -165,7 +168,11 @@ class Held:
         self._number, self._beats, self._lost = 0, 0, False
         self._own = maker_name() in name  # nobody else takes it: it may come back where it is gone
 
-    def take(self, waiting: Callable[[str], None], patience: Callable[[Holder], float]) -> None:
+    def take(
+        self,
+        waiting: Callable[[str], None] | None = None,
+        patience: Callable[[Holder], float] | None = None,
+    ) -> None:
         """Return when the lock is held."""
         watched, since, asked, told = b"", 0.0, 0.0, False
         while True:
@@ -174,14 +181,15 @@ class Held:
             if data != watched:
                 watched, since, asked = data, now, float("-inf")
             free = number == 0 or holder.done or process_of(holder.maker) is False
-            if not free and now - asked >= ASK:
+            if not free and now - asked >= Locks.ASK:
                 asked = now
-                limit = patience(Holder(holder.host, holder.maker, holder.purpose))
+                who = Holder(holder.host, holder.maker, holder.purpose)
+                limit = patience(who) if patience else Locks.EXPIRY
             if free or now - since >= limit:
                 if self._create_after(number):
                     return
                 continue
-            if not told:
+            if waiting and not told:
                 waiting(holder.who)
                 told = True
             time.sleep(LOOK)

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AllowInfNan
 
@@ -18,10 +18,6 @@ from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
 FLUSH_SECONDS = 20.0
-SYSTEM, GPU_HOURS = "system/", "gpu_hours"
-"""How the names begin of what is reported besides curves: samples of the machine, and the hours of
-cards per attempt of a worker.
-"""
 
 
 @recorded
@@ -34,6 +30,11 @@ class Spool:
     """Training curves of one trial, kept in the storage until they are copied to MLflow. Written
     by workers, without mlflow.
     """
+
+    SYSTEM: ClassVar = "system/"
+    """How the names of samples of the machine begin."""
+    GPU_HOURS: ClassVar = "gpu_hours"
+    """How the names begin of the hours of GPUs per attempt of a worker."""
 
     def __init__(self, storage: Storage, trial: str) -> None:
         self._files, self._folder = storage.files, f"spool/{trial}"

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from raxalign.errors import DataError, StorageError
 from raxalign.store._filesystem import Files
 from raxalign.store.artifacts import ArtifactStore, Manifest, Sha256
 from raxalign.store.files import files_of, local_cache
 from raxalign.store.key import file_digest
+from raxalign.store.lease import Locks
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import recorded, seal, unseal
 
@@ -27,8 +29,23 @@ _REMEMBERED = "digests.json"
 _SETTLED_NS = 2_000_000_000
 _CHANGED = "Restore it, on every machine of the run, or run the command again to plan with this one"
 _MEANWHILE = "Nothing was stored. Run the command again when the file is whole"
-Stamp = tuple[int, int, int, int]
-"""What changes with a file: its bytes, both times of change in nanoseconds, its inode."""
+
+
+class Stamp(NamedTuple):
+    """What changes with a file: its bytes, both times of change in nanoseconds, its inode."""
+
+    size: int
+    modified: int
+    changed: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Return the stamp of a file. Raises `OSError` for what is none: a pipe may never end."""
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # opening tells
+            raise OSError(errno.EINVAL, "is not a regular file")
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 @recorded
@@ -88,15 +105,15 @@ class FileDigests:
     def _found(self, path: Path) -> tuple[str, Stamp]:
         """The SHA-256 of a file, and its stamp before the file was read."""
         place = Path(os.path.realpath(path.expanduser()))  # `resolve` has no OSError for a loop
-        stamp = stamp_of(place)
+        stamp = Stamp.of(place)
         if self._known is None:
             self._known = self._load()
         known = self._known.get(str(place))
         if known is not None and known[:4] == stamp:
             return known[4], stamp
         found = file_digest(place)
-        settled = time.time_ns() - max(stamp[1:3]) > _SETTLED_NS
-        if stamp_of(place) == stamp and settled:
+        settled = time.time_ns() - max(stamp.modified, stamp.changed) > _SETTLED_NS
+        if Stamp.of(place) == stamp and settled:
             self._known = {**self._known, **self._load(), str(place): (*stamp, found)}
             with suppress(StorageError):
                 self._files.write(_REMEMBERED, seal({"files": self._known}))
@@ -106,14 +123,6 @@ class FileDigests:
         with suppress(FileNotFoundError, StorageError, ValueError):
             return unseal(self._files.read(_REMEMBERED), _Remembered).files
         return {}
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of a file. Raises `OSError` for what is none: a pipe may never end."""
-    status = path.stat()
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # opening tells folders
-        raise OSError(errno.EINVAL, "is not a regular file")
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 _TOP, _MARKER = "dropped", "dropped.json"
@@ -230,6 +239,11 @@ class Storage:
     def ledger(self) -> Ledger:
         """The results, by key."""
         return Ledger(self.root, self.files)
+
+    @cached_property
+    def locks(self) -> Locks:
+        """The locks: of stages, evaluations, writers of runs, drivers and searches."""
+        return Locks(self.files)
 
     @cached_property
     def tombstones(self) -> Tombstones:

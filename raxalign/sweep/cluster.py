@@ -28,7 +28,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import SCRATCH, SHORT, discard, left_by_dead, maker_name
 from raxalign.store.files import split_place
-from raxalign.store.lease import EXPIRY, Holder
+from raxalign.store.lease import Holder, Locks
 from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job, sees
 from raxalign.sweep.order import Holds
@@ -505,13 +505,13 @@ def patience(holder: Holder) -> float:
     was cut it may still work; it then finds at its next sign of life that it has lost the lock.
     """
     if not ray.is_initialized():
-        return EXPIRY
+        return Locks.EXPIRY
     nodes = [node for node in ray.nodes() if node["NodeManagerHostname"] == holder.host]
     living = [node["NodeID"] for node in nodes if node["Alive"]]
     answers = list(ask(_lives, living, holder, seconds=_SOON).values())
     unknown = len(answers) < len(living) or any(isinstance(a, Exception) for a in answers)
     if unknown or True in answers or not nodes:
-        return EXPIRY
+        return Locks.EXPIRY
     return 0.0 if False in answers or len(living) < len(nodes) else GONE
 
 

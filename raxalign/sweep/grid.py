@@ -29,7 +29,6 @@ from raxalign.search.study import Study, read_record
 from raxalign.stages import TRAINED
 from raxalign.store.alive import discard, endings, maker_name
 from raxalign.store.files import abandoned, check_writable
-from raxalign.store.lease import hold, living, own_name
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned, all_of
 from raxalign.sweep.job import Job
@@ -110,7 +109,7 @@ class Keeper:
         try:
             if not self._store.has(kind, key):
                 return
-            drivers = living(self._storage, "drivers")
+            drivers = self._storage.locks.living("drivers")
             others = [name for name in drivers if maker_name() not in name]
             plans = (f"{self._storage}/plans/{name.partition('.')[2]}" for name in others)
             for needs in map(_needs, plans):
@@ -235,8 +234,8 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     progress, tracker = Progress(storage.ledger), TrackedGrid(opened).tracker()
     hear = all_of(progress.hear, tracker.hear)
     messages = redirect_stderr(lasting(sys.stderr))
-    driver = own_name("drivers", job.plan.rpartition("/")[2])
-    with messages, _interrupt_twice(), hold(storage, driver):
+    driver = storage.locks.own_name("drivers", job.plan.rpartition("/")[2])
+    with messages, _interrupt_twice(), storage.locks.hold(driver):
         try:
             found = run(hear)
         except BaseException:

@@ -22,7 +22,6 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import dev_scores, judge
 from raxalign.search.journal import PointOutcome, StudyRun
 from raxalign.search.study import Study, Suggestion, read_record
-from raxalign.store.lease import hold, own_name
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import Summary, run_sweep
@@ -251,12 +250,12 @@ def search(
     seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
     source = SearchSource(
         opened,
-        own_name("searching"),
+        opened.storage.locks.own_name("searching"),
         studies,
         None if seconds is None else time.monotonic() + seconds,
         job.at_once,
     )
-    with hold(opened.storage, source.owner):
+    with opened.storage.locks.hold(source.owner):
         name, address = opened.plan.name, opened.run.address
         ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
     return reopened(source.opened), ended

@@ -29,7 +29,7 @@ from raxalign.stages import TRAINED, Workshop, is_trained, run_trial, train_tria
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.stages.workshop import pruned_at
 from raxalign.store.files import split_place
-from raxalign.store.spool import GPU_HOURS, Spool
+from raxalign.store.spool import Spool
 from raxalign.sweep.cluster import patience
 from raxalign.sweep.job import Job, Outbox
 from raxalign.sweep.order import Holds
@@ -204,7 +204,7 @@ def _curves(
     finally:
         if job.gpus:
             hours = job.gpus * (time.monotonic() - begun) / 3600
-            spool.report({f"{GPU_HOURS}/{rank}": hours}, int(time.time()))
+            spool.report({f"{Spool.GPU_HOURS}/{rank}": hours}, int(time.time()))
         spool.flush()
 
 

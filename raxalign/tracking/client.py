@@ -20,7 +20,7 @@ from raxalign.catalog import PluginFault
 from raxalign.errors import RaxalignError
 from raxalign.store.alive import turn
 from raxalign.store.key import digest
-from raxalign.store.lease import ASK, EXPIRY, Held, Holder, hold
+from raxalign.store.lease import Held, Holder, Locks
 from raxalign.store.storage import Storage
 from raxalign.waits import within
 
@@ -194,7 +194,7 @@ class Target:
         since = time.monotonic()
 
         def patience(holder: Holder) -> float:
-            if holder.lives() or time.monotonic() - since > EXPIRY + 2 * ASK:
+            if holder.lives() or time.monotonic() - since > Locks.EXPIRY + 2 * Locks.ASK:
                 told = f"another driver, on {holder.host}, copies the runs of"
                 raise TrackingHeld(
                     f"{told} {name} to {self.uri}. At its end it copies all results of the ledger;"
@@ -204,10 +204,10 @@ class Target:
                     " these: run `raxalign sync` on this one when it has ended, or give one of the"
                     " two another `name:`"
                 )
-            return EXPIRY
+            return Locks.EXPIRY
 
         lock = self.writer_lock(name)
-        with hold(self.storage, lock, patience=patience, purpose=values) as held:
+        with self.storage.locks.hold(lock, patience=patience, purpose=values) as held:
             yield held
 
     def writer_lock(self, name: str) -> str:

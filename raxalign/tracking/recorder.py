@@ -29,8 +29,8 @@ from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows, with_added
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
-from raxalign.store.lease import Held, living
-from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
+from raxalign.store.lease import Held
+from raxalign.store.spool import Spool
 from raxalign.tracking.client import Target
 from raxalign.tracking.runs import Page, PlanRuns, Run
 
@@ -297,7 +297,7 @@ class Recorder:
         returns how many there were. Living drivers hold the locks of their grids in the storage.
         """
         client, ended, own = target.connect(), 0, target.identity()
-        written = living(target.storage, "runs")
+        written = target.storage.locks.living("runs")
         for experiment in client.search_experiments():
             if target.writer_lock(experiment.name) in written:
                 continue
@@ -526,16 +526,16 @@ class Recorder:
             curve = [point for point in found if point[0] == name]
             first = sum(step <= last.get(name, -1) for _, _, step, _ in curve)
             numbers = _shown(first, len(curve), whole=whole)
-            if name.startswith(GPU_HOURS):
+            if name.startswith(Spool.GPU_HOURS):
                 numbers = [len(curve) - 1]
             else:
-                full = name if name.startswith(SYSTEM) else f"train/{name}"
+                full = name if name.startswith(Spool.SYSTEM) else f"train/{name}"
                 shown += [(full, *curve[number][1:]) for number in numbers]
             last |= {name: curve[numbers[-1]][2]} if numbers else {}
-        if any(name.startswith(GPU_HOURS) for name, *_ in new):
-            hours = [point for point in found if point[0].startswith(GPU_HOURS)]
+        if any(name.startswith(Spool.GPU_HOURS) for name, *_ in new):
+            hours = [point for point in found if point[0].startswith(Spool.GPU_HOURS)]
             total, latest = math.fsum(value for _, value, *_ in hours), max(h[3] for h in hours)
-            shown.append((GPU_HOURS, total, 0, latest))
+            shown.append((Spool.GPU_HOURS, total, 0, latest))
         return shown, {_CURVES: json.dumps(last)} if shown else {}
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:

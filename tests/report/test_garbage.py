@@ -17,7 +17,6 @@ from raxalign.plan.stored import write_plan
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
-from raxalign.store.lease import hold, own_name
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
@@ -68,13 +67,13 @@ def french(opened, folder):
 
 def take(root, key):
     """Make something, which leaves its lock behind."""
-    with hold(Storage(root), f"making/{key}"):
+    with Storage(root).locks.hold(f"making/{key}"):
         pass
 
 
 def driving(storage, plan):
     """What a driver holds that runs a plan."""
-    return hold(storage, own_name("drivers", plan.rpartition("/")[2]))
+    return storage.locks.hold(storage.locks.own_name("drivers", plan.rpartition("/")[2]))
 
 
 def held_by(root, name, **changes):
@@ -153,7 +152,7 @@ def test_what_a_living_driver_uses_stays(opened, french):
     with driving(opened.storage, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
     put(opened.root, f"checkpoints/{OTHER}/s")
-    with hold(opened.storage, f"making/{OTHER}"):
+    with opened.storage.locks.hold(f"making/{OTHER}"):
         assert "checkpoints" not in gc(opened), "its lock is held"
     told = gc(opened)
     assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks", "checkpoints"))

@@ -18,7 +18,7 @@ from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
 from raxalign.store.alive import maker_name
 from raxalign.store.files import files_of
-from raxalign.store.lease import EXPIRY, Held, Holder, hold, living, own_name
+from raxalign.store.lease import Held, Holder, Locks
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 
@@ -45,7 +45,7 @@ def test_one_after_the_other_holds_it(root):
     inside = []
 
     def work(number):
-        with hold(Storage(root), "training"):
+        with Storage(root).locks.hold("training"):
             inside.append(number)
             most = len(inside)
             inside.remove(number)
@@ -59,7 +59,7 @@ def test_who_waits_is_told_once_who_holds_it(root):
     told = SimpleQueue()
 
     def wait():
-        with hold(Storage(root), "training", told.put):
+        with Storage(root).locks.hold("training", told.put):
             pass
 
     held_by(root)
@@ -81,9 +81,9 @@ def test_a_silent_dead_or_damaged_holder_loses_it(root, monkeypatch, lock):
         machine = maker_name().partition("-")[0]
         lock = seal({**RECORD, "maker": f"{machine}-999999999-1"})
     else:
-        monkeypatch.setattr(module, "EXPIRY", 0.05)
+        monkeypatch.setattr(Locks, "EXPIRY", 0.05)
     files_of(root).write("locks/training/1", lock)
-    with hold(Storage(root), "training"):
+    with Storage(root).locks.hold("training"):
         assert holder(root, 2)["done"] is False
 
 
@@ -95,15 +95,15 @@ def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root):
         return 0.0
 
     held_by(root)
-    with hold(Storage(root), "training", patience=patience):
+    with Storage(root).locks.hold("training", patience=patience):
         assert asked == [Holder("other", "0badcafe-1-1")]
 
 
 def test_who_waits_asks_again_whether_the_holder_lives(root, monkeypatch):
-    monkeypatch.setattr(module, "ASK", 0.02)
+    monkeypatch.setattr(Locks, "ASK", 0.02)
     answers = iter([100.0, 100.0, 0.0])
     held_by(root)
-    with hold(Storage(root), "training", patience=lambda holder: next(answers)):
+    with Storage(root).locks.hold("training", patience=lambda holder: next(answers)):
         assert list(answers) == []
 
 
@@ -116,7 +116,7 @@ def test_a_process_is_known_on_its_own_machine_alone():
 
 def test_a_holder_that_gives_signs_of_life_keeps_it(root, monkeypatch):
     looks = iter(range(1, 100))
-    monkeypatch.setattr(module, "EXPIRY", 10.0)
+    monkeypatch.setattr(Locks, "EXPIRY", 10.0)
     clock = iter(range(0, 1000, 9))  # nine seconds pass with each look at the clock
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
 
@@ -126,20 +126,20 @@ def test_a_holder_that_gives_signs_of_life_keeps_it(root, monkeypatch):
 
     held_by(root)
     monkeypatch.setattr(module.time, "sleep", sleep)
-    with hold(Storage(root), "training"):
+    with Storage(root).locks.hold("training"):
         assert next(looks) == 7, "the lock was free when the holder gave it back, not before"
 
 
 def test_what_is_raised_inside_frees_it(root):
-    with pytest.raises(KeyError), hold(Storage(root), "training"):
+    with pytest.raises(KeyError), Storage(root).locks.hold("training"):
         raise KeyError
-    with hold(Storage(root), "training"):
+    with Storage(root).locks.hold("training"):
         pass
-    assert living(Storage(root)) == {}
+    assert Storage(root).locks.living() == {}
 
 
 def test_a_holder_that_lost_it_leaves_the_next_one_alone(root, tmp_path):
-    with hold(Storage(root), "training"):
+    with Storage(root).locks.hold("training"):
         files_of(root).write("locks/training/2", b"another's")
     assert files_of(root).read("locks/training/2") == b"another's"
 
@@ -168,7 +168,7 @@ def take_after(root, meanwhile):
         held_by(root, 3, done=True)
 
     slow = Held(Slow(files_of(root), meanwhile), "training")
-    slow.take(wait, lambda holder: EXPIRY)
+    slow.take(wait)
     return waited
 
 
@@ -189,7 +189,7 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
 
     def others():
         files_of(root).remove("locks/training")
-        holder.take(waited.append, lambda holder: EXPIRY)
+        holder.take(waited.append)
 
     def wait(process):
         waited.append(process)
@@ -198,7 +198,7 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
     holder = Held(files_of(root), "training")
     held_by(root, 4, done=True)
     slow = Held(Slow(files_of(root), others), "training")
-    slow.take(wait, lambda holder: EXPIRY)
+    slow.take(wait)
     assert len(waited) == 1
     assert not holder.is_held()
     assert slow.is_held()
@@ -212,7 +212,7 @@ from raxalign.store import lease as module
 from raxalign.store.storage import Storage
 
 module.BEAT, module.LOOK = 0.05, 0.01
-with module.hold(Storage(sys.argv[1]), "training") as held:
+with Storage(sys.argv[1]).locks.hold("training") as held:
     print("held", flush=True)
     try:
         while True:
@@ -224,14 +224,14 @@ with module.hold(Storage(sys.argv[1]), "training") as held:
 
 
 def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(shared, monkeypatch):
-    monkeypatch.setattr(module, "EXPIRY", 0.25)
+    monkeypatch.setattr(Locks, "EXPIRY", 0.25)
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     command = [sys.executable, "-c", HOLDER, shared]
     environment = {**os.environ, "PYTHONPATH": paths}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         os.kill(process.pid, signal.SIGSTOP)
-        with hold(Storage(shared), "training", patience=lambda holder: module.EXPIRY) as held:
+        with Storage(shared).locks.hold("training") as held:
             os.kill(process.pid, signal.SIGCONT)
             assert "another process has taken this lock" in process.stdout.readline()
             assert process.wait() == 0, "it gave back nothing that is not its own"
@@ -243,44 +243,43 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(sha
 
 def lose(root, held):
     """Have another process take the lock, and the former holder give a sign of life."""
-    Held(files_of(root), "training").take(lambda holder: None, lambda holder: EXPIRY)
+    Held(files_of(root), "training").take()
     held.beat()
     held.check()
 
 
 def test_a_driver_is_seen_while_it_works_and_leaves_nothing(root):
-    name = own_name("drivers", "plan.json")
-    with hold(Storage(root), name), hold(Storage(root), "making/mine"):
+    name = Locks.own_name("drivers", "plan.json")
+    with Storage(root).locks.hold(name), Storage(root).locks.hold("making/mine"):
         who = f"{socket.gethostname()} (process {os.getpid()})"
-        assert living(Storage(root), "drivers") == {name: who}
-        assert living(Storage(root)).keys() == {name, "making/mine"}
-    assert living(Storage(root)) == {}
+        assert Storage(root).locks.living("drivers") == {name: who}
+        assert Storage(root).locks.living().keys() == {name, "making/mine"}
+    assert Storage(root).locks.living() == {}
     assert list(files_of(root).names("locks")) == ["making/mine/1"], "its number is not used again"
 
 
 def test_a_driver_whose_lock_was_removed_while_it_slept_is_seen_again(root):
-    name = own_name("drivers", "plan.json")
-    with hold(Storage(root), name) as held:
+    name = Locks.own_name("drivers", "plan.json")
+    with Storage(root).locks.hold(name) as held:
         files_of(root).remove(f"locks/{name}")
         held.beat()
-        assert living(Storage(root)).keys() == {name}
+        assert Storage(root).locks.living().keys() == {name}
 
 
 def test_a_killed_holder_of_this_machine_is_dead_at_once(shared):
     code = (
-        "import os, tests.fake_bucket; from raxalign.store.lease import hold\n"
-        "from raxalign.store.storage import Storage\n"
-        f"with hold(Storage({shared!r}), 'drivers/x'): print(os.getpid(), flush=True); input()"
+        "import os, tests.fake_bucket; from raxalign.store.storage import Storage\n"
+        f"with Storage({shared!r}).locks.hold('drivers/x'): print(os.getpid(), flush=True); input()"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as process:
         pid = int(process.stdout.readline())
-        assert living(Storage(shared))["drivers/x"].endswith(f"(process {pid})")
+        assert Storage(shared).locks.living()["drivers/x"].endswith(f"(process {pid})")
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert living(Storage(shared)) == {}, "even before its parent asked for it"
-    assert living(Storage(shared)) == {}
+        assert Storage(shared).locks.living() == {}, "even before its parent asked for it"
+    assert Storage(shared).locks.living() == {}
 
 
 @pytest.mark.parametrize("off", [-1e9, -3600.0, 3600.0, 1e9])
@@ -293,22 +292,22 @@ def test_one_of_another_machine_lives_while_it_gave_a_sign_lately_whatever_the_c
     held_by(root)
     clock = time.time
     monkeypatch.setattr(module.time, "time", lambda: clock() + off)
-    assert living(Storage(root)) == {"training": "other (process 1)"}
+    assert Storage(root).locks.living() == {"training": "other (process 1)"}
     now = module._clock(files_of(root))
     for later, lives in ((299.0, True), (301.0, False), (-301.0, False)):
         monkeypatch.setattr(module, "_clock", lambda files, later=later: now + later)
-        assert bool(living(Storage(root), "training", 300.0)) is lives
-        assert living(Storage(root)), "for a day, where nothing else is said"
+        assert bool(Storage(root).locks.living("training", 300.0)) is lives
+        assert Storage(root).locks.living(), "for a day, where nothing else is said"
     assert files_of(root).names("").keys() == {"locks/training/1"}, "asking leaves nothing"
 
 
 @pytest.mark.parametrize("lock", [b"{", b'{"maker": null}', seal({"at": 1.0})], ids=len)
 def test_a_damaged_lock_counts_as_held_for_a_day(root, lock, monkeypatch):
     files_of(root).write("locks/training/1", lock)
-    assert living(Storage(root)) == {"training": "another machine (process None)"}
+    assert Storage(root).locks.living() == {"training": "another machine (process None)"}
     now = time.time()
     monkeypatch.setattr(module, "_clock", lambda files: now + 2 * module.DAY_SECONDS)
-    assert living(Storage(root)) == {}
+    assert Storage(root).locks.living() == {}
 
 
 def test_a_storage_that_cannot_be_written_has_the_clock_of_this_machine(tmp_path):

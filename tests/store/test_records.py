@@ -25,7 +25,7 @@ from raxalign.store import lease, spool
 from raxalign.store import ledger as ledger_module
 from raxalign.store import storage as storage_module
 from raxalign.store.artifacts import Manifest, file_entry
-from raxalign.store.lease import Held, living
+from raxalign.store.lease import Held
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool
@@ -203,9 +203,9 @@ def test_gc_goes_on_after_a_plan_of_another_form_and_damaged_manifests(grid, tmp
 def test_a_lock_is_taken_beside_a_file_with_an_odd_name(tmp_path, name):
     storage = Storage(str(tmp_path))
     storage.files.write(f"locks/x/{name}", b"")
-    assert living(storage) == {}
+    assert storage.locks.living() == {}
     Held(storage.files, "x").take(lambda holder: None, lambda holder: 0.0)
-    assert living(storage).keys() == {"x"}
+    assert storage.locks.living().keys() == {"x"}
 
 
 def arrow_that_leads_out() -> bytes:

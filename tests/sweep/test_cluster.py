@@ -21,7 +21,7 @@ from raxalign.children import child_environment
 from raxalign.errors import ResourceError, StorageError
 from raxalign.store import alive
 from raxalign.store.alive import maker_name
-from raxalign.store.lease import EXPIRY, Holder
+from raxalign.store.lease import Holder, Locks
 from raxalign.store.storage import Storage
 from raxalign.sweep import cluster
 from raxalign.sweep.cluster import GONE, check_shared, patience
@@ -36,6 +36,7 @@ def demands_token():
     return error
 
 
+EXPIRY = Locks.EXPIRY
 HOLDER = Holder("rax2", "0badcafe-7-1")
 
 

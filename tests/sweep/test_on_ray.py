@@ -177,9 +177,8 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
 
 def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, joined):
     program = (
-        "import os, sys\nfrom raxalign.store.lease import hold\n"
-        "from raxalign.store.storage import Storage\n"
-        "with hold(Storage(sys.argv[1]), 'x'): os._exit(0)"
+        "import os, sys\nfrom raxalign.store.storage import Storage\n"
+        "with Storage(sys.argv[1]).locks.hold('x'): os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
     record = json.loads(files_of(str(tmp_path)).read("locks/x/1"))

@@ -25,7 +25,7 @@ from raxalign.encoders.models.vectors import Pooling, Spans, WordLists, WordVect
 from raxalign.encoders.training.text import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.store.storage import Stamp, stamp_of
+from raxalign.store.storage import Stamp
 
 Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]
@@ -464,7 +464,7 @@ class StaticEncoder(Encoder):
 
 
 def _stamps(path: Path) -> list[Stamp]:
-    return [stamp_of(file) for file in (path, ngrams_of(path)) if file.is_file()]
+    return [Stamp.of(file) for file in (path, ngrams_of(path)) if file.is_file()]
 
 
 def _unit(rows: torch.Tensor) -> torch.Tensor:
