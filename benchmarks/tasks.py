@@ -49,7 +49,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.answers.rows import answered, make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.taggers.head import Placed
-from raxalign.tasks.taggers.scheme import OUTSIDE
+from raxalign.tasks.taggers.task import OUTSIDE
 from raxalign.tasks.transfer.params import settings_of
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step

@@ -31,7 +31,7 @@ from raxalign.running import Sentence
 from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
 from raxalign.tasks.dictionary_retrieval import mean_vectors
 from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.scheme import UNIVERSAL
+from raxalign.tasks.taggers.task import UNIVERSAL
 from raxalign.tasks.translation import sweep
 from raxalign.tasks.vectors.pairs import SentencePairs, read_linked_words
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors

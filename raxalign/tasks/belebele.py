@@ -9,13 +9,12 @@ from pydantic import Field
 
 from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.options.params import Removed
-from raxalign.tasks.classifiers.scheme import Columns
-from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
+from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask, Columns
 from raxalign.tasks.transfer.params import HubSet
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.classifiers.choices import ChoiceHead
+    from raxalign.tasks.classifiers.head import ChoiceHead
 
 BELEBELE = "facebook/belebele"
 RACE = HubSet("ehovy/race", "all", "main")
@@ -78,7 +77,7 @@ class Belebele(ClassificationTask):
 
     def head(self, inputs: TaskInputs) -> ChoiceHead:
         """Return the reader of the questions, and the maker and judge of classifiers."""
-        from raxalign.tasks.classifiers.choices import ChoiceHead
+        from raxalign.tasks.classifiers.head import ChoiceHead
 
         return ChoiceHead(self, inputs)
 

@@ -9,8 +9,12 @@ from typing import Any, ClassVar, Literal, final
 from pydantic import field_validator, model_validator
 
 from raxalign.options.params import BaseParams, Removed
-from raxalign.tasks.classifiers.scheme import MEASURED, Columns
-from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
+from raxalign.tasks.classifiers.task import (
+    MEASURED,
+    ClassificationParams,
+    ClassificationTask,
+    Columns,
+)
 
 LabelPresetName = Literal["sib200", "massive_intents", "mldoc"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
-from raxalign.tasks.taggers.scheme import TagColumns, TaggingParams
-from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.taggers.task import TagColumns, TaggingParams, TaggingTask
 
 MASSIVE = "AmazonScience/massive"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.taggers.scheme import BookTaggingParams
-from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.taggers.task import BookTaggingParams, TaggingTask
 
 
 @final

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.classifiers.scheme import Columns
-from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
+from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask, Columns
 
 
 @final

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from raxalign.tasks.taggers.scheme import UPOS, BookTaggingParams, TagColumns
-from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.taggers.task import UPOS, BookTaggingParams, TagColumns, TaggingTask
 from raxalign.tasks.transfer.params import LanguageNames
 
 _TREEBANKS = """ar_padt bg_btb cs_pdt de_gsd el_gdt en_ewt es_gsd fr_gsd hi_hdtb hy_armtdp it_isdt

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from raxalign.tasks.taggers.scheme import BookTaggingParams, TagColumns
-from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.taggers.task import BookTaggingParams, TagColumns, TaggingTask
 from raxalign.tasks.transfer.params import DataFiles
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from raxalign.tasks.answers.metrics import Rules
-from raxalign.tasks.answers.task import HubSets, SpanParams, SpanTask
+from raxalign.tasks.answers.task import HubSets, Rules, SpanParams, SpanTask
 
 SpanPresetName = Literal["xquad", "mlqa"]
 _XQUAD = HubSets(

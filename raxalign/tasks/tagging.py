@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 from raxalign.options.params import Removed
-from raxalign.tasks.taggers.scheme import TagColumns, TaggingParams
-from raxalign.tasks.taggers.task import TaggingTask
+from raxalign.tasks.taggers.task import TagColumns, TaggingParams, TaggingTask
 
 TagPresetName = Literal["masakhaner", "panx"]
 

@@ -22,8 +22,7 @@ from raxalign.options.sources import DataPath, Source
 from raxalign.running import Sentence
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
 from raxalign.tasks.classifiers.examples import Example
-from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS, XNLI
-from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.classifiers.task import ALIASES, COLUMNS, LABELS, XNLI, ClassificationTask
 from raxalign.tasks.transfer.params import DATASET, REVISION, DataFiles
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.translation.counts import MEASURED, SCHEMA

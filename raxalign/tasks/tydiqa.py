@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
-from raxalign.tasks.answers.metrics import Rules
-from raxalign.tasks.answers.task import HubSets, SpanParams, SpanTask
+from raxalign.tasks.answers.task import HubSets, Rules, SpanParams, SpanTask
 from raxalign.tasks.transfer.params import Selection
 
 TYDIQA = "google-research-datasets/tydiqa"

@@ -7,8 +7,14 @@ from typing import Annotated, Literal, final
 from pydantic import Field, field_validator
 
 from raxalign.options.params import LATER, BaseParams
-from raxalign.tasks.classifiers.scheme import ALIASES, COLUMNS, LABELS, XNLI
-from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask
+from raxalign.tasks.classifiers.task import (
+    ALIASES,
+    COLUMNS,
+    LABELS,
+    XNLI,
+    ClassificationParams,
+    ClassificationTask,
+)
 from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Clip, WeightDecay, pair_of
 

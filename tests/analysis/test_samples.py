@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.pairing.gold import LinkCounts
 from raxalign.plan.values.predictions import samples_of
-from raxalign.tasks.classifiers.scheme import macro_f1
-from raxalign.tasks.classifiers.task import ClassificationTask
+from raxalign.tasks.classifiers.task import ClassificationTask, macro_f1
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner

@@ -14,7 +14,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora, adapted, frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.tasks.transfer.model import FineTuned
+from raxalign.tasks.transfer.head import FineTuned
 from raxalign.train import loop
 from raxalign.train.runtime import Runtime
 from tests.families.subject import Subject

@@ -9,7 +9,7 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
-from raxalign.tasks.transfer.model import lay_out
+from raxalign.tasks.transfer.head import lay_out
 from raxalign.train import loop
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime

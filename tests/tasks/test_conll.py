@@ -10,7 +10,7 @@ from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.scheme import UNIVERSAL, TagScheme, entities_of, iob2
+from raxalign.tasks.taggers.task import UNIVERSAL, TagScheme, entities_of, iob2
 
 read_conllu = partial(read_tagged, scheme=UNIVERSAL)
 

@@ -12,8 +12,7 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError
 from raxalign.options.sources import RemoteData
 from raxalign.tasks.answers.head import span_loss
-from raxalign.tasks.answers.metrics import exact_match, f1
-from raxalign.tasks.answers.task import HubSets
+from raxalign.tasks.answers.task import HubSets, exact_match, f1
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.transfer.training import Tuning

@@ -30,7 +30,7 @@ from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.taggers.reading import Tagged, TaggedSentences, read_sentences, write_sentences
-from raxalign.tasks.transfer.lazy_lists import prepared_rows
+from raxalign.tasks.transfer.rows import prepared_rows
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli, word_qa
 

@@ -15,7 +15,7 @@ from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
 from raxalign.tasks import belebele
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.choices import ChoiceHead, read_choices
+from raxalign.tasks.classifiers.head import ChoiceHead, read_choices
 from raxalign.tasks.transfer.params import HubSet
 from tests.grids import write_grid
 from tests.tasks.outcomes import made, scores, trained, write_hub, write_parquet

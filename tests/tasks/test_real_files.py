@@ -5,13 +5,13 @@ import pytest
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks.answers.metrics import best, exact_match, f1
 from raxalign.tasks.answers.rows import Questions, WindowSizes, make_windows, read_squad
+from raxalign.tasks.answers.task import best, exact_match, f1
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import ExampleFile
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.scheme import UNIVERSAL
+from raxalign.tasks.taggers.task import UNIVERSAL
 from raxalign.tasks.xnli import Xnli
 from tests.tiny import tiny_bert
 

@@ -16,7 +16,7 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.head import SentenceClassifier
 from raxalign.tasks.taggers.head import SentenceBatches
-from raxalign.tasks.transfer.model import lay_out, shares_rows
+from raxalign.tasks.transfer.head import lay_out, shares_rows
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.loop import TrainSettings, fit

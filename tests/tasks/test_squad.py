@@ -5,7 +5,6 @@ values worked out by hand.
 import pytest
 
 from raxalign.errors import DataError
-from raxalign.tasks.answers.metrics import best, exact_match, f1, normalized
 from raxalign.tasks.answers.rows import (
     Answer,
     Question,
@@ -15,6 +14,7 @@ from raxalign.tasks.answers.rows import (
     read_squad,
     scored,
 )
+from raxalign.tasks.answers.task import best, exact_match, f1, normalized
 from raxalign.tasks.transfer.params import HubSet
 from tests.tasks.outcomes import write_parquet
 from tests.tasks.word_qa import questions as of

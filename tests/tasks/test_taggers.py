@@ -21,7 +21,7 @@ from raxalign.tasks.taggers.head import (
     extract,
     make_tagger,
 )
-from raxalign.tasks.taggers.scheme import count, entities_of, feature_layers, values
+from raxalign.tasks.taggers.task import count, entities_of, feature_layers, values
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 

@@ -16,7 +16,7 @@ from raxalign.options.sources import RemoteData
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.taggers.reading import read_hub
-from raxalign.tasks.taggers.scheme import ENTITIES
+from raxalign.tasks.taggers.task import ENTITIES
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli

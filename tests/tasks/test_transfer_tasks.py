@@ -20,7 +20,7 @@ from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.taggers.scheme import UPOS
+from raxalign.tasks.taggers.task import UPOS
 from raxalign.tasks.transfer.params import kept, select
 from raxalign.tasks.transfer.rows import among
 from raxalign.tasks.transfer.training import Trained

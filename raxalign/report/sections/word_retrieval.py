@@ -217,7 +217,7 @@ def pivot_tags(plan: Plan, predictions: StoredPredictions) -> tuple[str, Tagger]
     was evaluated on; None where there are neither.
     """
     from raxalign.corpora.phrases.rows import sentences
-    from raxalign.tasks.taggers.scheme import UPOS
+    from raxalign.tasks.taggers.task import UPOS
 
     books = [
         stage

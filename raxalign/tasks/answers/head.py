@@ -18,7 +18,6 @@ from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa
-from raxalign.tasks.answers.metrics import METRICS, Rules, best
 from raxalign.tasks.answers.rows import (
     PreparedQuestions,
     Questions,
@@ -34,9 +33,9 @@ from raxalign.tasks.answers.rows import (
     scored,
     write_questions,
 )
+from raxalign.tasks.answers.task import METRICS, Rules, best
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows
-from raxalign.tasks.transfer.model import FineTuned, lay_out
+from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, PreparedRows, lay_out
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared

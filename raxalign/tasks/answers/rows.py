@@ -19,9 +19,8 @@ from raxalign.encoders.models.rows import RowSource, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np
-from raxalign.tasks.transfer.lazy_lists import no_pieces
 from raxalign.tasks.transfer.params import HubSet
-from raxalign.tasks.transfer.rows import TaskRows
+from raxalign.tasks.transfer.rows import TaskRows, no_pieces
 
 
 @dataclass(frozen=True)

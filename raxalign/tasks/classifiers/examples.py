@@ -25,10 +25,9 @@ from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.errors import DataError
 from raxalign.languages import same_language
 from raxalign.running import Sentence
-from raxalign.tasks.classifiers.scheme import ROLES, LabelScheme, Role
-from raxalign.tasks.transfer.lazy_lists import LazyList, read_pieces
+from raxalign.tasks.classifiers.task import ROLES, LabelScheme, Role
 from raxalign.tasks.transfer.params import CodeSwitching, HubSet, Split
-from raxalign.tasks.transfer.rows import TaskRows, left_out
+from raxalign.tasks.transfer.rows import LazyList, TaskRows, left_out, read_pieces
 
 Texts = Sequence[Sequence[str]] | Pieces
 """Texts that white space divides into words, or their pieces."""

@@ -30,9 +30,18 @@ from raxalign.tasks.taggers.reading import (
     read_tagged,
     write_sentences,
 )
-from raxalign.tasks.taggers.scheme import OUTSIDE, count, feature_layers, values
-from raxalign.tasks.transfer.head import Batches, Head, HeldOut, PreparedRows, noted
-from raxalign.tasks.transfer.model import FineTuned, TaskModel, lay_out, summed_loss
+from raxalign.tasks.taggers.task import OUTSIDE, count, feature_layers, values
+from raxalign.tasks.transfer.head import (
+    Batches,
+    FineTuned,
+    Head,
+    HeldOut,
+    PreparedRows,
+    TaskModel,
+    lay_out,
+    noted,
+    summed_loss,
+)
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device, to_device
 from raxalign.train.group import shared

@@ -37,10 +37,9 @@ from raxalign.errors import DataError
 from raxalign.languages import is_code
 from raxalign.lazy import np, pa
 from raxalign.running import Sentence
-from raxalign.tasks.taggers.scheme import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
-from raxalign.tasks.transfer.lazy_lists import prepared_rows, read_pieces
+from raxalign.tasks.taggers.task import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
 from raxalign.tasks.transfer.params import HubSet
-from raxalign.tasks.transfer.rows import TaskRows, left_out
+from raxalign.tasks.transfer.rows import TaskRows, left_out, prepared_rows, read_pieces
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -1,15 +1,21 @@
-"""The rows of one language and split, and the hashes by which a row is known again."""
+"""The rows of one language and split, the hashes by which a row is known again, and pieces of rows
+that were made before.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from raxalign.arrays import Bools, Ints
+from raxalign.encoders.models.pieces import Pieces
+from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np
 
@@ -126,3 +132,57 @@ def among(found: Ints, known: Ints) -> Bools:
     ordered = known if bool((known[:-1] <= known[1:]).all()) else np.sort(known)
     places = np.searchsorted(ordered, found)
     return np.asarray(ordered[np.minimum(places, len(ordered) - 1)] == found)
+
+
+EntryT = TypeVar("EntryT")
+
+
+class LazyList(Sequence[EntryT]):
+    """Entries that are made one by one.
+
+    >>> squares = LazyList(4, lambda place: place * place)
+    >>> len(squares), squares[1:3], squares[-1]
+    (4, [1, 4], 9)
+    """
+
+    def __init__(self, count: int, make: Callable[[int], EntryT]) -> None:
+        """`make` returns the entry of a place from 0 to `count` - 1."""
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, which: int) -> EntryT: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[EntryT]: ...
+    def __getitem__(self, which: int | slice) -> EntryT | list[EntryT]:
+        """Return an entry, or a list of some."""
+        if isinstance(which, slice):
+            return [self._make(place) for place in range(*which.indices(self._count))]
+        return self._make(range(self._count)[which])
+
+
+def no_pieces(folder: Path, what: str) -> DataError:
+    """Return the fault of a folder that was prepared for something else."""
+    remedy = "Remove the folder, and run the grid again to make it"
+    return DataError(folder, f"does not have the pieces of {what}", remedy=remedy)
+
+
+def read_pieces(folder: Path, lang: str) -> Pieces:
+    """Return the pieces of texts that are in a folder, mapped. Raises `DataError` where it has none
+    of the language.
+    """
+    found = Pieces.mapped(folder, lang)
+    if found is None:
+        raise no_pieces(folder, f"texts in {lang}")
+    return found
+
+
+def prepared_rows(encoder: TransformerEncoder, sides: Sequence[Pieces]) -> RowSource:
+    """Return the rows that an encoder makes of texts, or of first and second texts, by whose
+    tokenizer the pieces were made. Unknown pieces are reported while caveats are collected.
+    """
+    for side in sides:
+        side.report(side.lang, encoder.tokenizer.unk_token_id)
+    return RowSource.of(encoder, sides)

@@ -278,7 +278,7 @@ class TransferTask(Task):
         trained: Path | None,
     ) -> Outcome:
         """Score every language on the splits that are given, by the weights that were chosen."""
-        from raxalign.tasks.transfer.evaluation import evaluate
+        from raxalign.tasks.transfer.training import evaluate
 
         assert trained is not None, "the plan makes the training first"
         return evaluate(self.head(inputs), aligned, languages, trained)
