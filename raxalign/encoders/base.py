@@ -100,8 +100,16 @@ class EncoderKind(PlugIn):
         """
         return True
 
+    def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:
+        """Why there are no vectors of sentences by a `pooling`, and what to do; nothing where there
+        are, or where it is not known without opening the encoder. `known` is that of `depth`.
+        """
+        return ()
+
     def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up, as `fetch`, by what `depth` and `has_head` are known of outside data."""
+        """Look up, as `fetch`, by what `depth`, `has_head` and `unpooled` are known of outside
+        data.
+        """
         return {}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:

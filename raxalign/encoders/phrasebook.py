@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, final
 
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, config_depth, config_footprint, read_config
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.options.sources import LocalFile, Source
 
@@ -46,6 +47,10 @@ class Phrasebook(EncoderKind):
     def depth(self, known: Callable[[str], str | None]) -> int | None:  # noqa: ARG002
         """The number in ``config.json``."""
         return config_depth(read_config(FOLDER / "config.json"))
+
+    def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:  # noqa: ARG002
+        """Only `own` is lacking."""
+        return SentenceConfig.lacking(self.label(), pooling, None, causal=False)
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:  # noqa: ARG002
         """By the config and the headers of the weights."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, final
 
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, footprint_of
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.errors import RaxalignError
@@ -52,6 +53,10 @@ class Scratch(EncoderKind):
     def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
         """`layers`."""
         return self.params.layers
+
+    def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:  # noqa: ARG002
+        """Only `own` is lacking."""
+        return SentenceConfig.lacking(self.label(), pooling, None, causal=False)
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint:  # noqa: ARG002
         """By its options; a vocabulary that is trained counts as full."""

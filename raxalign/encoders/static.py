@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, final
 
@@ -70,6 +70,11 @@ class Static(EncoderKind):
     def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
         """None but the embeddings."""
         return 0
+
+    def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:  # noqa: ARG002
+        """All but the mean of the words."""
+        told = f"{pooling} is read of pieces, which {self.label()}, a static encoder, has not"
+        return () if pooling == "mean" else (told, "choose mean")
 
     def check(self) -> list[str]:
         """Whether there are files of vectors at all."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
@@ -16,6 +17,7 @@ from raxalign.encoders.models.folder import (
     config_footprint,
     folder_has_head,
     has_head,
+    is_causal,
     is_hub_name,
     looks_like_path,
     read_config,
@@ -30,14 +32,18 @@ from raxalign.encoders.models.hub import (
     hub_revision,
 )
 from raxalign.encoders.models.loading import TextForm
-from raxalign.encoders.models.sentence_config import SentenceConfig
+from raxalign.encoders.models.sentence_config import (
+    SentenceConfig,
+    files_of,
+    read_sentence_config,
+)
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.errors import DataError
+from raxalign.errors import DataError, TransientError
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import LocalFile, RemoteData, Source
 
 _HUB = "encoder"
-_NO_HEAD = "none"
+_NONE = "none"
 
 
 @final
@@ -136,20 +142,39 @@ class Transformer(EncoderKind):
             return folder_has_head(self._folder())
         found = self._locked("head", known)
         if found is not None:
-            return found != _NO_HEAD
+            return found != _NONE
         config = self._config(known)
         return None if config is None else has_head(config, None)
 
     def fetch_config(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """What the hub's ``config.json`` has of head and blocks, by revision; empty for folders."""
+        """What the hub's ``config.json`` has of head and blocks, and whether there is nothing of
+        sentence-transformers, by revision; empty for folders.
+        """
         name, revision = self.params.name, self._revision(known)
         if revision is None:
             return {}
         config = fetched_config(name, revision, "look up its layers and its head")
-        words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
+        words = {True: "masked-lm", False: _NONE, None: "not recorded"}
         found = {f"head:{name}@{revision}": words[has_head(config, None)]}
+        with suppress(TransientError):  # no result depends on it
+            if HubEncoder(f"hub:{name}", name, revision).lacks(SentenceConfig.FILE):
+                found[f"sentences:{name}@{revision}"] = _NONE
         depth = config_depth(config)
         return found if depth is None else {**found, f"depth:{name}@{revision}": str(depth)}
+
+    def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:
+        """By the files of the folder or the local cache, and what the lock has."""
+        config, name = self._config(known) or {}, self.params.name
+        hub = HubEncoder(f"hub:{name}", name, self._revision(known))
+        file = files_of(self._folder()) if self._is_folder() else hub.cached
+        own = read_sentence_config(file, config.get("architectures"))
+        known_none = self._is_folder() or self._locked("sentences", known) == _NONE
+        if self.params.prefix:
+            own = own or SentenceConfig()
+        elif own is None and pooling == "own" and not known_none:
+            return ()
+        causal = is_causal(config) and not self.params.bidirectional
+        return SentenceConfig.lacking(self.label(), pooling, own, causal=causal)
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
         """By the folder's config and weights; for a hub name by the config in the local cache."""

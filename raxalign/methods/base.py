@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.measured import Motion
 from raxalign.options.params import BaseParams, PlugIn, path_fields
 from raxalign.options.sources import Source
@@ -49,6 +50,9 @@ class Effect:
     the encoder's own weights may be held in bfloat16 (`run.base_precision`); and together with a
     task of the grid (`with_task`, how; None: alone).
 
+    What trains the vectors of sentences does so by a `pooling`, by which `pooling: own` of tasks
+    then reads them (None: it trains others, or none).
+
     `motion` is how readouts move the vectors of one language together. Values that such a motion
     leaves as they are, are not results of the method.
     """
@@ -60,6 +64,7 @@ class Effect:
     dropout: bool = True
     adapters: bool = False
     with_task: Any = None
+    pooling: SentencePooling | None = None
     motion: Motion = "any"
 
 

@@ -19,7 +19,7 @@ from raxalign.encoders.models.vectors import Layer, SentencePooling, parse_layer
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.methods.base import MethodInputs
+from raxalign.methods.base import Effect, MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows, tokenise
@@ -104,9 +104,10 @@ class Distillation(TrainedMethod["Lessons"]):
             )
         return Transformer(Transformer.Params(name=self.params.teacher)).sources()
 
-    def sentence_pooling(self) -> SentencePooling | None:
-        """Return `pooling`, where the last layer is trained."""
-        return self.params.pooling if self.params.layers == "last" else None
+    def effect(self) -> Effect:
+        """New weights, and vectors of sentences where the last layer is trained."""
+        pooling = self.params.pooling if self.params.layers == "last" else None
+        return replace(super().effect(), pooling=pooling)
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Lessons:
         """Return the sentence pairs of all languages, and their teacher."""

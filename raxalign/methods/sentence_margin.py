@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from pydantic import Field
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layer, SentencePooling, parse_layers
 from raxalign.lazy import np, torch
-from raxalign.methods.base import MethodInputs
+from raxalign.methods.base import Effect, MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
@@ -108,9 +109,10 @@ class SentenceMargin(TrainedMethod[Bitexts]):
 
     params: Params
 
-    def sentence_pooling(self) -> SentencePooling | None:
-        """Return `pooling`, where the last layer is trained."""
-        return self.resolved()["pooling"] if self.params.layers == "last" else None
+    def effect(self) -> Effect:
+        """New weights, and vectors of sentences where the last layer is trained."""
+        pooling = self.resolved()["pooling"] if self.params.layers == "last" else None
+        return replace(super().effect(), pooling=pooling)
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages."""

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,17 +139,15 @@ def _plan(
     """The evaluations as a plan of their own: one trial for each group of languages, and each seed
     where a task has chance.
     """
-    grid = opened.grid
-    spec = encoder_of(request.encoder)
+    grid, spec = opened.grid, encoder_of(request.encoder)
     kind = spec.plugin()
     found, lock = kind.fetch(), Lock.load(grid.path)
     identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
     start = shared.encoder(spec)
-    folder = Path(request.encoder).expanduser().absolute()
-    records = transforms_of(folder)
-    names = (TRANSFORMS, TENSORS) if records else ()
-    digests, locations = identity.of({name: LocalFile(folder / name) for name in names})
+    records = transforms_of(folder := Path(request.encoder).expanduser().absolute())
+    names = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS) if records}
+    digests, locations = identity.of(names)
     stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
     # what other tasks ask for may not suit the encoder
@@ -156,7 +155,8 @@ def _plan(
     wanted = replace(grid, tasks=tuple(chosen), sets={}, together=together)
     method: Any = _Given(records, grid.pivot)
     head = kind.has_head(identity.locked) is not False
-    given = TrialInputs(GIVEN, method, {}, start, kind.family, languages, 0, 0, head)
+    unpooled = partial(kind.unpooled, known=identity.locked)
+    given = TrialInputs(GIVEN, method, {}, start, kind.family, languages, 0, 0, head, unpooled)
     stages, label = TaskStages(wanted, shared), kind.label()
     trials = [
         trial
@@ -165,13 +165,14 @@ def _plan(
         if (trial := _trial(stages, replace(given, languages=group, seed=seed), aligned, label))
         and trial.evaluations
     ]
+    stages.refuse_faults()
     identity.refuse_missing()
     if not trials:
         what = f"{kind.family} encoders{'' if head else ' without a masked-LM head'}"
         raise RaxalignError(f"{grid.path}: no task of the grid takes {what} in these languages")
-    unique = {trial.key: trial for trial in trials}
-    plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
-    return plan.only(iter(plan.trials)), aligned
+    unique = tuple({trial.key: trial for trial in trials}.values())
+    plan = Plan(grid.name, grid.pivot, len(trials), unique, shared.stages, {})
+    return plan.only(iter(unique)), aligned
 
 
 def _trial(stages: TaskStages, given: TrialInputs, aligned: Stage, label: str) -> Trial:

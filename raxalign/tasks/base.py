@@ -38,6 +38,8 @@ class TaskNeeds:
         head: the encoder's masked-LM head, which predicts words.
         dev: the option that cannot do without the dev side, with its value, such as ``measure:
             qb_norm`` (empty: there is none).
+        pooling: the option that says how vectors of sentences are made of an encoder's pieces, with
+            its value, such as ``pooling: own`` (empty: none are).
     """
 
     heldout: bool = False
@@ -47,6 +49,7 @@ class TaskNeeds:
     text: bool = False
     head: bool = False
     dev: str = ""
+    pooling: str = ""
 
     @property
     def corpus(self) -> bool:

@@ -253,7 +253,7 @@ class BitextMining(VectorTask):
 
     def needs(self) -> TaskNeeds:
         """Return nothing of the grid's corpus."""
-        return TaskNeeds()
+        return TaskNeeds(pooling=f"pooling: {self.params.pooling}")
 
     def idle(self) -> set[str]:
         """Return none: the margin always has neighbours."""

@@ -20,7 +20,7 @@ from raxalign.measured import share
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, Source
 from raxalign.sample import Sample, column, numbered, summed
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
 from raxalign.tasks.embedding_benchmark import registry
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import (
@@ -125,6 +125,10 @@ class Mteb(Task):
         pooling: frame.OwnPooling = Field("mean", description=frame.SENTENCE_POOLING)
 
     params: Params
+
+    def needs(self) -> TaskNeeds:
+        """Return nothing of the grid's corpus."""
+        return TaskNeeds(pooling=f"pooling: {self.params.pooling}")
 
     def canonical(self) -> dict[str, Any]:
         """Return the params with the version of mteb; `specials` only where there is a mean."""

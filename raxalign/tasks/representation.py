@@ -246,8 +246,9 @@ class Representation(VectorTask):
 
     def needs(self) -> TaskNeeds:
         """Return held-out word pairs; sentence pairs alone where no words are read."""
-        whole = self.params.sentence_pooling != "words"
-        return TaskNeeds(bitext=True) if whole else TaskNeeds(heldout=True)
+        if self.params.sentence_pooling == "words":
+            return TaskNeeds(heldout=True)
+        return TaskNeeds(bitext=True, pooling=f"sentence_pooling: {self.params.sentence_pooling}")
 
     def reads(self, n_layers: int) -> Reads:
         """Return `layers`."""

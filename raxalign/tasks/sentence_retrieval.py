@@ -207,10 +207,11 @@ class SentenceRetrieval(VectorTask):
         """Return the held-out sentences, where the task has none of its own; a bank of queries is
         those of the dev side.
         """
+        pooling, near = f"pooling: {self.resolved()['pooling']}", self._near()
         if self.params.data != "corpus":
-            return TaskNeeds()
-        near = self._near()
-        return TaskNeeds(bitext=True, dev=f"measure: {near.measure}" if near.has_bank else "")
+            return TaskNeeds(pooling=pooling)
+        dev = f"measure: {near.measure}" if near.has_bank else ""
+        return TaskNeeds(bitext=True, dev=dev, pooling=pooling)
 
     def resolved(self) -> dict[str, Any]:
         """Return the params with the profile's values where none is given, without its name."""

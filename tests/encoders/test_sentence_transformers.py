@@ -128,10 +128,12 @@ def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
     several = changed(tmp_path, "1_Pooling/config.json", pooling_mode=["mean", "max"])
     assert several == SentenceConfig(unread="the pooling mean and max")
     encoder.sentences = dense
-    with pytest.raises(RaxalignError, match="this one has the modules Transformer, Pooling, Dense"):
+    with pytest.raises(
+        RaxalignError, match="this encoder has the modules Transformer, Pooling, Dense"
+    ):
         vectors(encoder, "own")
     encoder.sentences = None
-    with pytest.raises(RaxalignError, match=r"has no configuration \(modules.json\). Choose cls"):
+    with pytest.raises(RaxalignError, match=r"this encoder has no modules.json; choose cls"):
         vectors(encoder, "own")
     (tmp_path / "modules.json").write_text("{")
     with pytest.raises(DataError, match=r"modules.json: cannot be read: it is not JSON"):

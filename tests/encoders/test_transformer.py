@@ -245,6 +245,7 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
     config = {"architectures": ["BertForMaskedLM"], "num_hidden_layers": 12}
     fetched = "raxalign.encoders.transformer.fetched_config"
     monkeypatch.setattr(fetched, lambda *name: asked.append(name) or config)
+    monkeypatch.setattr("raxalign.encoders.transformer.HubEncoder.lacks", lambda *_: True)
     first = opened(tmp_path)
     assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
     found = resolve(first, tmp_path)
@@ -254,6 +255,7 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
     assert [name[:2] for name in asked] == [("some/bert", COMMIT)]  # for its depth and its head
     assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
     assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
+    assert Lock.load(first.grid.path).get(f"sentences:some/bert@{COMMIT}") == "none"
     assert load(first.grid.path) == first.grid
 
 

@@ -176,7 +176,7 @@ def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards(
     alike = ({"pooling": "cls"}, "cls"), ({}, "mean")
     for options, expected in (*alike, ({"layers": "1"}, None), ({"layers": "0.5"}, None)):
         method = SentenceMargin(SentenceMargin.Params.model_validate(options))
-        assert method.sentence_pooling() == expected
+        assert method.effect().pooling == expected
 
 
 def test_a_difference_is_itself_rounding_of_its_type_is_nothing_and_no_number_stays_so():

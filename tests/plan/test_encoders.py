@@ -9,10 +9,13 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
+from raxalign.encoders.models.sentence_config import SentenceConfig, write_sentence_config
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.inspect.doctor import examine
 from raxalign.plan.expansion.expand import expand
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.load import open_grid
+from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from tests.grids import of_kind, write_grid
 from tests.tiny import tiny_bert
 
@@ -144,6 +147,96 @@ def test_what_trains_all_weights_is_refused_where_they_would_be_held(parts, key,
     open_grid(held_grid(tmp_path, "base_precision: fp32", **parts))
     static = "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}"
     assert open_grid(held_grid(tmp_path, encoder=static, methods=("none: {}",))).plan.trials
+
+
+STATIC = "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}"
+WHOLE = "representation: {unit: sentences, projection: none, sentence_pooling: weighted}"
+FILES = "data: {dev: {text: d, gold: d}, test: {text: d, gold: d}}"
+TRAINED = "sentence_margin: {steps: 1}"
+
+
+def sentences_grid(place, of, task, *methods, architecture="BertModel", prefix=""):
+    """A grid with one task that reads vectors of sentences; `of` may be a kind of encoder."""
+    if of in ("plain", "with modules"):
+        config = {"architectures": [architecture], "num_hidden_layers": 2}
+        name = encoder(place / "tiny", "embeddings.word_embeddings.weight")
+        (name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        if of == "with modules":
+            write_sentence_config(name, SentenceConfig(), 32, 24)
+        of = f"{{kind: transformer, name: {name}, prefix: '{prefix}'}}"
+    parts = {"methods": methods or ("none: {}",), "tasks": (task,), "sentences": "[100]"}
+    return write_grid(place, languages="{each: [de]}", encoder=of, **parts)
+
+
+@pytest.mark.parametrize(
+    ("of", "architecture", "task", "told"),
+    [
+        ("plain", "BertModel", "sentence_retrieval: {pooling: own}", "tiny has no modules.json"),
+        ("plain", "BertModel", f"bitext_mining: {{{FILES}, pooling: own}}", "has no modules.json"),
+        ("plain", "BertModel", "mteb: {tasks: [Tatoeba], pooling: own}", "has no modules.json"),
+        ("plain", "Qwen2ForCausalLM", "sentence_retrieval: {pooling: cls}", "tiny, a decoder, has"),
+        ("phrasebook", "", "sentence_retrieval: {pooling: own}", "phrasebook has no modules.json"),
+        (STATIC, "", "sentence_retrieval: {pooling: cls}", "word2vec, a static encoder, has not"),
+        (STATIC, "", WHOLE, "word2vec, a static encoder, has not"),
+    ],
+)
+def test_vectors_of_sentences_that_an_encoder_does_not_have_are_refused_before_anything_runs(
+    of, architecture, task, told, tmp_path
+):
+    path = sentences_grid(tmp_path, of, task, architecture=architecture)
+    with pytest.raises(GridError) as error:
+        expand(load(path), allow_missing=True)
+    (fault,) = error.value.faults
+    assert fault.line == 1 + path.read_text(encoding="utf-8").splitlines().index(f"  {task}")
+    assert fault.key.startswith(f"tasks.{task.partition(':')[0]}.")
+    assert fault.key.endswith("pooling")
+    assert told in fault.problem
+    assert fault.remedy.startswith("choose ")
+
+
+def test_own_vectors_are_those_of_the_folder_of_a_prefix_or_of_what_trains_them(tmp_path):
+    task = "sentence_retrieval: {pooling: own}"
+    for n, (of, prefix, method) in enumerate(
+        [("with modules", "", "none: {}"), ("plain", "query:", "none: {}"), ("plain", "", TRAINED)]
+    ):
+        (tmp_path / str(n)).mkdir()
+        path = sentences_grid(tmp_path / str(n), of, task, method, prefix=prefix)
+        assert expand(load(path)).trials
+
+
+def test_a_folder_is_refused_for_own_by_raxalign_evaluate_too(tmp_path):
+    path = sentences_grid(tmp_path, "with modules", "sentence_retrieval: {pooling: own}")
+    opened = open_grid(path, storage=str(tmp_path / "storage"))
+    with pytest.raises(
+        GridError, match=r"line \d+: tasks.sentence_retrieval.pooling: .*phrasebook"
+    ):
+        evaluate_encoder(opened, EvaluateRequest("phrasebook", device="cpu"))
+
+
+def test_a_hub_name_without_own_vectors_is_refused_once_the_lock_has_it(tmp_path):
+    path = sentences_grid(tmp_path, "some/bert", "sentence_retrieval: {pooling: own}")
+    lock = {"hub:some/bert": "c" * 40}
+    assert expand(load(path), Identity(locked=lock.get)).trials
+    lock[f"sentences:some/bert@{'c' * 40}"] = "none"
+    with pytest.raises(GridError, match="bert has no modules"):
+        expand(load(path), Identity(locked=lock.get))
+
+
+@pytest.mark.parametrize(
+    ("pooling", "prefix", "methods", "told"),
+    [
+        ("mean", "query:", ("none: {}",), "no task has `pooling: own`; set `pooling: own` at sen"),
+        ("own", "query:", ("none: {}", TRAINED), "after sentence_margin: `pooling: own` then"),
+        ("own", "query:", ("none: {}",), ""),
+        ("mean", "", ("none: {}",), ""),
+    ],
+)
+def test_a_prefix_that_is_put_before_no_sentence_is_noted(pooling, prefix, methods, told, tmp_path):
+    task = f"sentence_retrieval: {{pooling: {pooling}}}"
+    path = sentences_grid(tmp_path, "with modules", task, *methods, prefix=prefix)
+    noted = [remark for remark in expand(load(path)).remarks() if "the prefix" in remark]
+    assert len(noted) == bool(told)
+    assert all(told in remark for remark in noted)
 
 
 @pytest.fixture(scope="module")

@@ -171,6 +171,16 @@ def weight_headers(*paths: Path) -> dict[str, Any]:
     return found
 
 
+def is_causal(config: Mapping[str, Any]) -> bool:
+    """Return whether the architectures in a ``config.json`` are those of a decoder with a head."""
+    named = config.get("architectures")
+    return (
+        isinstance(named, list)
+        and bool(named)
+        and all(str(name).endswith("ForCausalLM") for name in named)
+    )
+
+
 def has_head(config: Mapping[str, Any], weights: Collection[str] | None) -> bool | None:
     """Return whether an encoder has a masked-LM head: what the names of its weights show, else what
     the architectures in its ``config.json`` promise; None where neither is known.
@@ -179,7 +189,7 @@ def has_head(config: Mapping[str, Any], weights: Collection[str] | None) -> bool
         return False
     architectures = config.get("architectures")
     named = architectures if isinstance(architectures, list) else []
-    if named and all(str(name).endswith("ForCausalLM") for name in named):
+    if is_causal(config):
         return False  # a decoder's head predicts the next word
     if weights is not None:
         return any(map(_WEIGHTS.match, weights)) or set(weights) >= _MODERN

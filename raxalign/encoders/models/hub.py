@@ -80,14 +80,8 @@ def cached_config(name: str, revision: str | None) -> Mapping[str, Any] | None:
     """Return the config of a hub name in the hub's local cache, None where it is not there. Nothing
     is fetched; revision None is the main branch.
     """
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        path = try_to_load_from_cache(name, _CONFIG, revision=revision)
-    except HFValidationError:  # no name that the hub can have, which `fetch` says
-        return None
-    return read_config(Path(path)) if isinstance(path, str) else None
+    path = HubEncoder(name, name, revision).cached(_CONFIG)
+    return None if path is None else read_config(path)
 
 
 def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
@@ -136,6 +130,25 @@ class HubEncoder(Remote):
         """Return whether the hub asks for a login."""
         with hub_call(self.encoder, "look up whether it is gated"):
             return is_gated(self.encoder, "model")
+
+    def cached(self, path: str) -> Path | None:
+        """Return a file that is in the hub's local cache. Nothing is fetched."""
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+
+        try:
+            found = try_to_load_from_cache(self.encoder, path, revision=self.revision)
+        except HFValidationError:  # no name that the hub can have, which `fetch` says
+            return None
+        return Path(found) if isinstance(found, str) else None
+
+    def lacks(self, path: str) -> bool:
+        """Return whether the hub has no such file of it. Raises as `hub_call`."""
+        from huggingface_hub import file_exists
+
+        name, revision = self.encoder, self.revision
+        with hub_call(name, f"look up its {path}", revision):
+            return not patiently(name, lambda: file_exists(name, path, revision=revision))
 
     def _commit(self, pin: str | None) -> str:
         known = pin or self.revision

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import ClassVar
 
 from raxalign.encoders.models.folder import POOLING, read_config, read_json
 from raxalign.encoders.models.vectors import SentencePooling
@@ -27,7 +28,9 @@ _LEGACY = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-_MODULES, _PROMPTS, _CONFIG = "modules.json", "config_sentence_transformers.json", "config.json"
+_ALONE = "M2M100Encoder"
+"""The architecture of SONAR's text encoder, whose sentences are the means over all pieces."""
+_PROMPTS, _CONFIG = "config_sentence_transformers.json", "config.json"
 _SETTINGS, _POOLING_FOLDER, _UNIT_FOLDER = "sentence_bert_config.json", "1_Pooling", "2_Normalize"
 _KIND = "sentence_transformers.models"  # all its versions open modules of these names
 _TRANSFORMER, _ALIGNED = "Transformer", "AlignedTransformer"
@@ -61,6 +64,27 @@ class SentenceConfig:
     prompt: str = ""
     include_prompt: bool = True
     unread: str = ""
+    FILE: ClassVar = "modules.json"
+    """The file that is there wherever a folder has a configuration."""
+
+    @classmethod
+    def lacking(
+        cls, name: str, pooling: str, own: SentenceConfig | None, *, causal: bool
+    ) -> Sequence[str]:
+        """Return why the encoder `name` has no vectors of sentences by a `pooling`, and what to do;
+        nothing where it has them. Of the encoder there are its `own` configuration (None: it has
+        none) and whether it is `causal`, a decoder whose pieces see those before them alone.
+        """
+        if pooling == "own":
+            if own is None or own.unread:
+                has = own.unread if own else f"no {cls.FILE}"
+                told = f"own is what sentence-transformers keeps in a folder, and {name} has {has}"
+                return told, "choose cls, mean, last or weighted"
+            pooling = own.pooling
+        if pooling == "cls" and causal:
+            told = f"cls is the first piece, which in {name}, a decoder, has seen no other"
+            return told, "choose last, mean or weighted"
+        return ()
 
 
 def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | None:
@@ -70,14 +94,17 @@ def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | 
     return None if pooling == "last" and trailing else SentenceConfig(pooling)
 
 
-def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig | None:
+def read_sentence_config(
+    file: Callable[[str], Path | None], architectures: object = None
+) -> SentenceConfig | None:
     """Return the configuration of a folder, if any, whose files `file` finds by their names (None:
-    not there). Of several prompts it is the one that the folder names as its default, or else
-    ``query``. Raises `DataError` for a file that does not have the known form.
+    not there), or else that of its `architectures`. Of several prompts it is the one that the
+    folder names as its default, or else ``query``. Raises `DataError` for a file that does not have
+    the known form.
     """
-    listed = file(_MODULES)
+    listed = file(SentenceConfig.FILE)
     if listed is None:
-        return None
+        return SentenceConfig() if architectures == [_ALONE] else None
     parts = read_json(listed, list[_Module])
     names = [part.type.rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
     other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
@@ -120,7 +147,7 @@ def write_sentence_config(
     own = {"query": config.prompt} if config.prompt else {}
     spoken = {lang: f"[language {lang}] {config.prompt}" for lang in languages}
     records = {
-        _MODULES: [
+        SentenceConfig.FILE: [
             {"idx": i, "name": str(i), "path": place, "type": kind}
             for i, (place, kind) in enumerate(modules)
         ],

@@ -105,10 +105,8 @@ class TransformerEncoder(Encoder):
         name = str(path_or_name)
         encoder = cls(*load_model(name, revision, base), device)
         encoder.base_precision = base
-        encoder.sentences = read_sentence_config(files_of(encoder_place(name, revision)))
-        alone = encoder.model.config.architectures == ["M2M100Encoder"]  # SONAR's text encoder
-        if encoder.sentences is None and alone:
-            encoder.sentences = SentenceConfig()
+        file, kinds = files_of(encoder_place(name, revision)), encoder.model.config.architectures
+        encoder.sentences = read_sentence_config(file, kinds)
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {name: differing}
         return encoder

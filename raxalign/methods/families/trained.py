@@ -22,7 +22,7 @@ from raxalign.encoders.models.trained_weights import (
     lowest_trained,
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import SentencePooling, parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
@@ -229,7 +229,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Return an encoder that was trained, with the notes on its training."""
         from raxalign.encoders.models.aligned import AlignedEncoder
 
-        pooling = self.sentence_pooling()
+        pooling = self.effect().pooling
         if pooling is not None:
             encoder.sentences = trained_config(pooling, encoder.trailing)
         return AlignedEncoder(encoder, weights_changed=True, notes=notes)
@@ -239,12 +239,6 @@ class TrainedMethod(Method, Generic[RowsT]):
         if self.params.lora != "none":
             require("peft", "lora")
         return super().read_files(languages, pivot)
-
-    def sentence_pooling(self) -> SentencePooling | None:
-        """Return how the vectors of sentences are made that are trained; None where words are, or
-        where they are not those of the last layer.
-        """
-        return None
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -10,9 +10,10 @@ other params make idle.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +228,7 @@ def expand(
             expansion.add(encoder, spec, group)
     if expansion.meeting.faults:
         raise GridError(grid.path, list(expansion.meeting.faults))
+    expansion.tasks.refuse_faults()
     if not allow_missing:
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
@@ -253,6 +255,7 @@ class _Expansion:
     meeting: Meeting
     depths: Mapping[str, int | None]  # encoder -> its number of blocks
     heads: Mapping[str, bool]  # encoder -> whether it has a masked-LM head
+    unpooled: Mapping[str, Callable[[str], Sequence[str]]]  # encoder -> see `TrialInputs`
     trials: dict[str, Trial] = field(default_factory=dict)
     counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)
@@ -264,7 +267,11 @@ class _Expansion:
         tasks = TaskStages(grid, shared)
         depths = {spec.name: spec.plugin().depth(identity.locked) for spec in grid.encoders}
         heads = {spec.name: head_of(spec, identity) for spec in grid.encoders}
-        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
+        unpooled = {
+            spec.name: cache(partial(spec.plugin().unpooled, known=identity.locked))
+            for spec in grid.encoders
+        }
+        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads, unpooled)
 
     def add(self, encoder: Spec, spec: MethodSpec, groups: _Groups) -> None:
         """Add the trials of a method, each for the languages of a group, unless they are there."""
@@ -337,7 +344,8 @@ class _Expansion:
             alignment = TrialInputs(
                 spec.kind, method, canonical, start, family, languages, sentences, seed, head
             )
-            alignment = replace(alignment, task=self.tasks.joint(alignment))
+            unpooled = self.unpooled[encoder.name]
+            alignment = replace(alignment, unpooled=unpooled, task=self.tasks.joint(alignment))
             yield self._trial(point, alignment, untouched)
 
     def _is_kept(self, point: Point, method: Method, family: str) -> bool:
@@ -418,6 +426,7 @@ class _Expansion:
             warnings=(
                 *_single_seed(grid),
                 *self.tasks.warnings,
+                *_idle_prefixes(grid, self.tasks.by_name()),
                 *code_not_run(stages.values()),
             ),
             missing=tuple(map(str, identity.missing)),
@@ -449,6 +458,25 @@ def _axes(spec: MethodSpec) -> tuple[str, ...]:
         return tuple(dict.fromkeys(s.name.partition(".")[0] for s in spec.searched.spaces))
     dumps = [point.model_dump(by_alias=True) for point in spec.points]
     return tuple(name for name in dumps[0] if any(dump[name] != dumps[0][name] for dump in dumps))
+
+
+def _idle_prefixes(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[str]:
+    """Yield a note per encoder whose `prefix` is put before nothing: of all tasks, or of what some
+    methods train, which is read as it was trained.
+    """
+    own = "pooling: own"
+    asked = {name: task.needs().pooling for name, task in tasks.items()}
+    may = [name for name, pooling in asked.items() if pooling.startswith("pooling:")]
+    kinds = [(spec.name, catalog("methods")[spec.kind], spec.points) for spec in grid.methods]
+    trained = [name for name, kind, of in kinds if any(kind(p).effect().pooling for p in of)]
+    for spec in grid.encoders:
+        prefix = getattr(spec.params, "prefix", "")
+        where = f"encoder: the prefix {prefix!r} of {spec.name} is put before no sentence"
+        if prefix and own not in asked.values():
+            remedy = f"set `{own}` at {', '.join(may)}, or " if may else ""
+            yield f"{where}: no task has `{own}`; {remedy}leave the prefix out"
+        elif prefix and trained:
+            yield f"{where} after {', '.join(trained)}: `{own}` then reads sentences as trained"
 
 
 def _single_seed(grid: Grid) -> Iterator[str]:

@@ -4,7 +4,7 @@ leave weights alone; and its evaluations.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -30,6 +30,7 @@ class TaskStages:
     grid: Grid
     shared: data.SharedStages
     warnings: list[str] = field(default_factory=list)
+    faults: dict[Fault, None] = field(default_factory=dict)  # vectors that encoders do not have
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
     _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
     _rows: dict[tuple[Any, ...], dict[str, str]] = field(default_factory=dict)
@@ -90,6 +91,11 @@ class TaskStages:
                 f"make it at least {largest}",
             )
 
+    def refuse_faults(self) -> None:
+        """Raise `GridError` for the `faults` of the evaluations so far, if there are any."""
+        if self.faults:
+            raise GridError(self.grid.path, list(self.faults))
+
     def by_name(self) -> Mapping[str, Task]:
         """Return the tasks by the names that the grid gives them."""
         return {spec.name: task for spec, task in self._tasks}
@@ -104,7 +110,7 @@ class TaskStages:
         """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
         the family of the encoder, and that it has a masked-LM head for; and task name -> why
         readouts that the task's training outdates are kept, for those of these tasks where they
-        are.
+        are. `faults` then has those that read vectors which the encoder does not have.
         """
         keys: dict[str, str] = {}
         outdated: dict[str, str] = {}
@@ -116,6 +122,7 @@ class TaskStages:
                 and (chosen or self._evaluated(spec, alignment))
                 and (named is None or spec.name in named)
             ):
+                self.faults.update(dict.fromkeys(_pooling_faults(spec, task, alignment)))
                 asked = replace(alignment, languages=chosen or alignment.languages)
                 made, why = self._evaluation(spec, task, asked, aligned)
                 keys[spec.name] = made.key
@@ -335,6 +342,18 @@ def _reading(method: Method, pooling: Pooling | None) -> Method:
     return type(method)(method.params.model_copy(update={"pooling": pooling}))
 
 
+def _pooling_faults(spec: TaskSpec, task: Task, alignment: TrialInputs) -> Iterator[Fault]:
+    """Yield a fault where the encoder has no vectors of sentences as the task reads them, and the
+    method trains none.
+    """
+    asked = task.needs().pooling
+    option, _, pooling = asked.partition(": ")
+    if not asked or (pooling == "own" and alignment.method.effect().pooling):
+        return
+    if lacking := alignment.unpooled(pooling):
+        yield Fault(spec.line_of(asked), f"tasks.{spec.name}.{option}", *lacking)
+
+
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the languages that a task is for."""
     return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
@@ -353,6 +372,7 @@ class TrialInputs:
     sentences: int  # the number of training pairs per language
     seed: int  # of the method and of the tasks' trainings
     head: bool = True  # whether the encoder has a masked-LM head
+    unpooled: Callable[[str], Sequence[str]] = lambda _: ()  # see `EncoderKind.unpooled`
     task: Stage | None = None  # the training of a task that the method's is one with
 
     def joint_tasks(self) -> dict[str, str]:

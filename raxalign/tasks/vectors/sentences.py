@@ -14,6 +14,7 @@ from raxalign.arrays import Bools
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import RowSource
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch, SentencePooling, parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
@@ -45,22 +46,14 @@ class SentenceReading:
 def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceReading:
     """What a reading is for an encoder. Raises `RaxalignError` for what it does not have."""
     found = replace(reading, trailing=encoder.trailing)
+    own, inputs = encoder.sentences, encoder.inputs
+    causal = inputs.is_decoder and not inputs.is_bidirectional
+    if lacking := SentenceConfig.lacking("this encoder", reading.pooling, own, causal=causal):
+        raise RaxalignError(f"pooling: {'; '.join(lacking)}")
     if reading.pooling == "own":
-        own = encoder.sentences
-        if own is None or own.unread:
-            why = f"has {own.unread}" if own else "has no configuration (modules.json)"
-            raise RaxalignError(
-                "`pooling: own` reads what sentence-transformers keeps in the"
-                f" encoder's folder, but this one {why}. Choose cls, mean, last or weighted"
-            )
+        assert own is not None, "it is lacking otherwise"
         skip = not own.include_prompt
         found = SentenceReading(reading.layers, own.pooling, 0, own.normalize, own.prompt, skip)
-    inputs = encoder.inputs
-    if found.pooling == "cls" and inputs.is_decoder and not inputs.is_bidirectional:
-        raise RaxalignError(
-            "`pooling: cls` reads the first piece, which has seen nothing of a"
-            " sentence in a decoder. Choose last, mean or weighted"
-        )
     return found
 
 
